@@ -1,8 +1,8 @@
-"""Checks that a scheduler does not know the future.
+"""Check that a scheduler does not know the future.
 
-The check runs a scenario again in which everything is different from some instant on: what is submitted, what
-fails, how long jobs run that have not ended, and when users cancel them.  Until then the scheduler must do
-the same.
+The check runs a scenario again with another future from some instant on: other applications, other failures,
+other run times of jobs that have not ended, and other cancellations.  Until then the scheduler must do the
+same.
 """
 
 from __future__ import annotations
@@ -30,144 +30,161 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
 
-#: All that a scheduler may foresee.
-FORESEEN: tuple[Foreseen, ...] = get_args(Foreseen)
-#: How many instants of a scenario are tried.
+#: The kinds of future events that a scheduler may foresee.
+FORESIGHT_KINDS: tuple[Foreseen, ...] = get_args(Foreseen)
+#: The number of instants tried per scenario.
 _INSTANTS = 2
-#: How many times as large other tasks are.
-_LARGER = 8.0
-#: s for which machines are down after an instant.
-_DOWN = 60.0
-#: s by which users cancel their jobs later.
-_LATER = 1000.0
-#: s, the last instant: int64 has no later ones in ns.
-_LAST = 9e9
+#: Factor of the sizes of changed tasks.
+_SIZE_FACTOR = 8.0
+#: Duration of outages that begin at the instant (s).
+_OUTAGE = 60.0
+#: Delay of cancellations (s).
+_CANCELLATION_DELAY = 1000.0
+#: The last instant (s) that int64 can hold in ns.
+_LAST_INSTANT = 9e9
 
 #: The recipes of random scenarios.
 _Recipe = ListRecipe | TasksRecipe | JobListRecipe
 
 
-def foreknown(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) -> str | None:
-    """Return what a scheduler does differently before an instant if all is different afterwards; else None.
+def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) -> str | None:
+    """Describe the first action before an instant that depends on a later event; None if there is none.
 
-    What the scheduler says that it foresees (`Scheduler.foresees`) stays the same.  So does what it derives
-    from platform and workload before the run (`Scheduler.explicit`), and the mean up time of machines.  Where
-    no user states how long a rigid job may run, all state twice its run time.
+    Events that the scheduler states to foresee (`Scheduler.foresees`) stay the same, and so do parameters
+    that it derives from platform and workload before the run (`Scheduler.explicit`), and the mean up time of
+    machines.  If rigid jobs have no estimates, they get twice their run times.
 
     Parameters
     ----------
     limits
         Options of the runs.
     """
-    if not (kinds := tuple(kind for kind in FORESEEN if kind not in scheduler.foresees)):
+    if not (kinds := tuple(kind for kind in FORESIGHT_KINDS if kind not in scheduler.foresees)):
         return None
     recipe = scenario.workload.recipe
     if isinstance(recipe, JobListRecipe) and recipe.requested is None:
         recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * each for each in recipe.run_time))
         scenario = dataclasses.replace(scenario, workload=Workload(recipe))
-    fixed = scheduler.explicit(scenario.platform.speeds, scenario.workload.realize(scenario.platform))
+    explicit_scheduler = scheduler.explicit(
+        scenario.platform.speeds, scenario.workload.realize(scenario.platform)
+    )
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
-    first = simulate(scenario, fixed, record=record, **limits)
+    base = simulate(scenario, explicit_scheduler, record=record, **limits)
 
-    def differs(kinds: tuple[Foreseen, ...], at: int, none: bool) -> str | None:
-        other, what = _changed(scenario, first, kinds, at, none)
-        if not what:
+    def differs(kinds: tuple[Foreseen, ...], at: int, is_empty: bool) -> str | None:
+        variant, change = _with_other_future(scenario, base, kinds, at, is_empty)
+        if not change:
             return None
-        said = _difference(first, simulate(other, fixed, record=record, **limits), at)
-        return said and f"{said} if from {at / NS} s on {what}"
+        difference = _first_difference(
+            base, simulate(variant, explicit_scheduler, record=record, **limits), at
+        )
+        return difference and f"{difference} if from {at / NS} s on {change}"
 
-    for at, none in _instants(scenario, first, kinds):
-        if said := differs(kinds, at, none):
-            return next((one for kind in kinds if (one := differs((kind,), at, none))), said)
+    for at, is_empty in _instants(scenario, base, kinds):
+        if difference := differs(kinds, at, is_empty):
+            return next(
+                (
+                    single_difference
+                    for kind in kinds
+                    if (single_difference := differs((kind,), at, is_empty))
+                ),
+                difference,
+            )
     return None
 
 
-def _instants(scenario: Scenario, first: Result, kinds: tuple[Foreseen, ...]) -> Iterator[tuple[int, bool]]:
-    """Iterate over instants (ns), each with whether nothing is submitted, fails and goes on from there on.
+def _instants(scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...]) -> Iterator[tuple[int, bool]]:
+    """Iterate over (instant in ns, whether the future after it is empty).
+
+    In an empty future nothing is submitted, no machine fails, and all jobs are cancelled.
 
     Parameters
     ----------
-    first
-        The result of the scenario as it is.
+    base
+        The result of the unchanged scenario.
     """
-    pools, left = list[Integers](), _INSTANTS
+    instant_pools, instants_left = list[Integers](), _INSTANTS
     if "applications" in kinds:
-        release = first.applications["release"]
-        pools.append(_ns(release[release > release[0]]))
-        if "cancel_at" in first.applications:
-            cancel_at, start = first.applications["cancel_at"], first.applications["first_start"]
-            pools.append(_ns(cancel_at[np.isfinite(cancel_at)]))
-            waited = np.nan_to_num(start - release)
-            if waited.max() > 0.0:  # its user could cancel what has held others back for long
-                left -= 1
-                yield int(_ns(start[waited.argmax()])) + 1, True
+        release = base.applications["release"]
+        instant_pools.append(_ns(release[release > release[0]]))
+        if "cancel_at" in base.applications:
+            cancel_at, start = base.applications["cancel_at"], base.applications["first_start"]
+            instant_pools.append(_ns(cancel_at[np.isfinite(cancel_at)]))
+            waits = np.nan_to_num(start - release)
+            if waits.max() > 0.0:  # the cancellation of a job that blocks others for long
+                instants_left -= 1
+                yield int(_ns(start[waits.argmax()])) + 1, True
     if "failures" in kinds and scenario.faults is not None:
-        pools.append(_ns(_listed(scenario.faults).down))
+        instant_pools.append(_ns(_fault_list(scenario.faults).down))
     if "run times" in kinds and isinstance(scenario.workload.recipe, JobListRecipe):
-        pools.append(_ns(first.tables["schedule"]["start"]) + 1)
-    pools = [np.unique(pool[pool > 0]) for pool in pools if (pool > 0).any()]
-    chance = Streams(scenario.seed)(f"foresight {scenario.platform.nodes} {len(first.applications)}")
-    for k in range(left if pools else 0):
-        pool = pools[(scenario.seed + k) % len(pools)]
-        yield int(chance.choice(pool)), bool(chance.integers(2))
+        instant_pools.append(_ns(base.tables["schedule"]["start"]) + 1)
+    instant_pools = [np.unique(pool[pool > 0]) for pool in instant_pools if (pool > 0).any()]
+    stream = Streams(scenario.seed)(f"foresight {scenario.platform.nodes} {len(base.applications)}")
+    for k in range(instants_left if instant_pools else 0):
+        pool = instant_pools[(scenario.seed + k) % len(instant_pools)]
+        yield int(stream.choice(pool)), bool(stream.integers(2))
 
 
 # -- another future ----------------------------------------------------------------------------------------
 
 
-def _changed(
-    scenario: Scenario, first: Result, kinds: tuple[Foreseen, ...], at: int, none: bool
+def _with_other_future(
+    scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...], at: int, is_empty: bool
 ) -> tuple[Scenario, str]:
-    """Return the scenario with all of these kinds changed from `at` ns on, and how; "" if nothing is."""
-    said: list[str] = []
+    """Return the scenario with another future from `at` ns on, and its changes in words; "" for none."""
+    texts: list[str] = []
     recipe: Any = scenario.workload.recipe
     assert isinstance(recipe, _Recipe)
-    later, nodes = _ns(recipe.release) >= at, scenario.platform.nodes
+    is_later, nodes = _ns(recipe.release) >= at, scenario.platform.nodes
     if recipe.submitter is None:
-        recipe = msgspec.structs.replace(recipe, submitter=tuple(i % nodes for i in range(len(later))))
+        recipe = msgspec.structs.replace(recipe, submitter=tuple(i % nodes for i in range(len(is_later))))
     if "run times" in kinds and isinstance(recipe, JobListRecipe):
-        before, recipe = recipe, _other_run_times(recipe, first, at)
-        said += ["jobs run for other times"] if recipe != before else []
-    if "applications" in kinds and later.any():
-        fewer = _without(recipe, later) if none and not later.all() else None
-        known_before = fewer is not None and _known(scenario, fewer) == _known(scenario, recipe)
-        recipe = fewer if known_before else _others(recipe, nodes, later)
-        said.append("no applications come" if known_before else "other applications come")
+        old_recipe, recipe = recipe, _with_other_run_times(recipe, base, at)
+        texts += ["jobs run for other times"] if recipe != old_recipe else []
+    if "applications" in kinds and is_later.any():
+        shorter_recipe = _without_later(recipe, is_later) if is_empty and not is_later.all() else None
+        is_shortened = shorter_recipe is not None and _known_properties(
+            scenario, shorter_recipe
+        ) == _known_properties(scenario, recipe)
+        recipe = shorter_recipe if is_shortened else _with_other_applications(recipe, nodes, is_later)
+        texts.append("no applications come" if is_shortened else "other applications come")
     if "applications" in kinds and isinstance(recipe, JobListRecipe) and recipe.cancel_at is not None:
-        before, recipe = recipe, _other_cancellations(recipe, at, none)
-        if recipe != before:
-            said.append("all jobs there are cancelled" if none else "jobs are cancelled later")
-    changed = dataclasses.replace(scenario, workload=Workload(recipe))
+        old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_empty)
+        if recipe != old_recipe:
+            texts.append("all jobs there are cancelled" if is_empty else "jobs are cancelled later")
+    scenario_after = dataclasses.replace(scenario, workload=Workload(recipe))
     if "failures" in kinds and scenario.faults is not None:
-        changed = dataclasses.replace(changed, faults=_other_failures(scenario.faults, nodes, at, none))
-        said.append("no machines fail" if none else "other machines fail")
-    return changed, ", ".join(said)
+        scenario_after = dataclasses.replace(
+            scenario_after, faults=_with_other_failures(scenario.faults, nodes, at, is_empty)
+        )
+        texts.append("no machines fail" if is_empty else "other machines fail")
+    return scenario_after, ", ".join(texts)
 
 
-def _without(recipe: _Recipe, later: Bools) -> _Recipe:
-    """Return the recipe without the applications that come later."""
+def _without_later(recipe: _Recipe, is_later: Bools) -> _Recipe:
+    """Return the recipe without the later applications."""
     columns = {name: getattr(recipe, name) for name in recipe.__struct_fields__}
     return msgspec.structs.replace(
         recipe,
         **{
-            name: tuple(each for each, gone in zip(column, later, strict=True) if not gone)
+            name: tuple(value for value, is_removed in zip(column, is_later, strict=True) if not is_removed)
             for name, column in columns.items()
             if isinstance(column, ArrayColumn)
         },
     )
 
 
-def _known(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
-    """Return what is known of a workload before a run: whether any task moves data, and needs machines."""
-    made = Workload(recipe).realize(scenario.platform)
-    return made.moves_data, made.group is not None
+def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
+    """Return the properties of a workload known before a run: whether tasks move data, and need machines."""
+    applications = Workload(recipe).realize(scenario.platform)
+    return applications.moves_data, applications.group is not None
 
 
-def _others(recipe: _Recipe, nodes: int, later: Bools) -> _Recipe:
-    """Return the recipe with applications of other sizes and machines in place of those that come later."""
+def _with_other_applications(recipe: _Recipe, nodes: int, is_later: Bools) -> _Recipe:
+    """Return the recipe with other sizes and machines of the later applications."""
 
     def larger(size: float) -> float:
-        return _LARGER * size
+        return _SIZE_FACTOR * size
 
     changes: dict[str, Callable[[Any], Any]] = {"submitter": lambda machine: (machine + 1) % nodes}
     if isinstance(recipe, JobListRecipe):
@@ -179,57 +196,64 @@ def _others(recipe: _Recipe, nodes: int, later: Bools) -> _Recipe:
     return msgspec.structs.replace(
         recipe,
         **{
-            name: tuple(change(each) if so else each for each, so in zip(column, later, strict=True))
+            name: tuple(
+                change(each) if is_changed else each
+                for each, is_changed in zip(column, is_later, strict=True)
+            )
             for name, change in changes.items()
             if (column := getattr(recipe, name)) is not None
         },
     )
 
 
-def _other_cancellations(recipe: JobListRecipe, at: int, all_now: bool) -> JobListRecipe:
-    """Return the recipe with later cancellations from `at` ns on, or that of all jobs at that instant."""
+def _with_other_cancellations(recipe: JobListRecipe, at: int, cancels_all: bool) -> JobListRecipe:
+    """Return the recipe with delayed cancellations from `at` ns on, or with that of all jobs at `at` ns."""
     assert recipe.cancel_at is not None
     cancel_at = np.array(recipe.cancel_at)
-    other = np.where(all_now & (_ns(recipe.release) < at), at / NS, cancel_at + _LATER)
-    known = np.where(_ns(cancel_at) < at, cancel_at, other)
-    return msgspec.structs.replace(recipe, cancel_at=tuple(known.tolist()))
+    new_times = np.where(cancels_all & (_ns(recipe.release) < at), at / NS, cancel_at + _CANCELLATION_DELAY)
+    merged_times = np.where(_ns(cancel_at) < at, cancel_at, new_times)
+    return msgspec.structs.replace(recipe, cancel_at=tuple(merged_times.tolist()))
 
 
-def _other_run_times(recipe: JobListRecipe, first: Result, at: int) -> JobListRecipe:
-    """Return the recipe with other run times, up to the estimates, of jobs that have not ended by `at` ns."""
+def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobListRecipe:
+    """Return the recipe with other run times of jobs that have not ended by `at` ns, within the estimates."""
     assert recipe.requested is not None
-    number = np.argsort(np.argsort(_ns(recipe.release), kind="stable"))  # of the application of each entry
-    table, finish = first.tables["schedule"], first.applications["finish"]
-    ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
-    ran = np.zeros(len(number), np.int64)  # ns, before `at`
-    np.maximum.at(ran, table["application"], np.minimum(_ns(table["end"]), at) - _ns(table["start"]))
+    application_of = np.argsort(np.argsort(_ns(recipe.release), kind="stable"))  # entry -> application
+    table, finish = base.tables["schedule"], base.applications["finish"]
+    has_ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
+    time_run = np.zeros(len(application_of), np.int64)  # ns, before `at`
+    np.maximum.at(time_run, table["application"], np.minimum(_ns(table["end"]), at) - _ns(table["start"]))
     run_time = list(recipe.run_time)
-    for k, (i, lasts, most) in enumerate(zip(number, recipe.run_time, recipe.requested, strict=True)):
-        if lasts < most and not ended[i]:
-            shorter = ran[i] / NS + 0.1 * (lasts - ran[i] / NS)
-            run_time[k] = shorter if (k + at) % 2 and shorter * NS > ran[i] + 1 else most
+    for k, (i, duration, limit) in enumerate(
+        zip(application_of, recipe.run_time, recipe.requested, strict=True)
+    ):
+        if duration < limit and not has_ended[i]:
+            shorter = time_run[i] / NS + 0.1 * (duration - time_run[i] / NS)
+            run_time[k] = shorter if (k + at) % 2 and shorter * NS > time_run[i] + 1 else limit
     return msgspec.structs.replace(recipe, run_time=tuple(run_time))
 
 
-def _other_failures(faults: Faults, nodes: int, at: int, none: bool) -> Faults:
-    """Return the failures with others from `at` ns on: none, or all machines but one at once."""
-    listed, back = _listed(faults), at / NS + _DOWN
-    columns = listed.machine, listed.down, listed.up, _ns(listed.down) < at, _ns(listed.up) < at
+def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool) -> Faults:
+    """Return the failures with others from `at` ns on: none, or one of all machines except one."""
+    recipe, recovery = _fault_list(faults), at / NS + _OUTAGE
+    columns = recipe.machine, recipe.down, recipe.up, _ns(recipe.down) < at, _ns(recipe.up) < at
     rows = [
-        (machine, down, up if over else back)
-        for machine, down, up, begun, over in zip(*columns, strict=True)
-        if begun
+        (machine, down, up if is_over else recovery)
+        for machine, down, up, has_begun, is_over in zip(*columns, strict=True)
+        if has_begun
     ]
-    if not none:
-        is_down = [machine for machine, _, up in rows if up == back]
-        rows += [(u, at / NS, back) for u in [v for v in range(nodes) if v not in is_down][1:]]
+    if not is_empty:
+        is_down = [machine for machine, _, up in rows if up == recovery]
+        rows += [(u, at / NS, recovery) for u in [v for v in range(nodes) if v not in is_down][1:]]
     machine, down, up = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
-    return _Expected(Faults.of(machine, down, up, faults.reachable).recipe, faults.mean_up_time(nodes))
+    return _FaultsWithUpTime(
+        Faults.of(machine, down, up, faults.reachable).recipe, faults.mean_up_time(nodes)
+    )
 
 
 @dataclass(frozen=True)
-class _Expected(Faults):
-    """Failures of which another mean up time (s) is known than that of the list."""
+class _FaultsWithUpTime(Faults):
+    """Failures with a stated mean up time (s), which may differ from that of the list."""
 
     mean: float
 
@@ -238,76 +262,82 @@ class _Expected(Faults):
         return self.mean
 
 
-def _listed(faults: Faults) -> ListedFaults:
+def _fault_list(faults: Faults) -> ListedFaults:
     """Return the list of failures of a random scenario."""
     assert isinstance(faults.recipe, ListedFaults)
     return faults.recipe
 
 
 def _ns(seconds: Any) -> Integers:
-    """Return instants in ns, those that never come as the last one."""
-    found: Integers = np.rint(np.minimum(np.asarray(seconds, np.float64), _LAST) * NS).astype(np.int64)
-    return found
+    """Return instants in ns; infinite ones become the last instant."""
+    nanoseconds: Integers = np.rint(np.minimum(np.asarray(seconds, np.float64), _LAST_INSTANT) * NS).astype(
+        np.int64
+    )
+    return nanoseconds
 
 
 # -- comparison --------------------------------------------------------------------------------------------
 
-#: Columns that are compared, the instant first.  Grounds of decisions are not: they may have true values.
+#: Compared columns, the instant first.  The values that decisions saw are left out, because they may be true.
 _COLUMNS = {
     "decisions": ("time", "decider", "action", "application", "task", "machine", "tasks"),
     "arrivals": ("time", "machine", "application", "tasks"),
     "schedule": ("start", "machine", "application", "end", "tasks", "completed", "task", "begin"),
 }
-#: Of a row of the schedule that has not ended: end, tasks, completed.
-_OPEN = (inf, 0, 0)
+#: The end, tasks and completed tasks of a row of the schedule that has not ended.
+_OPEN_END = (inf, 0, 0)
 
 
-def _difference(first: Result, other: Result, at: int) -> str | None:
-    """Return the first row before `at` ns that only one of two runs has, in words; None if there is none."""
-    apart: list[tuple[int, str]] = []
-    over = int(min(_ns(each.provenance["clock_seconds"]) for each in (first, other)))
-    for table in first.tables.keys() & _COLUMNS:
-        here, there = _rows(first, table, at, over), _rows(other, table, at, over)
-        for a, b in zip([*here, None], [*there, None], strict=False):
+def _first_difference(base: Result, variant: Result, at: int) -> str | None:
+    """Describe the first row before `at` ns that only one of two runs has; None if there is none."""
+    differences: list[tuple[int, str]] = []
+    run_end = int(min(_ns(each.provenance["clock_seconds"]) for each in (base, variant)))
+    for table in base.tables.keys() & _COLUMNS:
+        base_rows, variant_rows = _rows(base, table, at, run_end), _rows(variant, table, at, run_end)
+        for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):
             if a != b:
-                row, where = (a, "not") if b is None or (a is not None and a < b) else (b, "only")
+                row, qualifier = (a, "not") if b is None or (a is not None and a < b) else (b, "only")
                 assert row is not None
                 values = dict(zip(_COLUMNS[table][1:], row[1:], strict=False))
                 if "end" in values:
                     values["end"] /= NS
-                apart.append((row[0], f"{table} at {row[0] / NS} s: {values}, {where}"))
+                differences.append((row[0], f"{table} at {row[0] / NS} s: {values}, {qualifier}"))
                 break
-    return min(apart)[1] if apart else None
+    return min(differences)[1] if differences else None
 
 
-def _rows(result: Result, table: str, at: int, over: int) -> list[tuple[Any, ...]]:
+def _rows(result: Result, table: str, at: int, run_end: int) -> list[tuple[Any, ...]]:
     """Return the rows of a table before `at` ns, in order."""
-    of = result.tables[table]
-    columns = {name: of[name] for name in _COLUMNS[table] if name in of}
+    source = result.tables[table]
+    columns = {name: source[name] for name in _COLUMNS[table] if name in source}
     columns |= {name: _ns(columns[name]) for name in ("time", "start", "end") if name in columns}
-    before = columns[_COLUMNS[table][0]] < at
-    rows = sorted(zip(*(column[before].tolist() for column in columns.values()), strict=True))
-    return _until(rows, at, over) if table == "schedule" else rows
+    is_before = columns[_COLUMNS[table][0]] < at
+    rows = sorted(zip(*(column[is_before].tolist() for column in columns.values()), strict=True))
+    return _truncated_rows(rows, at, run_end) if table == "schedule" else rows
 
 
-def _until(rows: list[tuple[Any, ...]], at: int, over: int) -> list[tuple[Any, ...]]:
-    """Return the rows of a schedule, in order, without how those end that do so at `at` ns or later.
+def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[tuple[Any, ...]]:
+    """Return the rows of a schedule, in order, without the ends at `at` ns or later.
 
-    Tasks that run one after another become one row: a task that a failure cuts off has a row of its own.
+    Consecutive tasks are merged into one row, because a failure would split it.
 
     Parameters
     ----------
-    over
-        ns, when the first of two runs ends.
+    run_end
+        The end of the shorter one of two runs (ns).
     """
-    joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}  # machine, application, task if known, end -> row
-    for start, machine, application, end, tasks, completed, *copy in rows:
-        which, row = (machine, application, *copy[:1]), (start, machine, application, end, tasks, completed)
-        if before := joined.pop((*which, start), None):
-            row = (*before[:3], end, before[4] + tasks, before[5] + completed)
-            copy = list(before[6:])
-        joined[(*which, end)] = (*row, *copy)
+    # machine, application, task if known, end -> row
+    merged_rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for start, machine, application, end, tasks, completed, *copy_columns in rows:
+        key, row = (
+            (machine, application, *copy_columns[:1]),
+            (start, machine, application, end, tasks, completed),
+        )
+        if previous := merged_rows.pop((*key, start), None):
+            row = (*previous[:3], end, previous[4] + tasks, previous[5] + completed)
+            copy_columns = list(previous[6:])
+        merged_rows[(*key, end)] = (*row, *copy_columns)
     return sorted(
-        row if row[3] < (at if row[5] else min(at, over)) else (*row[:3], *_OPEN, *row[6:])
-        for row in joined.values()
+        row if row[3] < (at if row[5] else min(at, run_end)) else (*row[:3], *_OPEN_END, *row[6:])
+        for row in merged_rows.values()
     )

@@ -1,7 +1,7 @@
-"""check_scheduler(): checks that a scheduler keeps the invariants of every credible scheduler.
+"""`check_scheduler`: checks that a scheduler keeps the invariants of every credible scheduler.
 
-It works like scikit-learn's ``check_estimator``: it runs the scheduler on random small grids with many
-coincidences, and checks every invariant on each.  A scenario that breaks one is shrunk and saved, to be run.
+Like scikit-learn's ``check_estimator``, it runs the scheduler on random small grids with many coincident
+events, and checks every invariant on each of them.  A scenario that breaks an invariant is shrunk and saved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, get_args
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings, target
-from hypothesis import seed as seeded
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
@@ -33,27 +33,34 @@ from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import whole
 from gridsim.testing.cases import large_bag, scenarios, without_needs
-from gridsim.testing.clairvoyance import FORESEEN, foreknown
-from gridsim.testing.coverage import Reached
+from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
+from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision
-from gridsim.testing.failure_injection import asked_anew, cut_off, struck
-from gridsim.testing.introspection import Own, Watched, policy_of, watching
-from gridsim.testing.locality import can_be_isolated, differing_decision, isolated
+from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
+from gridsim.testing.introspection import OwnCode, SideEffects, inspect_scheduler, record_side_effects
+from gridsim.testing.locality import can_isolate_nodes, differing_decision, isolate_nodes
 from gridsim.testing.order import broken_promise
-from gridsim.testing.other_interpreters import INTERPRETERS, afresh, interpreter
-from gridsim.testing.resuming import differing_end, keeps_state
-from gridsim.testing.run_limits import LIMITS, LONGEST, MOST_EVENTS, PATIENCE, patience, unserved
+from gridsim.testing.other_interpreters import INTERPRETERS, interpreter, run_in_fresh_process
+from gridsim.testing.resuming import differing_end, has_checkpoint_state
+from gridsim.testing.run_limits import (
+    LIMITS,
+    MAX_EVENTS,
+    MAX_SIMULATED_TIME,
+    WALL_TIME_LIMIT,
+    limit_wall_time,
+    wrongly_rejected_job,
+)
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
-#: s of wall time in which a smaller scenario is looked for.
-SHRINKING = 60.0
-#: What the checked run records; further runs, which record less, must have the same digest.
-RECORDED: tuple[Recording, ...] = ("schedule", "messages")
-#: Invariants that are checked after those of a single run, and of the same run again.
-_FURTHER = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
-#: What may break "runs" in further runs: it is checked again, too, where only "runs" matters.
-_IN_FURTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
+#: Wall time (s) for the search of a smaller scenario that breaks the invariant.
+SHRINKING_TIME = 60.0
+#: The tables that the checked run records; other runs, which record less, must have the same digest.
+RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
+#: Invariants that are checked after those of a single run and of its repetitions.
+_OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
+#: Pairs of the invariant that is being shrunk and of another one whose further runs may break it, too.
+_REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
 
@@ -65,16 +72,16 @@ class Conformance:
     Parameters
     ----------
     scheduler
-        Its name.
+        Name of the scheduler.
     examples, with_failures
-        The number of scenarios tried, and how many of them had failures.
+        The number of scenarios tried, and the number of them with failures.
     left_out
-        Invariant -> why it was not checked.
+        Invariant -> reason why it was not checked.
     not_compiled
-        Why the nodes run interpreted only, "" if they do not.
+        Reason why the nodes run interpreted only, "" if they can be compiled.
     never_reached
-        Handlers and branches of the scheduler's code that no scenario reached; of nodes that run compiled, in
-        their interpreted form.  Empty where a debugger or a measurement of coverage is active.
+        Handlers and branches of the scheduler's code that no scenario reached; for compiled nodes, those of
+        their interpreted form.  Empty if a debugger or a measurement of coverage is active.
     """
 
     scheduler: str
@@ -90,8 +97,8 @@ class Conformance:
         ]
         if self.not_compiled:
             lines.append(f"not compiled: {self.not_compiled}")
-        lines += [f"never reached: {what}" for what in self.never_reached]
-        return "\n".join([*lines, *(f"left out: {law}, {why}" for law, why in self.left_out.items())])
+        lines += [f"never reached: {branch}" for branch in self.never_reached]
+        return "\n".join([*lines, *(f"left out: {law}, {reason}" for law, reason in self.left_out.items())])
 
 
 def check_scheduler(
@@ -105,20 +112,18 @@ def check_scheduler(
     shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
 ) -> Conformance:
-    """Run `scheduler` on random scenarios and check that it keeps the invariants `LAWS`.
-
-    Raises ConformanceError with the smallest scenario found that breaks an invariant, or the first one, and
-    ScenarioError for invalid arguments or a class that other interpreters cannot import.
+    """Run `scheduler` on random scenarios and check that it keeps the invariants `INVARIANTS`.
 
     Parameters
     ----------
     scheduler
         The scheduler, or a Hypothesis strategy that draws it with various parameters.
     examples
-        The number of scenarios; half of them have failures, if the scheduler handles these, and a half have
+        The number of scenarios.  Half of them have failures if the scheduler handles failures, and half have
         many applications, long queues and large bags.
     faults
-        True for failures in all scenarios, False for none; None: in half, if the scheduler handles them.
+        True for failures in all scenarios, False for none, None for failures in half of them if the scheduler
+        handles failures.
     max_nodes
         The most machines.
     hash_seeds
@@ -128,76 +133,87 @@ def check_scheduler(
     shrink
         Whether to look for the smallest scenario that breaks an invariant, for up to a minute.
     folder
-        The folder for the scenario that breaks an invariant; created when needed.
+        The folder for the scenario that breaks an invariant; created if needed.
+
+    Raises
+    ------
+    ConformanceError
+        If an invariant is broken; it has the smallest scenario found, or the first one without `shrink`.
+    ScenarioError
+        If an argument is invalid, or other interpreters cannot import the scheduler.
     """
     whole("examples", examples, low=1)
     whole("max_nodes", max_nodes, low=1)
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
-    policy, kind, knows, reached = policy_of(strategy, folder)
-    able = knows if faults is None else faults
-    left_out = {} if able else {"failures": "the scheduler does not say what it does when machines fail"}
+    policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder)
+    can_fail = handles_failures if faults is None else faults
+    left_out = {} if can_fail else {"failures": "the scheduler does not support failures of machines"}
     if faults is False:
-        left_out["failures"] = "not asked for"
+        left_out["failures"] = "not requested"
     if not hash_seeds:
-        left_out["hash seed"] = "not asked for"
+        left_out["hash seed"] = "not requested"
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
-        trial = _Trial(interpreters, keeps_state(policy), able, reached)
+        trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
-        failing = examples if faults else examples // 2 if able else 0
+        failing_count = examples if faults else examples // 2 if can_fail else 0
         try:
-            for number, (fails, crowded, some) in enumerate(_rounds(examples - failing, failing)):
-                cases = scenarios(max_nodes=max_nodes, faults=fails, crowded=crowded, **kind)
-                _attempt(trial, cases, strategy, drawing(some, *phases), 1000 * seed + number)
-            if too_long := not kind["rigid"] and trial.large_bag():
+            for number, (has_failures, crowded, count) in enumerate(
+                _rounds(examples - failing_count, failing_count)
+            ):
+                cases = scenarios(max_nodes=max_nodes, faults=has_failures, crowded=crowded, **features)
+                _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), 1000 * seed + number)
+            if too_long := not features["rigid"] and trial.check_large_bag():
                 left_out["a large bag"] = too_long
         except ConformanceError as error:
-            error.examples = trial.found_after or trial.tried
+            error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
             raise
-    if not trial.local:
-        left_out["locality"] = "the scheduler does not say that only messages tell its machines of others"
+    if not trial.has_locality:
+        left_out["locality"] = "the scheduler is not declared to be informed by messages only"
     elif trial.speeds_known:
-        left_out["locality of speeds"] = "the scheduler says that they are known when the run begins"
-    if trial.endlessly:
-        left_out["locality of some scenarios"] = "with messages that take minutes they do not end"
-    if kind["rigid"] and not trial.serves:
-        left_out["served"] = "the scheduler says that it may reject jobs (Scheduler.may_reject)"
-    for what in sorted(trial.foreseen):
-        left_out[f"foresight of {what}"] = "the scheduler says that it foresees them"
-    if not trial.keeps_state:
-        left_out["resumed"] = "the scheduler does not say what of it changes (Policy.STATE)"
-    if not trial.ordered:
-        left_out["order"] = "the scheduler promises none"
-    if not trial.noted:
-        left_out["decisions"] = "the scheduler does not say what it decides (Scheduler.decision_words)"
-    missed = tuple(reached.missed())
-    return Conformance(trial.name, trial.tried, trial.failing, left_out, trial.not_compiled, missed)
+        left_out["locality of speeds"] = "the scheduler declares that speeds are known when the run begins"
+    if trial.has_endless_runs:
+        left_out["locality of some scenarios"] = "their runs do not end if messages take minutes"
+    if features["rigid"] and not trial.has_service_check:
+        left_out["served"] = "the scheduler declares that it may reject jobs (Scheduler.may_reject)"
+    for kind in sorted(trial.foresight_kinds):
+        left_out[f"foresight of {kind}"] = "the scheduler declares that it foresees them (Scheduler.foresees)"
+    if not trial.has_checkpoint_state:
+        left_out["resumed"] = "the scheduler does not declare its state (Policy.STATE)"
+    if not trial.has_order:
+        left_out["order"] = "the scheduler promises no order (Scheduler.order)"
+    if not trial.has_decisions:
+        left_out["decisions"] = "the scheduler does not record decisions (Scheduler.decision_words)"
+    unreached_branches = tuple(coverage.unreached_branches())
+    return Conformance(
+        trial.name, trial.example_count, trial.failing_count, left_out, trial.not_compiled, unreached_branches
+    )
 
 
-def _rounds(calm: int, failing: int) -> Iterator[tuple[bool, bool, int]]:
-    """Iterate over blocks of scenarios: whether machines fail, whether they are crowded, how many there are.
+def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, int]]:
+    """Iterate over blocks of scenarios: with failures or not, crowded or not, and the number of scenarios.
 
-    All kinds take turns, so that a fault is found soon whichever kind shows it.
+    The kinds alternate, so that a fault that only one kind shows is found early.
     """
-    left = {
-        (fails, crowded): count // 2 if crowded else count - count // 2
-        for fails, count in ((False, calm), (True, failing))
+    scenarios_left = {
+        (has_failures, crowded): count // 2 if crowded else count - count // 2
+        for has_failures, count in ((False, calm_count), (True, failing_count))
         for crowded in (False, True)
     }
     size = _FIRST_ROUND
-    while any(left.values()):
-        for (fails, crowded), count in left.items():
+    while any(scenarios_left.values()):
+        for (has_failures, crowded), count in scenarios_left.items():
             if count:
-                yield fails, crowded, min(size, count)
-            left[fails, crowded] = max(0, count - size)
+                yield has_failures, crowded, min(size, count)
+            scenarios_left[has_failures, crowded] = max(0, count - size)
         size *= 2
 
 
-def drawing(count: int, *phases: Phase) -> settings:
-    """Return settings of Hypothesis for `count` cases, of which the first that fails is the only one."""
+def hypothesis_settings(count: int, *phases: Phase) -> settings:
+    """Return settings of Hypothesis for `count` cases, which report the first failing case only."""
     return settings(
         max_examples=count,
         deadline=None,
@@ -209,21 +225,21 @@ def drawing(count: int, *phases: Phase) -> settings:
     )
 
 
-def _attempt(
-    trial: _Trial,
+def _run_trial(
+    trial: _ConformanceTrial,
     cases: st.SearchStrategy[Scenario],
     schedulers: st.SearchStrategy[Scheduler],
-    drawn: settings,
+    run_settings: settings,
     seed: int,
 ) -> None:
-    """Run `trial` on drawn cases; Hypothesis may shrink one that breaks an invariant."""
+    """Run `trial` on random cases; Hypothesis may shrink a case that breaks an invariant."""
 
-    @seeded(seed)
-    @drawn
+    @with_seed(seed)
+    @run_settings
     @given(cases, schedulers)
     def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
         trial(scenario, scheduler)
-        target(float(len(trial.reached.seen)), label="lines of the scheduler that were reached")
+        target(float(len(trial.coverage.lines_run)), label="lines of the scheduler that were reached")
 
     try:
         attempt()
@@ -234,226 +250,249 @@ def _attempt(
 
 
 class Findings:
-    """The violations that were found, the smallest of which is looked for during `SHRINKING` s."""
+    """The violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
 
     def __init__(self) -> None:
-        #: With the scenario and the scheduler that were drawn: what was run may differ from these.
-        self._found: list[tuple[ConformanceError, Scenario, Scheduler]] = []
-        self._until = math.inf
+        #: Violations with the scenario and scheduler drawn, of which the run may have been a variant.
+        self._violations: list[tuple[ConformanceError, Scenario, Scheduler]] = []
+        self._deadline = math.inf
 
     @property
     def first(self) -> ConformanceError | None:
         """The first violation; a nondeterministic scheduler may never repeat it."""
-        return self._found[0][0] if self._found else None
+        return self._violations[0][0] if self._violations else None
 
     @property
     def law(self) -> str | None:
-        """The invariant that is broken; only that matters from then on."""
+        """The invariant broken by the first violation; later runs check only this one."""
         return self.first.law if self.first else None
 
     def not_repeated(self, law: str) -> ConformanceError:
-        """Return the violation of `law` that the first one did not come again."""
-        assert (found := self.first) is not None
+        """Return a violation of `law` because the first violation did not occur again."""
+        assert (violation := self.first) is not None
         return ConformanceError(
             law,
-            f"nondeterministic: the scenario broke the invariant {found.law!r} once, and did not when it was "
-            f"run again: {found.args[0]}",
-            found.scenario,
-            found.scheduler,
+            f"nondeterministic: the scenario broke the invariant {violation.law!r} once, and not when it was "
+            f"run again: {violation.args[0]}",
+            violation.scenario,
+            violation.scheduler,
         )
 
     def add(self, error: ConformanceError, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Keep a violation by a scenario that was drawn."""
-        if not self._found:
-            self._until = time.monotonic() + SHRINKING
-        self._found.append((error, scenario, scheduler))
+        """Record a violation of a random scenario."""
+        if not self._violations:
+            self._deadline = time.monotonic() + SHRINKING_TIME
+        self._violations.append((error, scenario, scheduler))
 
-    def settled(self, scenario: Scenario, scheduler: Scheduler) -> bool:
-        """Return whether no smaller one is looked for any more; raise what this pair broke before.
+    def is_shrinking_over(self, scenario: Scenario, scheduler: Scheduler) -> bool:
+        """Return whether the search for a smaller scenario is over.
 
-        That is so when time is up, and where a run does not end: it would take for ever.
+        It is over when time is up, and if the violation is a run that does not end.
+
+        Raises
+        ------
+        ConformanceError
+            If the search is over and this pair has broken an invariant before.
         """
-        if time.monotonic() < self._until and not (self.first and "has not ended" in self.first.args[0]):
+        if time.monotonic() < self._deadline and not (self.first and "has not ended" in self.first.args[0]):
             return False
-        for error, *pair in self._found:
+        for error, *pair in self._violations:
             if pair == [scenario, scheduler]:
                 raise error
         return True
 
 
-class _Trial:
-    """Checks all invariants on one scenario for each call, and counts what was checked."""
+class _ConformanceTrial:
+    """Checks all invariants on one scenario per call, and keeps the counts for the report."""
 
     def __init__(
-        self, interpreters: list[ProcessPoolExecutor], keeps_state: bool, able: bool, reached: Reached
+        self,
+        interpreters: list[ProcessPoolExecutor],
+        has_checkpoint_state: bool,
+        can_fail: bool,
+        coverage: Coverage,
     ) -> None:
-        self.interpreters, self.keeps_state = interpreters, keeps_state
+        self.interpreters, self.has_checkpoint_state = interpreters, has_checkpoint_state
         #: Whether the scheduler handles failures.
-        self.able = able
-        self.reached = reached
-        #: The one that was tried last.
+        self.can_fail = can_fail
+        self.coverage = coverage
+        #: The scheduler of the last call.
         self.scheduler: Scheduler | None = None
         self.findings = Findings()
-        self.tried = self.failing = self.found_after = 0
-        self.local = self.endlessly = self.ordered = self.speeds_known = self.noted = self.isolates = (
-            self.serves
-        ) = False
-        self.own: Own | None = None
-        self.watched = Watched()
+        self.example_count = self.failing_count = self.examples_until_violation = 0
+        self.has_locality = self.has_endless_runs = self.has_order = self.speeds_known = (
+            self.has_decisions
+        ) = self.can_isolate = self.has_service_check = False
+        self.own_code: OwnCode | None = None
+        self.side_effects = SideEffects()
         self.name = ""
-        #: What of the future the scheduler says that it knows, in all scenarios.
-        self.foreseen: set[str] = {*FORESEEN}
-        #: Why the nodes cannot be compiled.
+        #: The kinds of future events that the schedulers of all calls state to know.
+        self.foresight_kinds: set[str] = {*FORESIGHT_KINDS}
+        #: Reason why the nodes cannot be compiled, "" if they can.
         self.not_compiled = ""
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        if self.findings.settled(scenario, scheduler):
+        if self.findings.is_shrinking_over(scenario, scheduler):
             return
         try:
-            self.check(scenario, scheduler)
+            self.check_all(scenario, scheduler)
         except ConformanceError as error:
-            self.found_after = self.found_after or self.tried
+            self.examples_until_violation = self.examples_until_violation or self.example_count
             self.findings.add(error, scenario, scheduler)
             raise
 
-    def check(self, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_all(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
-        if not scheduler.moves_data:  # with other parameters it may
+        if not scheduler.moves_data:  # schedulers drawn with other parameters may support links
             scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
         if not scheduler.constraints:
             scenario = without_needs(scenario)
-        self.tried += 1
-        self.failing += scenario.faults is not None
+        self.example_count += 1
+        self.failing_count += scenario.faults is not None
         self.name, self.scheduler = scheduler.name, scheduler
         if self.interpreters:
             _check_importable(scheduler)
-        text, limits = scenario.to_toml(), {**LIMITS, "patience": PATIENCE}
-        # when a violation is being shrunk, only its invariant matters
-        only = self.findings.law
-        interpreters = self.interpreters if only in (None, "hash seed") else []
-        if self.own is None:  # before a thread looks up the scheduler's class to hand it to interpreters
-            self.own, self.isolates = Own(scheduler), can_be_isolated(scheduler)
-        elsewhere = [each.submit(afresh, text, scheduler, limits) for each in interpreters]
-        result = self.runs(scenario, scheduler)
-        # hidden state and randomness break other invariants, too, in ways that say less: they come first
-        for law in ("sound", "served", "closed", "repeatable", "hash seed", *_FURTHER):
-            if only not in (None, law) and (only, law) not in _IN_FURTHER_RUNS:
+        text, limits = scenario.to_toml(), {**LIMITS, "wall_time": WALL_TIME_LIMIT}
+        # while a violation is being shrunk, only its invariant is checked
+        invariant = self.findings.law
+        interpreters = self.interpreters if invariant in (None, "hash seed") else []
+        if self.own_code is None:  # before a thread looks up the scheduler's class to pickle it
+            self.own_code, self.can_isolate = OwnCode(scheduler), can_isolate_nodes(scheduler)
+        outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
+        result = self.run(scenario, scheduler)
+        # hidden state and randomness break other invariants, too, so they are checked first
+        for law in ("sound", "served", "closed", "repeatable", "hash seed", *_OTHER_INVARIANTS):
+            if invariant not in (None, law) and (invariant, law) not in _REPORTED_BY_OTHER_RUNS:
                 continue
             if law == "hash seed":
-                self.hash_seed([each.result() for each in elsewhere], result, scenario, scheduler)
+                self.check_hash_seed([process.result() for process in outcomes], result, scenario, scheduler)
             else:
-                self.keeps(law, result, scenario, scheduler)
+                self.check_invariant(law, result, scenario, scheduler)
 
-    def large_bag(self) -> str:
-        """Check the first invariants on a bag that 16 bits cannot count; return why not, or ""."""
+    def check_large_bag(self) -> str:
+        """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""
         scenario, scheduler = large_bag(), self.scheduler
-        limits = {**LIMITS, "events_limit": 5 * MOST_EVENTS}  # a few for each task
+        limits = {**LIMITS, "events_limit": 5 * MAX_EVENTS}  # a few for each task
         assert scheduler is not None
         try:
-            result = self.further(scenario, scheduler, record="schedule", **limits)
+            result = self.simulate_variant(scenario, scheduler, record="schedule", **limits)
         except ConformanceError as error:
             if "has not ended" in error.args[0]:
                 return "its run takes too many events"
             raise
-        self.keeps("sound", result, scenario, scheduler)
+        self.check_invariant("sound", result, scenario, scheduler)
         return ""
 
-    def further(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
-        """Run another scenario than the one that was drawn."""
+    def simulate_variant(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
+        """Run a variant of the random scenario; an error breaks the invariant "runs"."""
         try:
-            with patience(PATIENCE):
+            with limit_wall_time(WALL_TIME_LIMIT):
                 return simulate(scenario, scheduler, **options)
         except (Exception, SystemExit) as error:
             raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
 
-    def keeps(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Check one invariant; an error in one of its own runs breaks it, too."""
+    def check_invariant(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Check one invariant; an error in one of the runs of the check breaks it, too."""
         try:
-            with patience(10 * PATIENCE):  # for many runs, and to compile
-                getattr(self, law)(result, scenario, scheduler)
+            with limit_wall_time(10 * WALL_TIME_LIMIT):  # for many runs, and to compile
+                getattr(self, f"check_{law}")(result, scenario, scheduler)
         except ConformanceError:
             raise
         except (Exception, SystemExit) as error:
             raise ConformanceError(law, error_text(error), scenario, scheduler) from error
 
-    def runs(self, scenario: Scenario, scheduler: Scheduler) -> Result:
-        assert self.own is not None
+    def run(self, scenario: Scenario, scheduler: Scheduler) -> Result:
+        assert self.own_code is not None
         try:
-            with patience(PATIENCE), self.reached.watching(), watching(self.own) as self.watched:
-                return simulate(scenario, scheduler, record=RECORDED, **LIMITS)
+            with (
+                limit_wall_time(WALL_TIME_LIMIT),
+                self.coverage.recording(),
+                record_side_effects(self.own_code) as self.side_effects,
+            ):
+                return simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
         except (Exception, SystemExit) as error:
             raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
 
-    def sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if found := validate_result(result):
-            raise ConformanceError("sound", "; ".join(map(str, found)), scenario, scheduler)
+    def check_sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if violations := validate_result(result):
+            raise ConformanceError("sound", "; ".join(map(str, violations)), scenario, scheduler)
         if scenario.faults is None:
             return
-        for other in (*struck(result), *cut_off(result), *asked_anew(result)):
-            again = self.further(other, scheduler, record=RECORDED, **LIMITS)
-            if found := validate_result(again):
-                raise ConformanceError("sound", "; ".join(map(str, found)), other, scheduler)
+        for scenario_with_failure in (
+            *failures_at_events(result),
+            *failures_during_job(result),
+            *repeated_requests(result),
+        ):
+            result_with_failure = self.simulate_variant(
+                scenario_with_failure, scheduler, record=RECORDED_TABLES, **LIMITS
+            )
+            if violations := validate_result(result_with_failure):
+                raise ConformanceError(
+                    "sound", "; ".join(map(str, violations)), scenario_with_failure, scheduler
+                )
 
-    def served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_served(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.rigid or scheduler.may_reject:
             return
-        self.serves = True
-        if said := unserved(result, scheduler.order):
-            raise ConformanceError("served", said, scenario, scheduler)
+        self.has_service_check = True
+        if rejection := wrongly_rejected_job(result, scheduler.order):
+            raise ConformanceError("served", rejection, scenario, scheduler)
 
-    def closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        assert self.own is not None
-        for what in self.watched.outside:
-            raise ConformanceError("closed", what, scenario, scheduler)
-        if not self.watched.seeds:
+    def check_closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        assert self.own_code is not None
+        for action in self.side_effects.actions:
+            raise ConformanceError("closed", action, scenario, scheduler)
+        if not self.side_effects.seeds:
             return
-        other = dataclasses.replace(scenario, seed=scenario.seed + 1)
-        with watching(self.own) as again:
-            self.further(other, scheduler, **LIMITS)
-        for call in sorted(self.watched.seeds.keys() & again.seeds.keys())[:1]:
-            who = self.watched.seeds[call]
-            said = f"{who} calls {call}, whatever the seed of the scenario is: use a random stream of the run"
-            raise ConformanceError("closed", said, scenario, scheduler)
+        other_scenario = dataclasses.replace(scenario, seed=scenario.seed + 1)
+        with record_side_effects(self.own_code) as other_effects:
+            self.simulate_variant(other_scenario, scheduler, **LIMITS)
+        for call in sorted(self.side_effects.seeds.keys() & other_effects.seeds.keys())[:1]:
+            function = self.side_effects.seeds[call]
+            text = f"{function} calls {call} for any seed of the scenario: use a random stream of the run"
+            raise ConformanceError("closed", text, scenario, scheduler)
 
-    def order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if scheduler.order not in get_args(Order):
-            unknown = f"it promises {scheduler.order!r}, which is none of {get_args(Order)}"
+            unknown = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
             raise ConformanceError("order", unknown, scenario, scheduler)
-        # with links, the instants at which machines take tasks are not in the tables
-        linked = scenario.platform.bandwidth is not None
-        owners = (
-            scenario.faults is not None and scenario.faults.reachable
-        )  # who stop tasks, which go on later
-        if scheduler.order is None or linked or owners:
+        # with links, the tables do not have the times at which machines take tasks
+        has_links = scenario.platform.bandwidth is not None
+        # owners interrupt tasks, which continue later
+        has_owners = scenario.faults is not None and scenario.faults.reachable
+        if scheduler.order is None or has_links or has_owners:
             return
-        self.ordered = True
-        if said := broken_promise(result, scheduler.order):
-            raise ConformanceError("order", said, scenario, scheduler)
+        self.has_order = True
+        if violation := broken_promise(result, scheduler.order):
+            raise ConformanceError("order", violation, scenario, scheduler)
 
-    def repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        for number, how, options in ((2, "", {"record": False}), (3, ", with 2 threads,", {"threads": 2})):
-            held = _stirred(number)
-            again = simulate(scenario, scheduler, **options, **LIMITS)
-            del held
-            if again.digest != result.digest:
-                said = f"run {number}{how} differs from run 1: {_first_difference(result, again)}"
-                raise ConformanceError("repeatable", said, scenario, scheduler)
+    def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        for number, variant, options in (
+            (2, "", {"record": False}),
+            (3, ", with 2 threads,", {"threads": 2}),
+        ):
+            blocks = _fragment_memory(number)
+            repeated = simulate(scenario, scheduler, **options, **LIMITS)
+            del blocks
+            if repeated.digest != result.digest:
+                text = f"run {number}{variant} differs from run 1: {_first_difference(result, repeated)}"
+                raise ConformanceError("repeatable", text, scenario, scheduler)
 
-    def cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_cohorts(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         for limit in (1, 3):
-            cut = simulate(scenario, scheduler, record=True, cohort_limit=limit, **LIMITS)
-            if cut.digest != result.digest:
-                said = f"cohorts of at most {limit}: {_first_difference(result, cut)}"
-                raise ConformanceError("cohorts", said, scenario, scheduler)
+            cut_result = simulate(scenario, scheduler, record=True, cohort_limit=limit, **LIMITS)
+            if cut_result.digest != result.digest:
+                text = f"cohorts of at most {limit}: {_first_difference(result, cut_result)}"
+                raise ConformanceError("cohorts", text, scenario, scheduler)
 
-    def forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if self.not_compiled or len(scheduler.node_forms) < 2:
             return
         for form in forms_for(scenario, scheduler):
-            unseen = form == "interpreted" and _runs_compiled(scheduler)
+            is_recording = form == "interpreted" and _runs_compiled(scheduler)
             try:
-                with self.reached.watching() if unseen else nullcontext():
-                    other = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
+                with self.coverage.recording() if is_recording else nullcontext():
+                    form_result = simulate(scenario, scheduler, record=RECORDED_TABLES, nodes=form, **LIMITS)
             except (ImportError, CompileError) as error:
                 self.not_compiled = text_of(error)
                 return
@@ -461,100 +500,110 @@ class _Trial:
                 if "events_limit" in str(error):
                     continue  # what one form counts as one event may be many in another
                 raise
-            if other.digest != result.digest:
+            if form_result.digest != result.digest:
                 raise ConformanceError(
-                    "forms", f"{form}: {_first_difference(result, other)}", scenario, scheduler
+                    "forms", f"{form}: {_first_difference(result, form_result)}", scenario, scheduler
                 )
-            if not self.keeps_state or form == scheduler.node_forms[0]:
+            if not self.has_checkpoint_state or form == scheduler.node_forms[0]:
                 continue  # `resumed` checks the first
-            # what a form records may be in an order of its own
-            if said := differing_end(scenario, scheduler, other, LONGEST, RECORDED, form):
-                raise ConformanceError("forms", f"{form}: {said}", scenario, scheduler)
+            # the forms may record rows in different orders
+            if difference := differing_end(
+                scenario, scheduler, form_result, MAX_SIMULATED_TIME, RECORDED_TABLES, form
+            ):
+                raise ConformanceError("forms", f"{form}: {difference}", scenario, scheduler)
 
-    def isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not self.isolates:
+    def check_isolated(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not self.can_isolate:
             return
         try:
-            with isolated(scheduler):
-                alone = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
+            with isolate_nodes(scheduler):
+                isolated_result = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
         except Exception as error:
-            said = f"an error that comes only where nodes share no variable: {error_text(error)}"
-            at = traceback.extract_tb(error.__traceback__)[-1]
-            said += f", in {at.name}, {at.filename}:{at.lineno}"
-            raise ConformanceError("isolated", said, scenario, scheduler) from error
-        if alone.digest != result.digest:
-            raise ConformanceError("isolated", _first_difference(result, alone), scenario, scheduler)
+            text = f"an error that occurs only if nodes share no variable: {error_text(error)}"
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            text += f", in {frame.name}, {frame.filename}:{frame.lineno}"
+            raise ConformanceError("isolated", text, scenario, scheduler) from error
+        if isolated_result.digest != result.digest:
+            raise ConformanceError(
+                "isolated", _first_difference(result, isolated_result), scenario, scheduler
+            )
 
-    def decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.decision_words:
             return
-        self.noted = True
-        record: Record = (*RECORDED, "decisions")
-        with self.reached.watching():  # some code runs only then
-            noted = simulate(scenario, scheduler, record=record, **LIMITS)
+        self.has_decisions = True
+        record: Record = (*RECORDED_TABLES, "decisions")
+        with self.coverage.recording():  # some code runs only then
+            decided_result = simulate(scenario, scheduler, record=record, **LIMITS)
             if _runs_compiled(scheduler):
                 simulate(scenario, scheduler, record=record, nodes="interpreted", **LIMITS)
-        if noted.digest != result.digest:
-            raise ConformanceError("decisions", _first_difference(result, noted), scenario, scheduler)
-        table, applications = noted.tables["decisions"], noted.applications
-        last = np.full(len(applications), -np.inf)
-        np.maximum.at(last, table["application"], table["time"])
-        undecided = np.flatnonzero((last < applications["release"]) & ~np.isnan(applications["finish"]))
-        if len(undecided):
-            said = (
-                f"application {undecided[0]} was completed, and nothing was decided on it since its release"
+        if decided_result.digest != result.digest:
+            raise ConformanceError(
+                "decisions", _first_difference(result, decided_result), scenario, scheduler
             )
-            raise ConformanceError("decisions", said, scenario, scheduler)
-        if lie := false_decision(noted, scheduler):
-            raise ConformanceError("decisions", lie, scenario, scheduler)
+        table, applications = decided_result.tables["decisions"], decided_result.applications
+        last_decision = np.full(len(applications), -np.inf)
+        np.maximum.at(last_decision, table["application"], table["time"])
+        without_decision = np.flatnonzero(
+            (last_decision < applications["release"]) & ~np.isnan(applications["finish"])
+        )
+        if len(without_decision):
+            text = (
+                f"application {without_decision[0]} was completed, but it has no decision since its release"
+            )
+            raise ConformanceError("decisions", text, scenario, scheduler)
+        if false_text := false_decision(decided_result, scheduler):
+            raise ConformanceError("decisions", false_text, scenario, scheduler)
 
-    def resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if not self.keeps_state:
+    def check_resumed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if not self.has_checkpoint_state:
             return
-        record: Record = (*RECORDED, "decisions") if scheduler.decision_words else RECORDED
-        if said := differing_end(scenario, scheduler, result, LONGEST, record):
-            raise ConformanceError("resumed", said, scenario, scheduler)
+        record: Record = (*RECORDED_TABLES, "decisions") if scheduler.decision_words else RECORDED_TABLES
+        if difference := differing_end(scenario, scheduler, result, MAX_SIMULATED_TIME, record):
+            raise ConformanceError("resumed", difference, scenario, scheduler)
 
-    def hash_seed(
-        self, found: list[Result | str], result: Result, scenario: Scenario, scheduler: Scheduler
+    def check_hash_seed(
+        self, outcomes: list[Result | str], result: Result, scenario: Scenario, scheduler: Scheduler
     ) -> None:
-        for (hash_seed, ahead), other in zip(INTERPRETERS.items(), found, strict=False):
-            if isinstance(other, str) or other.digest != result.digest:
-                said = other if isinstance(other, str) else _first_difference(result, other)
-                where = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
-                text = f"in a process {where}, another environment, nothing run before: {said}"
+        for (hash_seed, ahead), outcome in zip(INTERPRETERS.items(), outcomes, strict=False):
+            if isinstance(outcome, str) or outcome.digest != result.digest:
+                difference = outcome if isinstance(outcome, str) else _first_difference(result, outcome)
+                settings_text = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
+                text = f"in a process {settings_text}, another environment, nothing run before: {difference}"
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 
-    def locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+    def check_locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if not scheduler.informed_by_messages:
             return
-        self.local, self.speeds_known = True, scheduler.speeds_known
+        self.has_locality, self.speeds_known = True, scheduler.speeds_known
         try:
-            said = differing_decision(scenario, scheduler, self.able)
-            if said and (again := differing_decision(scenario, scheduler, self.able)) != said:
-                said = f"machines do not do the same in each run; one time {said}; another time {again}"
-                raise ConformanceError("repeatable", said, scenario, scheduler)
+            difference = differing_decision(scenario, scheduler, self.can_fail)
+            repeated = differing_decision(scenario, scheduler, self.can_fail) if difference else None
+            if repeated != difference:
+                text = f"machines do not do the same in each run; once {difference}; another time {repeated}"
+                raise ConformanceError("repeatable", text, scenario, scheduler)
         except SchedulerError as error:
             if "events_limit" not in str(error):
                 raise
-            self.endlessly = True  # where messages take longer than it waits for them, it may ask for ever
+            # a scheduler that waits shorter than messages take may repeat its requests for ever
+            self.has_endless_runs = True
             return
-        if said:
-            raise ConformanceError("locality", said, scenario, scheduler)
+        if difference:
+            raise ConformanceError("locality", difference, scenario, scheduler)
 
-    def foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if unknown := sorted({*scheduler.foresees} - {*FORESEEN}):
-            said = f"it says that it foresees {unknown[0]!r}, which is none of {FORESEEN}"
-            raise ConformanceError("foresight", said, scenario, scheduler)
-        self.foreseen &= {*scheduler.foresees}
-        if known := foreknown(scenario, scheduler, LIMITS):
-            raise ConformanceError("foresight", known, scenario, scheduler)
+    def check_foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if unknown := sorted({*scheduler.foresees} - {*FORESIGHT_KINDS}):
+            text = f"Scheduler.foresees must have only {FORESIGHT_KINDS}, got {unknown[0]!r}"
+            raise ConformanceError("foresight", text, scenario, scheduler)
+        self.foresight_kinds &= {*scheduler.foresees}
+        if violation := foresight_violation(scenario, scheduler, LIMITS):
+            raise ConformanceError("foresight", violation, scenario, scheduler)
 
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
-    """Return the ways in which the nodes can run the scenario.
+    """Return the forms in which nodes can run the scenario.
 
-    Where tasks move data, or need memory or disk, that is interpreted only.
+    If tasks move data, or need memory or disk, nodes run interpreted only.
     """
     recipe, platform = scenario.workload.recipe, scenario.platform
     needing = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
@@ -563,7 +612,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
-    """Return whether nodes run as machine code by default, whose lines are not seen, and interpreted, too."""
+    """Return whether nodes run as machine code by default, whose lines are not recorded."""
     return "interpreted" in scheduler.node_forms[1:]
 
 
@@ -573,8 +622,8 @@ def _first_difference(a: Result, b: Result) -> str:
     return first_difference(a, b) or "the facts differ"
 
 
-def _stirred(number: int) -> list[bytes]:
-    """Leave the free memory in another order, so that objects made next are not in the order of their ids."""
+def _fragment_memory(number: int) -> list[bytes]:
+    """Permute the allocator's free list, so that new objects are not in the order of their ids."""
     blocks = [bytes(size) for size in range(16, 480, 16) for _ in range(64)]
     step = (601, 1201, 1597)[number % 3]  # has no divisor in common with the number of blocks
     return [blocks[k * step % len(blocks)] for k in range(len(blocks))][::2]

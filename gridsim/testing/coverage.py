@@ -1,4 +1,4 @@
-"""Finds which handlers and branches of a scheduler's own code were never reached."""
+"""Coverage of a scheduler's own code: the handlers and branches that no scenario reached."""
 
 from __future__ import annotations
 
@@ -15,86 +15,88 @@ from typing import Any
 _BRANCHES = ("body", "orelse", "handlers", "finalbody")
 
 
-class Reached:
-    """Records the lines of some classes that run.
+class Coverage:
+    """Recorder of the lines of some classes that run.
 
     Classes of gridsim itself are left out.
     """
 
     def __init__(self, classes: list[type]) -> None:
-        own = [each for each in classes if not each.__module__.startswith(("gridsim.", "gridcore."))]
-        self.seen: set[tuple[str, int]] = set()
-        self._watched = False
-        #: (file, line) of the first statement of each branch -> what it is.
+        own_classes = [cls for cls in classes if not cls.__module__.startswith(("gridsim.", "gridcore."))]
+        self.lines_run: set[tuple[str, int]] = set()
+        self._has_recorded = False
+        #: (file, line) of the first statement of each branch -> name of the branch.
         self.branches: dict[tuple[str, int], str] = {}
-        #: (file, line) of a branch of a method that a subclass overrides -> those of the method's first
-        #: statement, which runs only if the subclass calls it.
+        #: (file, line) of a branch of a method that a subclass overrides -> that of the method's first
+        #: statement, which runs only if the subclass calls the method.
         self._overridden: dict[tuple[str, int], tuple[str, int]] = {}
         self._files: set[str] = set()
-        for each in own:
+        for cls in own_classes:
             try:
-                lines, first = inspect.getsourcelines(each)
-                file = inspect.getsourcefile(each) or ""
+                lines, first = inspect.getsourcelines(cls)
+                file = inspect.getsourcefile(cls) or ""
                 [tree] = ast.parse(textwrap.dedent("".join(lines))).body
-            except (OSError, TypeError, SyntaxError):  # there is no source
+            except (OSError, TypeError, SyntaxError):  # the class has no source
                 continue
             self._files.add(file)
-            below = [other for other in own if other is not each and issubclass(other, each)]
+            subclasses = [
+                subclass for subclass in own_classes if subclass is not cls and issubclass(subclass, cls)
+            ]
             for part in getattr(tree, "body", []):
-                found = [*_branches(ast.Module([part], []), each.__qualname__)]
-                places = [(file, line + first - 1) for line, _ in found]
-                self.branches.update(zip(places, (what for _, what in found), strict=True))
-                if any(getattr(part, "name", None) in vars(other) for other in below):
+                part_branches = [*_branches(ast.Module([part], []), cls.__qualname__)]
+                places = [(file, line + first - 1) for line, _ in part_branches]
+                self.branches.update(zip(places, (what for _, what in part_branches), strict=True))
+                if any(getattr(part, "name", None) in vars(subclass) for subclass in subclasses):
                     self._overridden.update(dict.fromkeys(places, places[0]))
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Record what runs in the context."""
-        before = sys.gettrace()
-        if not self._files or before is not None:  # a debugger, or a measurement of coverage
+    def recording(self) -> Iterator[None]:
+        """Record the lines that run in the context."""
+        previous_trace = sys.gettrace()
+        if not self._files or previous_trace is not None:  # a debugger or a measurement of coverage is active
             yield
             return
-        self._watched = True
-        sys.settrace(self._call)
+        self._has_recorded = True
+        sys.settrace(self._trace_call)
         try:
             yield
         finally:
-            sys.settrace(before)
+            sys.settrace(previous_trace)
 
-    def _call(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._line if frame.f_code.co_filename in self._files else None
+    def _trace_call(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self._trace_line if frame.f_code.co_filename in self._files else None
 
-    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _trace_line(self, frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
-            self.seen.add((frame.f_code.co_filename, frame.f_lineno))
-        return self._line
+            self.lines_run.add((frame.f_code.co_filename, frame.f_lineno))
+        return self._trace_line
 
-    def missed(self) -> list[str]:
+    def unreached_branches(self) -> list[str]:
         """Return the branches that never ran, in order of lines; none if nothing could be recorded.
 
-        Those of a method that a subclass replaces count only if the method ran.
+        Branches of a method that a subclass overrides count only if the method ran.
         """
-        if not self._watched:
+        if not self._has_recorded:
             return []
-        called = {at for at in self.branches if self._overridden.get(at, at) in self.seen}
-        silent = self._overridden.keys() - called
-        missed = sorted(self.branches.keys() - self.seen - silent)
-        return [f"{self.branches[at]} (line {at[1]})" for at in missed]
+        called_branches = {at for at in self.branches if self._overridden.get(at, at) in self.lines_run}
+        uncalled_branches = self._overridden.keys() - called_branches
+        unreached_branches = sorted(self.branches.keys() - self.lines_run - uncalled_branches)
+        return [f"{self.branches[at]} (line {at[1]})" for at in unreached_branches]
 
 
-def _branches(tree: ast.AST, where: str) -> Iterator[tuple[int, str]]:
-    """Yield the first line of each function and branch below `tree`, and what it is."""
+def _branches(tree: ast.AST, qualname: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the name of each function and branch below `tree`."""
     for node in ast.iter_child_nodes(tree):
-        inner = where
+        inner = qualname
         if isinstance(node, ast.FunctionDef):
-            inner = f"{where}.{node.name}"
-            said = [each for each in node.body if not isinstance(each, (ast.Pass, ast.Expr))] or node.body[
-                -1:
-            ]
-            yield said[0].lineno, inner
+            inner = f"{qualname}.{node.name}"
+            statements = [
+                each for each in node.body if not isinstance(each, (ast.Pass, ast.Expr))
+            ] or node.body[-1:]
+            yield statements[0].lineno, inner
         elif isinstance(node, (ast.If, ast.For, ast.While, ast.Try)):
             parts = [part for name in _BRANCHES for part in getattr(node, name, [])[:1]]
             for part in parts:
                 first = part.body[0] if isinstance(part, ast.ExceptHandler) else part
-                yield first.lineno, f"{where}, a branch"
+                yield first.lineno, f"{qualname}, a branch"
         yield from _branches(node, inner)

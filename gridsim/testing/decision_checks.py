@@ -1,4 +1,4 @@
-"""Checks recorded decisions against what the simulator knows."""
+"""Checks of recorded decisions against the other tables of a run."""
 
 from __future__ import annotations
 
@@ -12,325 +12,367 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.arrays import Bools
 
-#: A sentence of an action that gives tasks to a machine, if messages that move tasks bear it out.
-_GIVES = re.compile(r"^(\w+) \{tasks\} tasks? (\w+ )?to (\w+ )*machine \{machine\}")
+#: The sentence of an action that gives tasks to a machine.
+_TRANSFER_SENTENCE = re.compile(r"^(\w+) \{tasks\} tasks? (\w+ )?to (\w+ )*machine \{machine\}")
 
-#: Its verb, if it counts without a message that says that it moves tasks: neither an offer nor a plan.
-_GAVE = {
+#: Verbs of that sentence that state a transfer, not an offer or a plan, and so need no message as evidence.
+_TRANSFER_VERBS = {
     *("gave", "granted", "handed", "dealt", "sent", "passed", "moved", "pushed", "shipped"),
     *("delivered", "dispatched", "forwarded", "transferred"),
 }
 
-#: A sentence of an action of a node that queues tasks itself.
-_KEEPS = re.compile(r"^(kept|put|placed|queued) \{tasks\} tasks? (\w+ )*(on|at) machine \{machine\}")
+#: The sentence of an action of a node that queues tasks itself.
+_KEEP_SENTENCE = re.compile(r"^(kept|put|placed|queued) \{tasks\} tasks? (\w+ )*(on|at) machine \{machine\}")
 
-#: Units of one quantity differ at least by this factor.
-_UNITS = 5.0
+#: The smallest factor between two units of one quantity.
+_UNIT_RATIO = 5.0
 
 
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
-    """Return the first decision of a run that cannot be true; None if there is none.
+    """Return a description of the first decision of a run that cannot be true; None if there is none.
 
     Parameters
     ----------
     result
-        It has the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
+        Result with the tables ``decisions``, ``message_log``, ``schedule`` and ``arrivals``.
     """
-    table, applications, machines = result.tables["decisions"], result.applications, with_servers(result)
+    table, applications, machines = result.tables["decisions"], result.applications, machine_count(result)
     i, time, decider, tasks = (table[name] for name in ("application", "time", "decider", "tasks"))
-    release, most = (applications[name] for name in ("release", "tasks"))
-    # the sentence of an action says what its numbers mean
-    of_tasks = [action for action, (said, _, _) in scheduler.decision_words.items() if "{tasks} task" in said]
-    tells = np.isin(table["action"], of_tasks)
-    known = (i >= 0) & (i < len(applications))
-    for k in np.flatnonzero(~known)[:1]:
+    release, application_tasks = (applications[name] for name in ("release", "tasks"))
+    # the sentence of an action tells the meaning of its numbers
+    of_tasks = [action for action, (text, _, _) in scheduler.decision_words.items() if "{tasks} task" in text]
+    has_count = np.isin(table["action"], of_tasks)
+    is_known = (i >= 0) & (i < len(applications))
+    for k in np.flatnonzero(~is_known)[:1]:
         return f"decisions[{k}] is about application {i[k]}, and there are {len(applications)}"
-    for wrong, said in (
+    for is_wrong, text in (
         (time < release[i], "before its release"),
         (time > result.provenance["clock_seconds"] + 1e-9, "after the end of the run"),
-        (tells & ((tasks < 0) | (tasks > most[i])), "about more tasks than the application has"),
+        (
+            has_count & ((tasks < 0) | (tasks > application_tasks[i])),
+            "about more tasks than the application has",
+        ),
         ((decider < -1) | (decider >= machines), "by a machine that does not exist"),
         ((table["machine"] < -1) | (table["machine"] >= machines), "about a machine that does not exist"),
         ((table["age"] < 0) | (table["age"] > time + 1e-9), "seen before the run, or later than decided"),
     ):
-        for k in np.flatnonzero(wrong)[:1]:
-            return f"decisions[{k}] cannot be: {said}: {table[k]}"
+        for k in np.flatnonzero(is_wrong)[:1]:
+            return f"decisions[{k}] must not be {text}: {table[k]}"
     first = np.full(len(applications), np.inf)
     np.minimum.at(first, i, time)
     for k in np.flatnonzero(applications["first_start"] < first - 1e-9)[:1]:
-        started = applications["first_start"][k]
-        return (
-            f"application {k} starts at {started} s, the first decision on it is said to be at {first[k]} s"
+        start = applications["first_start"][k]
+        return f"application {k} starts at {start} s, but its first decision is at {first[k]} s"
+    if unit_error := _unit_error(result):
+        return unit_error
+    is_informed, has_no_failures = scheduler.informed_by_messages, result.scenario.faults is None
+    # actions without a count may be about one task each, and those of schedulers that know everything about
+    # tasks that only wait
+    all_have_counts = len(of_tasks if is_informed else _transfer_verbs(scheduler)) == len(
+        scheduler.decision_words
+    )
+    problem = None if is_informed else _excess_tasks(result, has_count)
+    problem = problem or (_unannounced_tasks(result, has_count) if all_have_counts else None)
+    if is_informed:
+        problem = problem or (
+            (uninformed_action(result) or _too_recent_value(result))
+            if has_no_failures
+            else _decision_while_down(result)
         )
-    if other := _other_unit(result):
-        return other
-    informed, whole = scheduler.informed_by_messages, result.scenario.faults is None
-    # others may be about one task each, or, of those who know everything, about tasks that only wait
-    all_tell = len(of_tasks if informed else _giving(scheduler)) == len(scheduler.decision_words)
-    found = None if informed else _more_than_left(result, tells)
-    found = found or (_too_few(result, tells) if all_tell else None)
-    if informed:
-        found = found or ((unheard(result) or _too_fresh(result)) if whole else _by_the_dead(result))
-    return found or (_not_handed_over(result, scheduler) if whole else None) or _kept_here(result, scheduler)
+    return (
+        problem
+        or (_missing_transfer(result, scheduler) if has_no_failures else None)
+        or _keep_on_other_machine(result, scheduler)
+    )
 
 
-def _other_unit(result: Result) -> str | None:
-    """Return the action of which what was seen is a multiple of what is true, each time; else None.
+def _unit_error(result: Result) -> str | None:
+    """Return a description of an action whose seen values are a multiple of the true ones; else None.
 
-    Values that are out of date differ, too, but not all by the same large factor.  Those of a machine itself
-    are the most recent, and may show it where others do not.
+    Outdated values differ from the true ones, too, but not all by the same large factor.  The values of the
+    deciding machine itself are checked first, because they are the most recent ones.
     """
     table = result.tables["decisions"]
     positive = (
         (table["saw"] > 0) & (table["true"] > 0) & np.isfinite(table["saw"]) & np.isfinite(table["true"])
     )
-    for machines in (positive & (table["decider"] == table["machine"]), positive):
-        for action in sorted({*table["action"][machines].tolist()}):
-            rows = np.flatnonzero(machines & (table["action"] == action))
+    for is_considered in (positive & (table["decider"] == table["machine"]), positive):
+        for action in sorted({*table["action"][is_considered].tolist()}):
+            rows = np.flatnonzero(is_considered & (table["action"] == action))
             factor, true = table["saw"][rows] / table["true"][rows], table["true"][rows]
             constant = np.ptp(factor) < 1e-9 * factor[0] and np.ptp(true) > 1e-6 * true[0]
-            if constant and not 1.0 / _UNITS < factor[0] < _UNITS:
+            if constant and not 1.0 / _UNIT_RATIO < factor[0] < _UNIT_RATIO:
                 return f"each decision {action!r} saw {factor[0]:g} times the true value: {table[rows[0]]}"
     return None
 
 
-def _by_the_dead(result: Result) -> str | None:
-    """Return the first decision by a machine that is down, while others are up; else None."""
+def _decision_while_down(result: Result) -> str | None:
+    """Return a description of the first decision by a machine that is down while others are up; else None."""
     faults, table, machines = result.scenario.faults, result.tables["decisions"], len(result.machines)
     assert faults is not None
     until, time = result.provenance["clock_seconds"] + 1.0, table["time"]
     if faults.reachable:
         return None
-    away = np.zeros((machines, len(table)), np.bool_)
+    is_down = np.zeros((machines, len(table)), np.bool_)
     for u, down, up in faults.outages(machines, until):
-        away[u] = ((down < time[:, None]) & (time[:, None] < up)).any(axis=1)
-    rows = np.flatnonzero((table["decider"] >= 0) & (table["decider"] < machines) & ~away.all(axis=0))
-    for k in rows[away[table["decider"][rows], rows]][:1]:
-        return f"decisions[{k}] cannot be: machine {table['decider'][k]} is down: {table[k]}"
+        is_down[u] = ((down < time[:, None]) & (time[:, None] < up)).any(axis=1)
+    rows = np.flatnonzero((table["decider"] >= 0) & (table["decider"] < machines) & ~is_down.all(axis=0))
+    for k in rows[is_down[table["decider"][rows], rows]][:1]:
+        return f"decisions[{k}] is by machine {table['decider'][k]}, which is down: {table[k]}"
     return None
 
 
-def _too_fresh(result: Result) -> str | None:
-    """Return the first decision by what no message from another machine can have brought yet; else None.
+def _too_recent_value(result: Result) -> str | None:
+    """Return a description of the first decision with a value more recent than any message; else None.
 
-    What is known when the run begins needs no message.  Nor does what a decider saw of itself: it is true.
+    Values known at the start of the run need no message.  Nor do true values, which the decider may have
+    read from itself.
     """
     table, network = result.tables["decisions"], result.scenario.network
-    about = result.provenance["message_log"]
-    if "exchanges" in result.tables or about["delays"] or about.get("left_out"):
+    log_info = result.provenance["message_log"]
+    if "exchanges" in result.tables or log_info["delays"] or log_info.get("left_out"):
         return None
-    other = (table["machine"] >= 0) & (table["decider"] >= 0) & (table["machine"] != table["decider"])
-    own = np.isnan(table["true"]) | np.isclose(table["saw"], table["true"], rtol=1e-9, atol=0.0)
-    way = network.latency - network.jitter
-    early = table["age"] < np.minimum(way, table["time"]) - 1e-9
-    for k in np.flatnonzero(other & ~own & early)[:1]:
-        return f"decisions[{k}] cannot be: a message from that machine takes {way:g} s: {table[k]}"
+    from_other_machine = (
+        (table["machine"] >= 0) & (table["decider"] >= 0) & (table["machine"] != table["decider"])
+    )
+    is_own_value = np.isnan(table["true"]) | np.isclose(table["saw"], table["true"], rtol=1e-9, atol=0.0)
+    min_latency = network.latency - network.jitter
+    is_early = table["age"] < np.minimum(min_latency, table["time"]) - 1e-9
+    for k in np.flatnonzero(from_other_machine & ~is_own_value & is_early)[:1]:
+        return f"decisions[{k}] is too early: a message from its machine takes {min_latency:g} s: {table[k]}"
     return None
 
 
-def _more_than_left(result: Result, tells: Bools) -> str | None:
-    """Return the first decision about more tasks than are left to complete at its time; else None.
+def _excess_tasks(result: Result, has_count: Bools) -> str | None:
+    """Return a description of the first decision about more tasks than are uncompleted then; else None.
 
     Parameters
     ----------
-    tells
-        Which decisions say how many tasks they are about.
+    has_count
+        bool[decisions], whether a decision states a number of tasks.
     """
-    table, ran, most = result.tables["decisions"], result.tables["schedule"], result.applications["tasks"]
-    order = np.argsort(ran["end"], kind="stable")
-    of, end, completed = (ran[name][order] for name in ("application", "end", "completed"))
-    for i in np.unique(table["application"][tells]):
-        rows = np.flatnonzero(tells & (table["application"] == i))
-        done = np.concatenate([[0], np.cumsum(completed[of == i])])
-        left = most[i] - done[np.searchsorted(end[of == i], table["time"][rows] - 1e-9)]
-        for k in np.flatnonzero(table["tasks"][rows] > left)[:1]:
-            return f"decisions[{rows[k]}] cannot be: {left[k]} tasks are not completed yet: {table[rows[k]]}"
+    table, schedule, totals = (
+        result.tables["decisions"],
+        result.tables["schedule"],
+        result.applications["tasks"],
+    )
+    order = np.argsort(schedule["end"], kind="stable")
+    owner, end, completed = (schedule[name][order] for name in ("application", "end", "completed"))
+    for i in np.unique(table["application"][has_count]):
+        rows = np.flatnonzero(has_count & (table["application"] == i))
+        completed_before = np.concatenate([[0], np.cumsum(completed[owner == i])])
+        remaining = totals[i] - completed_before[np.searchsorted(end[owner == i], table["time"][rows] - 1e-9)]
+        for k in np.flatnonzero(table["tasks"][rows] > remaining)[:1]:
+            row = rows[k]
+            return f"decisions[{row}] has too many tasks: {remaining[k]} are not completed yet: {table[row]}"
     return None
 
 
-def _giving(scheduler: Scheduler) -> dict[str, str]:
-    """Return the verbs of the actions that say that tasks went to a machine; any of node programs."""
-    said = {action: _GIVES.search(words[0]) for action, words in scheduler.decision_words.items()}
-    nodes = isinstance(scheduler, NodeScheduler)
-    return {action: found[1] for action, found in said.items() if found and (nodes or found[1] in _GAVE)}
+def _transfer_verbs(scheduler: Scheduler) -> dict[str, str]:
+    """Return action -> verb for actions that move tasks to a machine; all verbs count for node programs."""
+    matches = {
+        action: _TRANSFER_SENTENCE.search(words[0]) for action, words in scheduler.decision_words.items()
+    }
+    is_node_scheduler = isinstance(scheduler, NodeScheduler)
+    return {
+        action: match[1]
+        for action, match in matches.items()
+        if match and (is_node_scheduler or match[1] in _TRANSFER_VERBS)
+    }
 
 
-def _not_handed_over(result: Result, scheduler: Scheduler) -> str | None:
-    """Return where decisions give a machine more tasks than come to its queue; else None.
+def _missing_transfer(result: Result, scheduler: Scheduler) -> str | None:
+    """Return a description of decisions that give a machine more tasks than arrive there; else None.
 
-    Machines that send tasks of the application on are left out, and those to which a message is on its way.
+    Machines that may have forwarded tasks of the application are left out, and so are receivers of messages
+    that were not delivered.
 
     Parameters
     ----------
     result
-        Of a run without failures.
+        Result of a run without failures.
     """
-    whole = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
-    if not _giving(scheduler) or not whole or not len(result.tables.get("arrivals", ())):
+    has_full_log = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
+    if not _transfer_verbs(scheduler) or not has_full_log or not len(result.tables.get("arrivals", ())):
         return None
     applications, machines = result.applications, len(result.machines)
-    came: Counter[tuple[int, int]] = Counter()
+    arrival_counts: Counter[tuple[int, int]] = Counter()
     queued = np.zeros(len(applications), np.int64)
     for row in result.tables["arrivals"].rows():
-        came[row["application"], row["machine"]] += max(0, row["tasks"])
+        arrival_counts[row["application"], row["machine"]] += max(0, row["tasks"])
         queued[row["application"]] += max(0, row["tasks"])
-    known = (queued >= applications["tasks"]) & ~np.isnan(applications["finish"])
-    elsewhere = _sent_on(result, scheduler)
-    for (i, machine), tasks in _given(result, scheduler).items():
-        left_out = (i, machine) in elsewhere or (-1, machine) in elsewhere or not 0 <= machine < machines
-        if known[i] and tasks > came[i, machine] and not left_out:
-            got = came[i, machine]
+    is_known = (queued >= applications["tasks"]) & ~np.isnan(applications["finish"])
+    forwarders = _possible_forwarders(result, scheduler)
+    for (i, machine), tasks in _announced_transfers(result, scheduler).items():
+        is_excluded = (i, machine) in forwarders or (-1, machine) in forwarders or not 0 <= machine < machines
+        if is_known[i] and tasks > arrival_counts[i, machine] and not is_excluded:
+            received = arrival_counts[i, machine]
             return (
-                f"decisions give {tasks} tasks of application {i} to machine {machine}, which has got {got}"
+                f"decisions give {tasks} tasks of application {i} to machine {machine}, which has received "
+                f"{received}"
             )
     return None
 
 
-def _kept_here(result: Result, scheduler: Scheduler) -> str | None:
-    """Return the first decision to keep tasks that names another machine than the node's own; else None."""
-    keeps = [action for action, words in scheduler.decision_words.items() if _KEEPS.search(words[0])]
-    if not isinstance(scheduler, NodeScheduler) or not keeps or "arrivals" not in result.tables:
+def _keep_on_other_machine(result: Result, scheduler: Scheduler) -> str | None:
+    """Return a description of the first decision to keep tasks that names another machine; else None."""
+    keep_actions = [
+        action for action, words in scheduler.decision_words.items() if _KEEP_SENTENCE.search(words[0])
+    ]
+    if not isinstance(scheduler, NodeScheduler) or not keep_actions or "arrivals" not in result.tables:
         return None
-    table, came = result.tables["decisions"], result.tables["arrivals"]
-    names, sent = ("application", "machine", "time"), _handed_over(result, scheduler)
-    queued = set(zip(*(came[name].tolist() for name in (*names, "tasks")), strict=True))
-    somewhere = set(zip(*(came[name].tolist() for name in names), strict=True))
-    for k in np.flatnonzero(np.isin(table["action"], keeps)).tolist():
+    table, arrivals = result.tables["decisions"], result.tables["arrivals"]
+    names, transfers = ("application", "machine", "time"), _transfer_messages(result, scheduler)
+    queued = set(zip(*(arrivals[name].tolist() for name in (*names, "tasks")), strict=True))
+    arrival_places = set(zip(*(arrivals[name].tolist() for name in names), strict=True))
+    for k in np.flatnonzero(np.isin(table["action"], keep_actions)).tolist():
         i, decider, machine, at, tasks = (
             table[name][k] for name in ("application", "decider", "machine", "time", "tasks")
         )
-        elsewhere = (i, machine, at) in somewhere or (i, decider, machine, at) in sent
-        if (i, decider, at, tasks) in queued and not elsewhere:
-            return f"decisions[{k}] cannot be: machine {decider} has queued these tasks: {table[k]}"
+        is_elsewhere = (i, machine, at) in arrival_places or (i, decider, machine, at) in transfers
+        if (i, decider, at, tasks) in queued and not is_elsewhere:
+            return f"decisions[{k}] has the wrong machine: {decider} has queued these tasks: {table[k]}"
     return None
 
 
-def _given(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
-    """Return how many tasks of each application decisions give each machine.
+def _announced_transfers(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
+    """Return (application, machine) -> number of tasks that decisions give to the machine.
 
-    They count if a message of a node program that moves tasks to the machine left then; and with the verbs
-    `_GAVE` unless a machine may have handed tasks over to itself, as several nodes of a tree do.
+    A decision counts if a message of a node program moves tasks to the machine at that time.  Decisions with
+    one of `_TRANSFER_VERBS` count without a message unless the machine may have given the tasks to itself,
+    as several nodes of a tree on one machine do.
     """
-    table, verbs, sent = result.tables["decisions"], _giving(scheduler), _handed_over(result, scheduler)
-    said: Counter[tuple[int, int]] = Counter()
+    table, verbs, transfers = (
+        result.tables["decisions"],
+        _transfer_verbs(scheduler),
+        _transfer_messages(result, scheduler),
+    )
+    counts: Counter[tuple[int, int]] = Counter()
     for row in table.rows():
         i, decider, machine = row["application"], row["decider"], row["machine"]
-        moved_then = (i, decider, machine, row["time"]) in sent
-        went = decider != machine and row["level"] < 0 and verbs.get(row["action"]) in _GAVE
-        if row["action"] in verbs and (moved_then or went):
-            said[i, machine] += row["tasks"]
-    return said
+        has_message = (i, decider, machine, row["time"]) in transfers
+        is_transfer = decider != machine and row["level"] < 0 and verbs.get(row["action"]) in _TRANSFER_VERBS
+        if row["action"] in verbs and (has_message or is_transfer):
+            counts[i, machine] += row["tasks"]
+    return counts
 
 
-def _handed_over(result: Result, scheduler: Scheduler) -> set[tuple[int, int, int, float]]:
-    """Return application, sender, receiver and time (s) of the messages of a node program that move tasks."""
+def _transfer_messages(result: Result, scheduler: Scheduler) -> set[tuple[int, int, int, float]]:
+    """Return application, sender, receiver and time (s) of messages of a node program that move tasks."""
     kinds = scheduler.messages if isinstance(scheduler, NodeScheduler) else {}
     log = result.tables["message_log"]
-    moved = np.isin(log["kind"], [kind for kind, each in kinds.items() if each.moves_tasks])
+    is_transfer = np.isin(log["kind"], [kind for kind, message in kinds.items() if message.moves_tasks])
     names = ("application", "sender", "receiver", "sent")
-    return set(zip(*(log[name][moved].tolist() for name in names), strict=True))
+    return set(zip(*(log[name][is_transfer].tolist() for name in names), strict=True))
 
 
-def _sent_on(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
-    """Return applications and machines that may have sent tasks on, or back, or do not have all of them yet.
+def _possible_forwarders(result: Result, scheduler: Scheduler) -> set[tuple[int, int]]:
+    """Return (application, machine) of machines that may have forwarded tasks, or may still receive some.
 
-    Application -1 stands for any.  With schedulers on cohorts, a message that names no application may have
-    brought tasks of those that its receiver sends on, or gets in its queue, from then on.
+    Application -1 stands for any.  With schedulers on cohorts, a message without an application may have
+    brought tasks of any application that its receiver sends or queues from then on.
     """
     log, arrivals = result.tables["message_log"], result.tables["arrivals"]
-    found: set[tuple[int, int]] = set()
-    last: dict[tuple[int, int], float] = {}  # application, machine -> s, when it last dealt with it
-    first: dict[tuple[int, int], float] = {}  # sender, receiver -> s, of the first message that names none
+    forwarders: set[tuple[int, int]] = set()
+    # application, machine -> s, the last message or arrival
+    last_contact: dict[tuple[int, int], float] = {}
+    # sender, receiver -> s, the first message without an application
+    first_without_application: dict[tuple[int, int], float] = {}
     names = ("application", "sender", "receiver", "sent", "delivered")
     for i, sender, receiver, at, delivered in zip(*(log[name].tolist() for name in names), strict=True):
         if np.isnan(delivered):
-            found.add((i, receiver))
+            forwarders.add((i, receiver))
         if i >= 0:
-            found.add((i, sender))
-            last[i, sender] = max(at, last.get((i, sender), at))
+            forwarders.add((i, sender))
+            last_contact[i, sender] = max(at, last_contact.get((i, sender), at))
         elif not isinstance(scheduler, NodeScheduler):
-            first[sender, receiver] = min(delivered, first.get((sender, receiver), delivered))
+            first_without_application[sender, receiver] = min(
+                delivered, first_without_application.get((sender, receiver), delivered)
+            )
     for row in arrivals.rows():
         key = row["application"], row["machine"]
-        last[key] = max(row["time"], last.get(key, 0.0))
-    named = {*log["application"].tolist()}
-    for (sender, receiver), at in first.items():
+        last_contact[key] = max(row["time"], last_contact.get(key, 0.0))
+    logged_applications = {*log["application"].tolist()}
+    for (sender, receiver), at in first_without_application.items():
         for i in range(len(result.applications)):
-            if i not in named or last.get((i, receiver), -1.0) >= at:
-                found.add((i, sender))
-    return found
+            if i not in logged_applications or last_contact.get((i, receiver), -1.0) >= at:
+                forwarders.add((i, sender))
+    return forwarders
 
 
-def _too_few(result: Result, tells: Bools) -> str | None:
-    """Return the first completed application of which not all tasks are in a decision; else None.
+def _unannounced_tasks(result: Result, has_count: Bools) -> str | None:
+    """Return a description of the first completed application with tasks that are in no decision; else None.
 
     Parameters
     ----------
-    tells
-        Which decisions say how many tasks they are about.
+    has_count
+        bool[decisions], whether a decision states a number of tasks.
     """
     table, applications = result.tables["decisions"], result.applications
-    said = np.zeros(len(applications), np.int64)
-    np.add.at(said, table["application"][tells], table["tasks"][tells])
-    about = np.bincount(table["application"][tells], minlength=len(applications)) > 0
-    few = about & (said < applications["tasks"]) & ~np.isnan(applications["finish"])
-    for i in np.flatnonzero(few)[:1]:
+    decision_tasks = np.zeros(len(applications), np.int64)
+    np.add.at(decision_tasks, table["application"][has_count], table["tasks"][has_count])
+    has_decision = np.bincount(table["application"][has_count], minlength=len(applications)) > 0
+    is_missing = has_decision & (decision_tasks < applications["tasks"]) & ~np.isnan(applications["finish"])
+    for i in np.flatnonzero(is_missing)[:1]:
         return (
-            f"all decisions on application {i} are about {said[i]} tasks, it has {applications['tasks'][i]}"
+            f"all decisions on application {i} are about {decision_tasks[i]} tasks, it has "
+            f"{applications['tasks'][i]}"
         )
     return None
 
 
-def with_servers(result: Result) -> int:
-    """Return the number of machines of a result, with servers."""
+def machine_count(result: Result) -> int:
+    """Return the number of machines of a result, including servers."""
     return len(result.machines) + result.servers
 
 
-def unheard(result: Result) -> str | None:
-    """Return the first act of a machine on an application of which it cannot have heard; else None.
+def uninformed_action(result: Result) -> str | None:
+    """Return a description of the first action on an application unknown to the machine; else None.
 
-    Acts are decisions, messages about the application, and starts of its tasks.  A machine has heard of an
-    application once it was submitted there, or a message has come from one that had heard of it.
+    Actions are decisions, messages about the application, and starts of its tasks.  A machine knows an
+    application once it was submitted there, or once a message arrives from a machine that knew it.
 
     Parameters
     ----------
     result
-        Of a run without failures that has the table ``message_log``.
+        Result of a run without failures that has the table ``message_log``.
     """
     log, applications = result.tables["message_log"], result.applications
-    about = result.provenance["message_log"]
-    # the log does not have all that machines learn, or names something else than applications
+    log_info = result.provenance["message_log"]
+    # exchanges and messages with fixed delays may be missing from the log, and failures hide messages
     if (
         "exchanges" in result.tables
-        or about["delays"]
-        or about.get("left_out")
+        or log_info["delays"]
+        or log_info.get("left_out")
         or result.scenario.faults is not None
     ):
         return None
-    came = ~np.isnan(log["delivered"])
+    is_delivered = ~np.isnan(log["delivered"])
     sent, delivered, sender, receiver = (
-        log[name][came] for name in ("sent", "delivered", "sender", "receiver")
+        log[name][is_delivered] for name in ("sent", "delivered", "sender", "receiver")
     )
     acts = [("sends a message about", log["application"], log["sender"], log["sent"])]
-    for table, verb, who, when in (
+    for table, verb, machine_column, time_column in (
         ("decisions", "decides on", "decider", "time"),
         ("schedule", "starts a task of", "machine", "start"),
     ):
         if table in result.tables:
-            of = result.tables[table]
-            acts.append((verb, of["application"], of[who], of[when]))
+            rows_table = result.tables[table]
+            acts.append(
+                (verb, rows_table["application"], rows_table[machine_column], rows_table[time_column])
+            )
     for i in range(len(applications)):
-        heard = np.full(with_servers(result), np.inf)
-        heard[applications["submitter"][i]] = applications["release"][i]
-        before = heard - 1
-        while (before != heard).any():
-            before = heard.copy()
-            told = sent >= heard[sender] - 1e-9
-            np.minimum.at(heard, receiver[told], delivered[told])
+        informed_at = np.full(machine_count(result), np.inf)
+        informed_at[applications["submitter"][i]] = applications["release"][i]
+        previous = informed_at - 1
+        while (previous != informed_at).any():
+            previous = informed_at.copy()
+            is_informative = sent >= informed_at[sender] - 1e-9
+            np.minimum.at(informed_at, receiver[is_informative], delivered[is_informative])
         for verb, application, machine, time in acts:
-            rows = np.flatnonzero((application == i) & (machine >= 0) & (machine < len(heard)))
-            early = rows[time[rows] < heard[machine[rows]] - 1e-9]
-            for k in early[:1]:
-                since = f"and cannot have heard of it before {heard[machine[k]]} s"
-                return f"machine {machine[k]} {verb} application {i} at {time[k]} s, {since}"
+            rows = np.flatnonzero((application == i) & (machine >= 0) & (machine < len(informed_at)))
+            uninformed_rows = rows[time[rows] < informed_at[machine[rows]] - 1e-9]
+            for k in uninformed_rows[:1]:
+                reason = f"and no message can tell it of that before {informed_at[machine[k]]} s"
+                return f"machine {machine[k]} {verb} application {i} at {time[k]} s, {reason}"
     return None

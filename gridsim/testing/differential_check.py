@@ -1,4 +1,4 @@
-"""differential(): runs random scenarios in all ways that must not change the result, and compares them."""
+"""`differential`: runs random scenarios in all ways that must not change the result, and compares them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import Phase, given
-from hypothesis import seed as seeded
+from hypothesis import seed as with_seed
 from hypothesis import strategies as st
 from hypothesis.errors import Flaky
 
@@ -25,19 +25,19 @@ from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import real, whole
 from gridsim.testing.cases import scenarios
-from gridsim.testing.conformance import RECORDED, Findings, drawing, forms_for
-from gridsim.testing.introspection import policy_of
-from gridsim.testing.other_interpreters import COPIES, afresh, interpreter
-from gridsim.testing.resuming import differing_end, keeps_state
-from gridsim.testing.run_limits import LIMITS, PATIENCE, patience
+from gridsim.testing.conformance import RECORDED_TABLES, Findings, forms_for, hypothesis_settings
+from gridsim.testing.introspection import inspect_scheduler
+from gridsim.testing.other_interpreters import CAN_FORK, interpreter, run_in_fresh_process
+from gridsim.testing.resuming import differing_end, has_checkpoint_state
+from gridsim.testing.run_limits import LIMITS, WALL_TIME_LIMIT, limit_wall_time
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]
 
-#: The scenarios of a block, which have a seed of their own.
+#: The number of scenarios in a block, which has its own seed.
 _BLOCK = 50
-#: How often a run is made again once another way has given another result.
+#: The number of repetitions of a run once another way has had another result.
 _REPEATS = 3
 
 
@@ -48,17 +48,17 @@ class Differential:
     Parameters
     ----------
     pairs
-        How many pairs of a scenario and a scheduler were drawn and run, at least twice each.  Smaller
-        scenarios, which are looked for once there is a difference, do not count.
+        The number of random pairs of a scenario and a scheduler, each run at least twice.  Smaller scenarios
+        that were tried after a difference do not count.
     variants
         Way to run -> number of runs; ``"left out"`` counts scenarios that cannot be run at all.
     differences
         One error for each scheduler with a difference, with its smallest scenario and file.
     not_run
-        Scheduler, with its index where several have its name -> why no pair with it was run, such as "no time
+        Scheduler, with its index if several have its name -> reason why it was not run, such as "no time
         left".
     seconds
-        s that it took.
+        Duration of the check (s).
     """
 
     pairs: int = 0
@@ -69,21 +69,21 @@ class Differential:
 
     @property
     def runs(self) -> int:
-        """The number of runs that were compared: one of each pair, and one of each other way to run it."""
+        """The number of compared runs: one of each pair, and one of each other way to run it."""
         return self.pairs + sum(n for way, n in self.variants.items() if way not in ("checked", "left out"))
 
     def __str__(self) -> str:
         ways = ", ".join(f"{count} {name}" for name, count in self.variants.items())
-        found = len(self.differences)
-        said = f"{found or 'no'} difference{'s' * (found != 1)}"
-        if not self.pairs and not found:
-            said = "nothing was compared"
+        difference_count = len(self.differences)
+        text = f"{difference_count or 'no'} difference{'s' * (difference_count != 1)}"
+        if not self.pairs and not difference_count:
+            text = "nothing was compared"
         lines = [
-            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {said}{ways and '; '}{ways}"
+            f"{self.runs} runs of {self.pairs} pairs in {self.seconds:.0f} s, {text}{ways and '; '}{ways}"
         ]
-        for why in dict.fromkeys(self.not_run.values()):
-            names = ", ".join(name for name, each in self.not_run.items() if each == why)
-            lines.append(f"not run, {why}: {names}")
+        for reason in dict.fromkeys(self.not_run.values()):
+            names = ", ".join(name for name, cause in self.not_run.items() if cause == reason)
+            lines.append(f"not run, {reason}: {names}")
         return "\n".join([*lines, *map(str, self.differences)])
 
 
@@ -104,8 +104,6 @@ def differential(
     rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from checkpoints.
     Scenarios are those of `check_scheduler`.
 
-    Raises ScenarioError for invalid arguments.
-
     Parameters
     ----------
     schedulers
@@ -113,72 +111,88 @@ def differential(
     runs
         The number of pairs of a scenario and a scheduler.
     minutes
-        The time after which it ends, if there is still something to run.  Both budgets are divided among the
-        schedulers; the report names those for which nothing is left.
+        The most time that the check may take.  Both budgets are divided among the schedulers; the report
+        names the schedulers for which nothing is left.
     checks
-        Functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log``, which return
-        what is wrong with it, or None.  `gridsim.validation` is always one of them.
+        Functions of a `Result` with the tables ``schedule``, ``arrivals`` and ``message_log`` that return a
+        description of an error in it, or None.  `gridsim.validation` is always one of them.
     processes
         Whether to run in another process, too, which must be able to import the schedulers.
-    max_nodes, seed, folder
-        As in `check_scheduler`.
+    max_nodes
+        The most machines.
+    seed
+        Seed of the random scenarios.
+    folder
+        The folder for scenarios with a difference; created if needed.
+
+    Raises
+    ------
+    ScenarioError
+        If an argument is invalid.
     """
     whole("runs", runs, low=1)
     whole("max_nodes", max_nodes, low=1)
     real("minutes", minutes, above=0, unit="min")
-    given_ones = list(registered()) if schedulers is None else list(schedulers)
-    chosen = [scheduler_of(f"schedulers[{k}]", each, {}) for k, each in enumerate(given_ones)]
-    names = [each if isinstance(each, str) else each.name for each in given_ones]
+    scheduler_list = list(registered()) if schedulers is None else list(schedulers)
+    instances = [scheduler_of(f"schedulers[{k}]", entry, {}) for k, entry in enumerate(scheduler_list)]
+    names = [entry if isinstance(entry, str) else entry.name for entry in scheduler_list]
     names = [name if names.count(name) == 1 else f"{name} [{k}]" for k, name in enumerate(names)]
-    if not chosen:
+    if not instances:
         raise ScenarioError("schedulers must name at least one, got none")
-    began, report = time.monotonic(), Differential()
-    ends = began + 60.0 * minutes
+    start, report = time.monotonic(), Differential()
+    deadline = start + 60.0 * minutes
     with ExitStack() as stack:
         pool: ProcessPoolExecutor | None = None
-        for k, scheduler in enumerate(chosen):
-            count = runs * (k + 1) // len(chosen) - runs * k // len(chosen)
-            if count and processes and time.monotonic() < ends and not (pool and COPIES):
+        for k, scheduler in enumerate(instances):
+            count = runs * (k + 1) // len(instances) - runs * k // len(instances)
+            if count and processes and time.monotonic() < deadline and not (pool and CAN_FORK):
                 stack.close()
                 pool = stack.enter_context(interpreter("1"))
             now = time.monotonic()
-            if not count or now >= ends:
+            if not count or now >= deadline:
                 report.not_run[names[k]] = "no time left" if count else "no runs left"
                 continue
-            trial = _Trial(report, tuple(checks), now + (ends - now) / (len(chosen) - k), ends, pool)
+            trial = _DifferentialTrial(
+                report, tuple(checks), now + (deadline - now) / (len(instances) - k), deadline, pool
+            )
             try:
-                _attempt(trial, scheduler, max_nodes, count, seed, folder)
+                _run_scheduler(trial, scheduler, max_nodes, count, seed, folder)
             except ConformanceError as error:
                 error.file = error.file or save(error, os.fspath(folder))
                 report.differences.append(error)
             else:
                 if not trial.pairs:
-                    late = time.monotonic() >= ends
-                    report.not_run[names[k]] = "no time left" if late else "no scenario that can be run"
-    report.seconds = time.monotonic() - began
+                    is_late = time.monotonic() >= deadline
+                    report.not_run[names[k]] = "no time left" if is_late else "no scenario that can be run"
+    report.seconds = time.monotonic() - start
     return report
 
 
-def _attempt(
-    trial: _Trial, scheduler: Scheduler, max_nodes: int, count: int, seed: int, folder: str | os.PathLike[str]
+def _run_scheduler(
+    trial: _DifferentialTrial,
+    scheduler: Scheduler,
+    max_nodes: int,
+    count: int,
+    seed: int,
+    folder: str | os.PathLike[str],
 ) -> None:
-    policy, kind, able, _ = policy_of(st.just(scheduler), folder)
-    trial.keeps_state = keeps_state(policy)
-    cases = st.tuples(st.booleans() if able else st.just(False), st.booleans()).flatmap(
-        lambda drawn: scenarios(max_nodes=max_nodes, faults=drawn[0], crowded=drawn[1], **kind)
+    policy, features, can_fail, _ = inspect_scheduler(st.just(scheduler), folder)
+    trial.has_checkpoint_state = has_checkpoint_state(policy)
+    cases = st.tuples(st.booleans() if can_fail else st.just(False), st.booleans()).flatmap(
+        lambda options: scenarios(max_nodes=max_nodes, faults=options[0], crowded=options[1], **features)
     )
 
-    # Hypothesis cannot be stopped: in blocks, so that not many are drawn in vain when time is up
+    # Hypothesis cannot be stopped; in blocks, few scenarios are drawn after the end of the time
     for block in range(0, count, _BLOCK):
-        if not trial.late:
-            _block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)
+        if not trial.is_late:
+            _run_block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)
 
 
-def _block(
-    trial: _Trial, scheduler: Scheduler, cases: st.SearchStrategy[Scenario], count: int, seed: int
+def _run_block(
+    trial: _DifferentialTrial, scheduler: Scheduler, cases: st.SearchStrategy[Scenario], count: int, seed: int
 ) -> None:
-    @seeded(seed)
-    @drawing(count, Phase.generate, Phase.shrink)
+    @with_seed(seed)
+    @hypothesis_settings(count, Phase.generate, Phase.shrink)
     @given(cases)
     def attempt(scenario: Scenario) -> None:
         trial(scenario, scheduler)
@@ -186,76 +200,92 @@ def _block(
     try:
         attempt()
     except Flaky as error:
-        if (found := trial.findings.first) is None:
+        if (violation := trial.findings.first) is None:
             raise
-        raise (found if found.law == "again" else trial.findings.not_repeated("again")) from error
+        raise (violation if violation.law == "again" else trial.findings.not_repeated("again")) from error
 
 
-class _Trial:
-    """Runs one scenario in all ways for each call."""
+class _DifferentialTrial:
+    """Runs one scenario in all ways per call."""
 
     def __init__(
         self,
         report: Differential,
         checks: tuple[Check, ...],
-        until: float,
-        ends: float,
+        share_end: float,
+        deadline: float,
         pool: ProcessPoolExecutor | None,
     ) -> None:
-        """`until`, `ends` : when this scheduler's share of the time is over, and when all time is."""
-        self.report, self.checks, self.until, self.ends, self.pool = report, checks, until, ends, pool
+        """Set up the trial of one scheduler.
+
+        Parameters
+        ----------
+        share_end
+            The end of the scheduler's share of the time, on the clock of `time.monotonic`.
+        deadline
+            The end of the whole time.
+        """
+        self.report, self.checks, self.share_end, self.deadline, self.pool = (
+            report,
+            checks,
+            share_end,
+            deadline,
+            pool,
+        )
         self.pairs = 0
-        self.keeps_state = False
+        self.has_checkpoint_state = False
         self.findings = Findings()
 
     @property
-    def late(self) -> bool:
-        """Whether no further pair begins; a first one may, though the first look took the whole share."""
-        return time.monotonic() > (self.until if self.pairs else self.ends)
+    def is_late(self) -> bool:
+        """Whether no further pair may begin; the first pair may exceed the scheduler's share of the time."""
+        return time.monotonic() > (self.share_end if self.pairs else self.deadline)
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        drawn = self.findings.first is None  # and no smaller one than that
-        if drawn and self.late or self.findings.settled(scenario, scheduler):
+        is_new = self.findings.first is None  # else Hypothesis is shrinking
+        if is_new and self.is_late or self.findings.is_shrinking_over(scenario, scheduler):
             return
         try:
-            result = simulate(scenario, scheduler, record=RECORDED, **LIMITS)
-        except ScenarioError:  # nothing can run it, as when all machines fail
-            self.report.variants["left out"] += drawn
+            result = simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
+        except ScenarioError:  # no scheduler can run it, for example because all machines fail
+            self.report.variants["left out"] += is_new
             return
-        self.pairs += drawn
-        self.report.pairs += drawn
+        self.pairs += is_new
+        self.report.pairs += is_new
         for way, message in self.ways(result, scenario, scheduler):
-            self.report.variants[way] += drawn
+            self.report.variants[way] += is_new
             if message is not None:
                 if way not in ("checked", "again") and (
-                    said := self._not_repeated(scenario, scheduler, result)
+                    nondeterminism := self._nondeterminism(scenario, scheduler, result)
                 ):
-                    way, message = "again", said
+                    way, message = "again", nondeterminism
                 error = ConformanceError(way, message, scenario, scheduler)
                 self.findings.add(error, scenario, scheduler)
                 raise error
-            if drawn and way != "checked" and time.monotonic() > self.ends:
+            if is_new and way != "checked" and time.monotonic() > self.deadline:
                 return
 
-    def _not_repeated(self, scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
-        """Return how the same run differs if it is made a few times more; None if it never does."""
+    def _nondeterminism(self, scenario: Scenario, scheduler: Scheduler, result: Result) -> str | None:
+        """Repeat the run of `result`, and describe the first repetition that differs; None if none does."""
         for _ in range(_REPEATS):
             try:
-                with patience(PATIENCE):
-                    said = _differs(result, simulate(scenario, scheduler, record=RECORDED, **LIMITS))
+                with limit_wall_time(WALL_TIME_LIMIT):
+                    difference = _difference(
+                        result, simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
+                    )
             except (Exception, SystemExit) as error:
-                said = error_text(error)
-            if said:
-                return f"nondeterministic: {said}"
+                difference = error_text(error)
+            if difference:
+                return f"nondeterministic: {difference}"
         return None
 
     def ways(
         self, result: Result, scenario: Scenario, scheduler: Scheduler
     ) -> Iterator[tuple[str, str | None]]:
-        """Iterate over ways to run, and how the result of each differs from `result`; None if it does not."""
-        only = self.findings.law
+        """Iterate over ways to run, each with a description of its difference from `result`, or None."""
+        invariant = self.findings.law
         forms: tuple[NodeForm | None, ...] = forms_for(scenario, scheduler)
-        if len(scheduler.node_forms) < 2:  # it has no nodes, or they run in one way only
+        if len(scheduler.node_forms) < 2:  # there are no nodes, or they run in one form only
             forms = (None,)
         options: dict[str, dict[str, Any]] = {
             "again": {},
@@ -264,39 +294,41 @@ class _Trial:
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
         }
-        if only in (None, "checked"):
-            wrong = [*map(str, validate_result(result)), *(check(result) for check in self.checks)]
-            yield "checked", next((each for each in wrong if each), None)
-        for way, more in options.items():
-            if only not in (None, way):
+        if invariant in (None, "checked"):
+            problems = [*map(str, validate_result(result)), *(check(result) for check in self.checks)]
+            yield "checked", next((problem for problem in problems if problem), None)
+        for way, run_options in options.items():
+            if invariant not in (None, way):
                 continue
             try:
-                with patience(PATIENCE):
-                    other = simulate(scenario, scheduler, record=RECORDED, **LIMITS, **more)
+                with limit_wall_time(WALL_TIME_LIMIT):
+                    variant = simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS, **run_options)
             except (ImportError, CompileError):  # the nodes run interpreted only
                 continue
             except (Exception, SystemExit) as error:
                 yield way, error_text(error)
             else:
-                yield way, _differs(result, other)
-        if self.pool is not None and only in (None, "another process"):
-            limits = {**LIMITS, "patience": PATIENCE}
-            found = self.pool.submit(afresh, scenario.to_toml(), scheduler, limits).result()
-            yield "another process", found if isinstance(found, str) else _differs(result, found)
-        for form in forms if self.keeps_state else ():
+                yield way, _difference(result, variant)
+        if self.pool is not None and invariant in (None, "another process"):
+            limits = {**LIMITS, "wall_time": WALL_TIME_LIMIT}
+            outcome = self.pool.submit(run_in_fresh_process, scenario.to_toml(), scheduler, limits).result()
+            yield "another process", outcome if isinstance(outcome, str) else _difference(result, outcome)
+        for form in forms if self.has_checkpoint_state else ():
             way = f"resumed, {form}" if form else "resumed"
-            if only in (None, way):
-                try:  # what a form records may be in an order of its own
-                    whole = simulate(scenario, scheduler, record=RECORDED, nodes=form, **LIMITS)
-                    ends = differing_end(scenario, scheduler, whole, LIMITS["time_limit"], RECORDED, form)
+            if invariant in (None, way):
+                try:  # the forms may record rows in different orders
+                    full_result = simulate(scenario, scheduler, record=RECORDED_TABLES, nodes=form, **LIMITS)
+                    difference = differing_end(
+                        scenario, scheduler, full_result, LIMITS["time_limit"], RECORDED_TABLES, form
+                    )
                 except (ImportError, CompileError):
                     continue
                 except (Exception, SystemExit) as error:
-                    ends = error_text(error)
-                yield way, ends
+                    difference = error_text(error)
+                yield way, difference
 
 
-def _differs(result: Result, other: Result) -> str | None:
-    if other.digest == result.digest:
+def _difference(result: Result, variant: Result) -> str | None:
+    if variant.digest == result.digest:
         return None
-    return first_difference(result, other) or "the facts differ"
+    return first_difference(result, variant) or "the facts differ"

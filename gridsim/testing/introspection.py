@@ -1,4 +1,4 @@
-"""What a scheduler supports, which code is its own, and what that code does beyond its run."""
+"""Inspection of a scheduler: its supported scenarios, its own code, and the side effects of that code."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from gridsim.scheduling.contract import Policy, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import PAUSE
-from gridsim.testing.coverage import Reached
-from gridsim.testing.perturbations import only_owners
-from gridsim.testing.run_limits import LIMITS, LONGEST, PATIENCE, patience
+from gridsim.testing.coverage import Coverage
+from gridsim.testing.perturbations import has_only_owner_events
+from gridsim.testing.run_limits import LIMITS, MAX_SIMULATED_TIME, WALL_TIME_LIMIT, limit_wall_time
 from gridsim.testing.violation import ConformanceError, error_text, save
 
-#: Where code lies that is nobody's own.
+#: Folders of installed code, which is not a scheduler's own.
 _LIBRARIES = tuple(
     {
         os.path.join(os.path.abspath(folder), "")
@@ -44,21 +44,21 @@ _LIBRARIES = tuple(
 )
 #: Packages whose classes a scheduler derives from without being theirs.
 _BASES = frozenset({"gridsim", "gridcore", "builtins", "msgspec", "abc", "typing"})
-#: The module in whose frames a run begins; what lies outside of them called the check.
-_RUNS = "gridsim.simulation.simulate"
-#: Modules that only hand on what somebody asks them.
-_HAND_ON = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
+#: The module in whose frames a run begins; frames outside of them belong to the caller of the check.
+_RUN_MODULE = "gridsim.simulation.simulate"
+#: Modules that only forward calls of other code.
+_FORWARDING_MODULES = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
 
 
-class Own:
-    """The code of a scheduler: what lies in its package, and all that is not installed."""
+class OwnCode:
+    """The own code of a scheduler: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         classes = [*type(scheduler).__mro__, *getattr(getattr(scheduler, "policy", None), "__mro__", ())]
         self.roots = {each.__module__.partition(".")[0] for each in classes} - _BASES
 
-    def has(self, module: str, file: str) -> bool:
-        """Return whether the code of a module, which lies in `file`, is the scheduler's own."""
+    def contains(self, module: str, file: str) -> bool:
+        """Return whether the module with the source `file` is the scheduler's own."""
         root = module.partition(".")[0]
         if root in self.roots:
             return True
@@ -67,52 +67,59 @@ class Own:
     def modules(self) -> Iterator[ModuleType]:
         """Iterate over the loaded modules that are the scheduler's own."""
         for name, module in list(sys.modules.items()):
-            if isinstance(module, ModuleType) and self.has(name, getattr(module, "__file__", None) or ""):
+            if isinstance(module, ModuleType) and self.contains(
+                name, getattr(module, "__file__", None) or ""
+            ):
                 yield module
 
-    def asks(self, frame: FrameType | None) -> bool:
-        """Return whether own code called the function of `frame`, itself or through `os` and the like."""
+    def is_caller(self, frame: FrameType | None) -> bool:
+        """Return whether own code called the function of `frame`, directly or through forwarding modules."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
-            if name not in _HAND_ON:
-                return self.has(name, frame.f_code.co_filename)
+            if name not in _FORWARDING_MODULES:
+                return self.contains(name, frame.f_code.co_filename)
             frame = frame.f_back
         return False
 
-    def acts(self, frame: FrameType | None) -> CodeType | None:
-        """Return the innermost own code that runs in `frame` or called it, in a run; else None."""
+    def innermost_code(self, frame: FrameType | None) -> CodeType | None:
+        """Return the innermost own code on the call stack of `frame` within a run; None if there is none."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
-            if name == _RUNS:
+            if name == _RUN_MODULE:
                 return None
-            if self.has(name, frame.f_code.co_filename):
+            if self.contains(name, frame.f_code.co_filename):
                 return frame.f_code
             frame = frame.f_back
         return None
 
-    def rebind(self, replaced: dict[Any, Any]) -> list[tuple[ModuleType, str, Any]]:
-        """Replace functions in own modules that imported them by name, and return what was replaced where."""
-        found = []
+    def rebind(self, substitutes: dict[Any, Any]) -> list[tuple[ModuleType, str, Any]]:
+        """Replace functions in own modules that imported them by name.
+
+        Returns
+        -------
+        (module, name, original) of each replacement.
+        """
+        replacements = []
         for module in self.modules():
             for name, value in list(vars(module).items()):
                 try:
-                    new = replaced.get(value)
+                    new = substitutes.get(value)
                 except TypeError:  # it has no hash
                     continue
                 if new is not None:
-                    found.append((module, name, value))
+                    replacements.append((module, name, value))
                     setattr(module, name, new)
-        return found
+        return replacements
 
 
-#: Events of Python's audit that change something outside of the process, or ask others.
-_OUTSIDE = (
+#: Events of Python's audit that change something outside of the process, or connect to other processes.
+_SIDE_EFFECT_EVENTS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
     "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
     "subprocess.Popen", "socket.connect", "socket.bind", "sqlite3.connect", "shutil.copyfile",
 )  # fmt: skip
-#: Functions that make generators or seed them.
-_SEEDED = (
+#: Functions that create random generators or seed them.
+_SEEDING_FUNCTIONS = (
     "default_rng",
     "RandomState",
     "SeedSequence",
@@ -124,61 +131,63 @@ _SEEDED = (
     "seed",
 )
 
-#: Who is told of audit events; a hook of Python's audit cannot be removed.
+#: The receivers of audit events; a list, because a hook of Python's audit cannot be removed.
 _watchers: list[Callable[[str, tuple[Any, ...]], None]] = []
-_hooked = False
+_has_hook = False
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    if _watchers and (event == "open" or event in _OUTSIDE):
+    if _watchers and (event == "open" or event in _SIDE_EFFECT_EVENTS):
         _watchers[-1](event, arguments)
 
 
-class Watched:
-    """What own code did outside of its run, or with streams, and with which numbers it seeded generators."""
+class SideEffects:
+    """The side effects of own code in a run, and the calls by which it seeded random generators."""
 
     def __init__(self) -> None:
-        #: In words, each once.
-        self.outside: dict[str, None] = {}
-        #: Call of a function that makes or seeds a generator -> the own function that it came from.
+        #: Descriptions of the side effects, each once.
+        self.actions: dict[str, None] = {}
+        #: Call of a function that creates or seeds a generator -> the own function that called it.
         self.seeds: dict[str, str] = {}
 
 
 @contextmanager
-def watching(own: Own) -> Iterator[Watched]:
-    """Watch what own code does in runs in this context."""
-    global _hooked
-    if not _hooked:
+def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
+    """Record the side effects of own code in the runs of this context."""
+    global _has_hook
+    if not _has_hook:
         sys.addaudithook(_hook)
-        _hooked = True
-    found = Watched()
+        _has_hook = True
+    effects = SideEffects()
 
-    def see(event: str, arguments: tuple[Any, ...]) -> None:
+    def record_event(event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open" and not _writes(*arguments):
             return
-        if (code := own.acts(sys._getframe(2))) is not None:
-            what = f"opens {arguments[0]!r} to write" if event == "open" else f"{event} {arguments[:1]!r}"
-            found.outside[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {what}"] = None
+        if (code := own_code.innermost_code(sys._getframe(2))) is not None:
+            action = f"opens {arguments[0]!r} to write" if event == "open" else f"{event} {arguments[:1]!r}"
+            effects.actions[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {action}"] = None
 
-    asked: set[tuple[Streams, str]] = set()
+    requests: set[tuple[Streams, str]] = set()
 
-    def ask(streams: Streams, name: str) -> Any:
-        if (code := own.acts(sys._getframe(1))) is not None:
-            if (streams, name) in asked:
-                what = f"asks again for the stream {name!r}, which begins anew"
-                found.outside[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {what}"] = None
-            asked.add((streams, name))
-        return call(streams, name)
+    def get_stream(streams: Streams, name: str) -> Any:
+        if (code := own_code.innermost_code(sys._getframe(1))) is not None:
+            if (streams, name) in requests:
+                action = f"opens the stream {name!r} again, which restarts it"
+                effects.actions[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {action}"] = (
+                    None
+                )
+            requests.add((streams, name))
+        return original_call(streams, name)
 
-    call = Streams.__call__
-    _watchers.append(see)
+    original_call = Streams.__call__
+    _watchers.append(record_event)
     try:
-        Streams.__call__ = ask  # type: ignore[assignment, method-assign]
-        with _seeding(own, found):
-            yield found
+        Streams.__call__ = get_stream  # type: ignore[assignment, method-assign]
+        with _record_seeding(own_code, effects):
+            yield effects
     finally:
-        Streams.__call__ = call  # type: ignore[method-assign]
-        _watchers.remove(see)
+        Streams.__call__ = original_call  # type: ignore[method-assign]
+        _watchers.remove(record_event)
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:
@@ -188,105 +197,116 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 
 @contextmanager
-def _seeding(own: Own, found: Watched) -> Iterator[None]:
-    """Record in `found` with what own code, or what it calls, seeds generators."""
-    replaced: dict[Any, Any] = {}
+def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
+    """Record in `effects` the calls by which own code, directly or not, seeds generators."""
+    substitutes: dict[Any, Any] = {}
 
-    def recorded(function: Any, name: str) -> Any:
-        def make(*args: Any, **more: Any) -> Any:
-            if (code := own.acts(sys._getframe(1))) is not None and (args or more):
-                said = [*map(repr, args), *(f"{key}={value!r}" for key, value in more.items())]
-                found.seeds[f"{name}({', '.join(said)})"] = code.co_qualname
-            return function(*args, **more)
+    def recording_function(function: Any, name: str) -> Any:
+        def make(*args: Any, **options: Any) -> Any:
+            if (code := own_code.innermost_code(sys._getframe(1))) is not None and (args or options):
+                arguments = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items())]
+                effects.seeds[f"{name}({', '.join(arguments)})"] = code.co_qualname
+            return function(*args, **options)
 
-        class Stand(type):
-            """What stands for a class: calls make objects of that, which are its instances."""
+        class ClassProxy(type):
+            """A metaclass whose classes stand for `function`, a class, and create its objects."""
 
-            def __call__(cls, *args: Any, **more: Any) -> Any:
-                return make(*args, **more)
+            def __call__(cls, *args: Any, **options: Any) -> Any:
+                return make(*args, **options)
 
             def __instancecheck__(cls, instance: Any) -> bool:
                 return isinstance(instance, function)
 
-        return Stand(name, (), {}) if isinstance(function, type) else make
+        return ClassProxy(name, (), {}) if isinstance(function, type) else make
 
-    shared = import_module("random")
-    places = [(np.random, name) for name in _SEEDED] + [(shared, "Random"), (shared, "seed")]
-    before = [(module, name, getattr(module, name)) for module, name in places]
-    for module, name, function in before:
-        replaced[function] = recorded(function, f"{module.__name__}.{name}")
-        setattr(module, name, replaced[function])
-    before += own.rebind(replaced)
+    random_module = import_module("random")
+    places = [(np.random, name) for name in _SEEDING_FUNCTIONS] + [
+        (random_module, "Random"),
+        (random_module, "seed"),
+    ]
+    originals = [(module, name, getattr(module, name)) for module, name in places]
+    for module, name, function in originals:
+        substitutes[function] = recording_function(function, f"{module.__name__}.{name}")
+        setattr(module, name, substitutes[function])
+    originals += own_code.rebind(substitutes)
     try:
         yield
     finally:
-        for module, name, function in before:
+        for module, name, function in originals:
             setattr(module, name, function)
 
 
-#: The kinds of scenarios that a scheduler may support.
-KINDS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
-#: The most events of a run of so many machines that wait for hours, unless they poll one another.
-_WHILE_IDLE, _SEVERAL = 20_000, 5
+#: Options of `scenarios` that a scheduler may support.
+SCENARIO_OPTIONS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
+#: The most events of a run of `_IDLE_MACHINES` that are idle for hours, unless they poll one another.
+_MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5
 
 
-def policy_of(
+def inspect_scheduler(
     strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
-) -> tuple[type[Policy], dict[str, Any], bool, Reached]:
-    """Return the class of the scheduler's policy, what it supports, and who sees what runs.
+) -> tuple[type[Policy], dict[str, Any], bool, Coverage]:
+    """Inspect a scheduler in a small run.
 
-    What it supports is the options of `scenarios`, and whether machines may fail.
+    Returns
+    -------
+    The class of the scheduler's policy, the options of `scenarios` that it supports, whether machines may
+    fail, and the recorder of the lines of its code that run.
+
+    Raises
+    ------
+    ConformanceError
+        If the scheduler cannot start, or its run does not end.
     """
-    policies: list[tuple[type[Policy], dict[str, Any], bool, Reached]] = []
+    policies: list[tuple[type[Policy], dict[str, Any], bool, Coverage]] = []
     errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
     @given(strategy)
-    def look(scheduler: Scheduler) -> None:
+    def inspect(scheduler: Scheduler) -> None:
         if not isinstance(scheduler, Scheduler):
             raise ScenarioError(f"scheduler must be a strategy of schedulers, got one of {scheduler!r}")
 
-        class Look(Scheduler, frozen=True):
+        class ProbeScheduler(Scheduler, frozen=True):
             name = scheduler.name
             rigid = scheduler.rigid
 
             def start(self, run: Any) -> Policy:
                 policy = scheduler.start(run)
-                kind = {name: getattr(scheduler, name) for name in KINDS}
-                kind["reachable"] = only_owners(scheduler)
-                # lines of machine code are not seen
+                features = {name: getattr(scheduler, name) for name in SCENARIO_OPTIONS}
+                features["reachable"] = has_only_owner_events(scheduler)
+                # lines of machine code are not recorded
                 program = (
                     getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
                 )
                 classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
-                fails = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
-                able = (scheduler.failures and fails) or kind["reachable"]
-                policies.append((type(policy), kind, able, Reached(classes)))
+                handles_failures = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
+                can_fail = (scheduler.failures and handles_failures) or features["reachable"]
+                policies.append((type(policy), features, can_fail, Coverage(classes)))
                 return policy
 
-        scenario = _plain(scheduler, 1, [0.0])
+        scenario = _simple_scenario(scheduler, 1, [0.0])
         try:
-            with patience(PATIENCE):
-                simulate(scenario, Look(), **LIMITS)
+            with limit_wall_time(WALL_TIME_LIMIT):
+                simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies or "has not ended" in str(error):
-                found = ConformanceError("runs", error_text(error), scenario, scheduler)
-                found.__cause__ = error
-                errors.append(found)
-            # otherwise the trials meet the error again, and shrink it
+                conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
+                conformance_error.__cause__ = error
+                errors.append(conformance_error)
+            # else the error occurs again in the trials, which shrink it
         if policies and not errors:
-            policies[0][1]["pauses"] = not _polls(scheduler)
+            policies[0][1]["pauses"] = not _is_busy_when_idle(scheduler)
 
-    look()
+    inspect()
     if errors:
         errors[0].file = save(errors[0], os.fspath(folder))
         raise errors[0]
     return policies[0]
 
 
-def _plain(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
-    """Return a scenario of equal machines, and of single tasks with these releases (s)."""
+def _simple_scenario(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
+    """Return a scenario of equal machines and applications of one task with the given releases (s)."""
     workload = Workload.of(release, 1, 1000.0, origin=0.0)
     if scheduler.rigid:
         workload = Workload.jobs_of(release, 1, 1.0, origin=0.0)
@@ -295,12 +315,12 @@ def _plain(scheduler: Scheduler, nodes: int, release: list[float]) -> Scenario:
     return Scenario(Platform.equal(nodes, 1000.0, place), workload)
 
 
-def _polls(scheduler: Scheduler) -> bool:
-    """Return whether idle machines do so much that scenarios of hours would take long."""
+def _is_busy_when_idle(scheduler: Scheduler) -> bool:
+    """Return whether idle machines have so many events that scenarios of hours would take long."""
     try:
-        with patience(PATIENCE):
-            scenario = _plain(scheduler, _SEVERAL, [0.0, PAUSE])
-            simulate(scenario, scheduler, time_limit=LONGEST, events_limit=_WHILE_IDLE)
+        with limit_wall_time(WALL_TIME_LIMIT):
+            scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])
+            simulate(scenario, scheduler, time_limit=MAX_SIMULATED_TIME, events_limit=_MAX_IDLE_EVENTS)
     except (Exception, SystemExit) as error:
-        return "has not ended" in str(error)  # other errors are for the trials
+        return "has not ended" in str(error)  # the trials report other errors
     return False

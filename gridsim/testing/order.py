@@ -10,59 +10,59 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 from gridsim.support.clock import NEVER
-from gridsim.validation.order import in_turn
+from gridsim.validation.order import order_violations
 
 
 def broken_promise(result: Result, order: str) -> str | None:
-    """Return the first place where a recorded schedule is not in `order`; None if none is.
+    """Return a description of the first row of a recorded schedule that is not in `order`; None if all are.
 
-    For "fifo" and "edf" the expected schedule is replayed from the arrivals and withdrawals; for "fcfs" and
-    "list" the recorded tables are enough.  Where machines fail, those count that do not; with "list", none.
-    With "fcfs", machines do not count out of whose queues tasks were taken.
+    For "fifo" and "edf", the check replays the schedule from arrivals and withdrawals; for "fcfs" and "list",
+    it compares recorded tables.  Machines that fail are not checked, and in a run with failures the order
+    "list" is not checked at all.  With "fcfs", machines with withdrawals are not checked.
     """
     if order == "list":
-        return _list(result) if result.scenario.faults is None else None
-    apart = _down(result)
+        return _list_order_violation(result) if result.scenario.faults is None else None
+    excluded_machines = _failing_machines(result)
     if order == "fcfs":
         arrivals = result.tables["arrivals"]
-        apart += arrivals["machine"][arrivals["tasks"] < 0].tolist()
-    if apart:
-        result = _without(result, apart)
+        excluded_machines += arrivals["machine"][arrivals["tasks"] < 0].tolist()
+    if excluded_machines:
+        result = _without_machines(result, excluded_machines)
     if order == "fcfs":
-        return next((f"{each.where} {each.message}" for each in in_turn(result)), None)
+        return next((f"{each.where} {each.message}" for each in order_violations(result)), None)
     if "largest_task" in result.applications:
-        return None  # where sizes differ, schedules do not say which tasks ran: no replay
+        return None  # if sizes differ, a schedule does not tell which tasks ran, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]
-    replayed = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
-    replayed.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
+    replay = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
+    replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
     time = np.rint(arrivals["time"] * 1e9).astype(np.int64)
     for at in np.unique(time):
         rows = np.flatnonzero(time == at)
         machine, application, tasks = (arrivals[name][rows] for name in ("machine", "application", "tasks"))
         withdrawn = np.flatnonzero(tasks < 0)
         for low, k in zip(np.append(0, withdrawn + 1), np.append(withdrawn, len(rows)), strict=True):
-            replayed.enqueue(machine[low:k], application[low:k], tasks[low:k], int(at))
+            replay.enqueue(machine[low:k], application[low:k], tasks[low:k], int(at))
             if k < len(rows):
-                replayed.withdraw(int(machine[k]), int(application[k]), -int(tasks[k]), int(at))
-        replayed.reschedule(np.unique(machine), int(at))
-    replayed.advance(NEVER)
-    expected, found = replayed.schedule(), result.tables["schedule"]
-    for k in range(max(len(expected["start"]), len(found))):
-        wanted, ran = (
+                replay.withdraw(int(machine[k]), int(application[k]), -int(tasks[k]), int(at))
+        replay.reschedule(np.unique(machine), int(at))
+    replay.advance(NEVER)
+    expected_schedule, recorded_schedule = replay.schedule(), result.tables["schedule"]
+    for k in range(max(len(expected_schedule["start"]), len(recorded_schedule))):
+        expected_row, recorded_row = (
             tuple(int(table[name][k]) for name in ("machine", "application", "tasks"))
             + tuple(float(table[name][k]) / unit for name in ("start", "end"))
             if k < len(table["start"])
             else None
-            for table, unit in ((expected, 1e9), (found, 1.0))
+            for table, unit in ((expected_schedule, 1e9), (recorded_schedule, 1.0))
         )
-        if wanted != ran:
+        if expected_row != recorded_row:
             names = "machine, application, tasks, start, end"
-            return f"schedule[{k}] is {ran} ({names}), {order} order makes {wanted}"
+            return f"schedule[{k}] is {recorded_row} ({names}), {order} order makes {expected_row}"
     return None
 
 
-def _down(result: Result) -> list[int]:
-    """Return which machines are down at some time of the run."""
+def _failing_machines(result: Result) -> list[int]:
+    """Return the machines that are down at some time of the run."""
     faults, machines = result.scenario.faults, len(result.machines)
     if faults is None:
         return []
@@ -70,18 +70,18 @@ def _down(result: Result) -> list[int]:
     return [u for u, _, _ in faults.outages(machines, until)]
 
 
-def _without(result: Result, apart: list[int]) -> Result:
-    """Return the result without the recorded rows of the machines `apart`."""
-    kept, tables = copy(result), {}
+def _without_machines(result: Result, excluded_machines: list[int]) -> Result:
+    """Return the result without the recorded rows of the excluded machines."""
+    filtered_result, tables = copy(result), {}
     for name in ("schedule", "arrivals"):
         table = result.tables[name]
-        mine = ~np.isin(table["machine"], apart)
-        tables[name] = Table({column: table[column][mine] for column in table})
-    kept.tables = {**result.tables, **tables}
-    return kept
+        is_included = ~np.isin(table["machine"], excluded_machines)
+        tables[name] = Table({column: table[column][is_included] for column in table})
+    filtered_result.tables = {**result.tables, **tables}
+    return filtered_result
 
 
-def _list(result: Result) -> str | None:
+def _list_order_violation(result: Result) -> str | None:
     table = result.tables["schedule"]
     last = -np.inf
     for application in range(len(result.applications)):
@@ -89,6 +89,6 @@ def _list(result: Result) -> str | None:
         if not len(start):  # a job that was rejected, or cancelled before it began
             continue
         if start.min() < last:
-            return f"application {application} starts at {start.min()} s, an earlier one at {last} s"
+            return f"application {application} starts at {start.min()} s, before an earlier one at {last} s"
         last = max(last, float(start.max()))
     return None

@@ -1,4 +1,4 @@
-"""Runs in other interpreters: sets have other orders, clocks and surroundings differ, nothing ran before."""
+"""Runs in fresh interpreters with another order of sets, and other clocks, environments and folders."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import named_scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.processes import environment, unseeing
-from gridsim.testing.introspection import Own
-from gridsim.testing.run_limits import patience
+from gridsim.testing.introspection import OwnCode
+from gridsim.testing.run_limits import limit_wall_time
 
-#: PYTHONHASHSEED of the interpreters, and how far ahead their clocks are, s: a third of a day, and two.
+#: PYTHONHASHSEED of the interpreters -> offset of their clocks (s), with other hours of the day.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
-#: Whether each run is in a copy of its interpreter, so that runs of several schedulers may share one.
-COPIES = hasattr(os, "fork")
-#: Modules by which a program could know that it is tested.
-_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
-#: How much faster than here the clocks of a scheduler's own code are that measure how long something takes.
-_FASTER = 1000
-#: Functions of this process that are replaced -> what replaces them; own modules may have their names, too.
-_REPLACED: dict[Any, Any] = {}
+#: Whether processes can fork, so that runs of several schedulers may share an interpreter by copies of it.
+CAN_FORK = hasattr(os, "fork")
+#: Modules by which a program could detect that it is tested.
+_TEST_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
+#: Factor by which clocks that measure durations are faster for a scheduler's own code.
+_CLOCK_FACTOR = 1000
+#: Original functions -> their substitutes in this process, for own modules that imported them by name.
+_SUBSTITUTES: dict[Any, Any] = {}
 
 
 @contextmanager
 def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
-    """Provide a pool with one process, which has another hash seed and another time of day."""
+    """Provide a pool of one process with another hash seed and another time of day."""
     with unseeing(), environment(PYTHONHASHSEED=hash_seed):
         pool = ProcessPoolExecutor(
             1,
             mp_context=get_context("spawn"),
-            initializer=_begin,
+            initializer=_initialize,
             initargs=(INTERPRETERS[hash_seed],),
         )
-        begun = pool.submit(os.getpid)
+        process_id = pool.submit(os.getpid)
     with pool:
         try:
-            begun.result()
+            process_id.result()
         except BrokenProcessPool as error:
             raise ScenarioError(
                 "hash_seeds must be False, or check_scheduler be called under if __name__ == '__main__': "
@@ -65,27 +65,27 @@ def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
-def _begin(ahead: float) -> None:
-    """Prepare this process: let its clocks be `ahead` s ahead, and import what any run needs."""
-    _move_clock(ahead)
-    tiny = Scenario(Platform.of([1000.0]), Workload.of([0.0], 1, 1000.0))
-    simulate(tiny, named_scheduler("fcfs", {}), record=True).digest  # noqa: B018  # what it needs is computed late
+def _initialize(offset: float) -> None:
+    """Prepare this process: advance its clocks by `offset` s, and import the modules that any run needs."""
+    _shift_clock(offset)
+    scenario = Scenario(Platform.of([1000.0]), Workload.of([0.0], 1, 1000.0))
+    simulate(scenario, named_scheduler("fcfs", {}), record=True).digest  # noqa: B018  # it imports modules lazily
 
 
-def _move_clock(ahead: float) -> None:
-    """Let all clocks of this process that show a date be `ahead` s ahead."""
+def _shift_clock(offset: float) -> None:
+    """Advance all clocks of this process that show a date by `offset` s."""
     now, local, utc, text = time.time, time.localtime, time.gmtime, time.strftime
-    moved: dict[str, Callable[..., Any]] = {
-        "time": lambda: now() + ahead,
-        "time_ns": lambda: round((now() + ahead) * 1e9),
-        "localtime": lambda secs=None: local(now() + ahead if secs is None else secs),
-        "gmtime": lambda secs=None: utc(now() + ahead if secs is None else secs),
+    clock_functions: dict[str, Callable[..., Any]] = {
+        "time": lambda: now() + offset,
+        "time_ns": lambda: round((now() + offset) * 1e9),
+        "localtime": lambda secs=None: local(now() + offset if secs is None else secs),
+        "gmtime": lambda secs=None: utc(now() + offset if secs is None else secs),
         "ctime": lambda secs=None: time.asctime(time.localtime(secs)),
         "strftime": lambda format, t=None: text(format, time.localtime() if t is None else t),
     }
-    shift = datetime.timedelta(seconds=ahead)
+    shift = datetime.timedelta(seconds=offset)
 
-    class Moved(datetime.datetime):
+    class ShiftedDatetime(datetime.datetime):
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return super().now(tz) + shift
@@ -98,29 +98,29 @@ def _move_clock(ahead: float) -> None:
         def today(cls) -> Any:
             return super().today() + shift
 
-    class MovedDate(datetime.date):
+    class ShiftedDate(datetime.date):
         @classmethod
         def today(cls) -> Any:
             return super().today() + shift
 
-    for name, function in moved.items():
+    for name, function in clock_functions.items():
         _replace(time, name, function)
-    _replace(datetime, "datetime", Moved)
-    _replace(datetime, "date", MovedDate)
+    _replace(datetime, "datetime", ShiftedDatetime)
+    _replace(datetime, "date", ShiftedDate)
 
 
 def _replace(module: Any, name: str, new: Any) -> None:
-    _REPLACED[getattr(module, name)] = new
+    _SUBSTITUTES[getattr(module, name)] = new
     setattr(module, name, new)
 
 
 class _Environment(os._Environ):  # type: ignore[type-arg]
-    """Variables that a scheduler's own code sees with other values, and never misses."""
+    """Environment variables that have other values for a scheduler's own code, and are never missing."""
 
-    own: ClassVar[Own]
+    own_code: ClassVar[OwnCode]
 
     def __getitem__(self, key: str) -> str:
-        if not self.own.asks(sys._getframe(1)):
+        if not self.own_code.is_caller(sys._getframe(1)):
             return str(super().__getitem__(key))
         try:
             return f"{super().__getitem__(key)}1"
@@ -128,41 +128,45 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
             return "1"
 
 
-def _estrange(own: Own) -> None:
-    """Change the surroundings of this process, once: what own code could see that no scenario says."""
+def _change_surroundings(own_code: OwnCode) -> None:
+    """Change the surroundings of this process that own code could read, once per process."""
     if os.environ.__class__ is _Environment:
         return
     sys.path[:] = [os.path.abspath(folder) for folder in sys.path]
     sys.argv = ["elsewhere"]
     os.environ["GRIDSIM_ELSEWHERE"] = "1"
-    _Environment.own = own
+    _Environment.own_code = own_code
     os.environ.__class__ = _Environment
     host = socket.gethostname
 
-    def for_own(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
-        def asked(*args: Any) -> Any:
+    def with_change(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
+        def wrapper(*args: Any) -> Any:
             value = function(*args)
-            return change(value) if own.asks(sys._getframe(1)) else value
+            return change(value) if own_code.is_caller(sys._getframe(1)) else value
 
-        return asked
+        return wrapper
 
     for name in ("cpu_count", "process_cpu_count"):
         if cores := getattr(os, name, None):
-            _replace(os, name, for_own(cores, lambda count: (count or 1) + 1))
+            _replace(os, name, with_change(cores, lambda count: (count or 1) + 1))
     if cores := getattr(os, "sched_getaffinity", None):
         _replace(
-            os, "sched_getaffinity", for_own(cores, lambda processors: {*processors, max(processors) + 1})
+            os, "sched_getaffinity", with_change(cores, lambda processors: {*processors, max(processors) + 1})
         )
-    _replace(socket, "gethostname", for_own(host, lambda name: f"{name}1"))
+    _replace(socket, "gethostname", with_change(host, lambda name: f"{name}1"))
     for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
-        for each in (name, f"{name}_ns"):
-            _replace(time, each, for_own(getattr(time, each), lambda value: value * _FASTER))
-    own.rebind(_REPLACED)
+        for function_name in (name, f"{name}_ns"):
+            _replace(
+                time,
+                function_name,
+                with_change(getattr(time, function_name), lambda value: value * _CLOCK_FACTOR),
+            )
+    own_code.rebind(_SUBSTITUTES)
 
 
-def afresh(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
-    """Return the result of a run in a copy of this process, which has never run anything; or its error."""
-    if not COPIES:
+def run_in_fresh_process(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
+    """Return the result of a run in a copy of this process without earlier runs, or the text of its error."""
+    if not CAN_FORK:
         return _run(scenario, scheduler, limits)
     reading, writing = os.pipe()
     child = os.fork()
@@ -173,34 +177,34 @@ def afresh(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Resul
                 pickle.dump(_run(scenario, scheduler, limits), stream)
             code = 0
         finally:
-            os._exit(code)  # nothing of the parent is to be cleared away
+            os._exit(code)  # without the clean-up of objects of the parent
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         content = stream.read()
     os.waitpid(child, 0)
-    found: Result | str = pickle.loads(content) if content else "the process ended"
-    return found
+    outcome: Result | str = pickle.loads(content) if content else "the process ended"
+    return outcome
 
 
 @contextmanager
-def _untested() -> Iterator[None]:
-    """Let no tool of tests be among the modules that are loaded."""
-    loaded = {name: sys.modules[name] for name in [*sys.modules] if name.startswith(_TOOLS)}
-    for name in loaded:
+def _hide_test_tools() -> Iterator[None]:
+    """Hide tools of tests from the loaded modules."""
+    tool_modules = {name: sys.modules[name] for name in [*sys.modules] if name.startswith(_TEST_TOOLS)}
+    for name in tool_modules:
         del sys.modules[name]
     try:
         yield
     finally:
-        sys.modules.update(loaded)
+        sys.modules.update(tool_modules)
 
 
 def _run(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
-    _estrange(Own(scheduler))
+    _change_surroundings(OwnCode(scheduler))
     folders = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (os, json, np)]
     os.chdir(folders[zlib.crc32(scenario.encode()) % len(folders)])
     try:
-        with patience(limits["patience"]), _untested():
-            options = {name: value for name, value in limits.items() if name != "patience"}
+        with limit_wall_time(limits["wall_time"]), _hide_test_tools():
+            options = {name: value for name, value in limits.items() if name != "wall_time"}
             return simulate(Scenario.from_toml(scenario), scheduler, record=True, **options)
     except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {text_of(error)}"

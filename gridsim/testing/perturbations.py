@@ -1,4 +1,4 @@
-"""Scenarios with one change: of what one machine submits, how fast it is, or whether it fails."""
+"""Scenarios with one change: of the applications, the speed or the failures of one machine."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
 
-#: The most applications of a scenario that are changed, one at a time.
-_CHANGED = 4
-#: The most machines of which all applications are changed, those that submit the most.
-_BUSIEST = 3
-#: How many tasks an application has if it has many.
-_MANY = 10
-#: s, the instant of a failure or recovery that no run reaches.
+#: The most applications of a scenario that are changed, each in its own scenario.
+_MAX_CHANGED_APPLICATIONS = 4
+#: The number of the busiest machines of which all applications are changed.
+_BUSIEST_MACHINES = 3
+#: The number of tasks above which an application has many.
+_MANY_TASKS = 10
+#: The time (s) of a failure or recovery that no run reaches.
 AFTER_THE_END = 1e6
-#: The turn of `another` at which an application is released later.
-_LATER = 1
+#: The turn of `change_application` in which an application is released later.
+_RELEASE_TURN = 1
 
 
-def only_owners(scheduler: Scheduler) -> bool:
-    """Return whether machines must not fail under `scheduler`, but owners may come and go."""
+def has_only_owner_events(scheduler: Scheduler) -> bool:
+    """Return whether `scheduler` supports owners that come and go, but no failures."""
     return scheduler.owners and not scheduler.failures
 
 
@@ -42,20 +42,24 @@ class Change:
 
     Parameters
     ----------
-    what
-        The change in words.  machine, since : where, and from when on (ns).
+    text
+        The change in words.
+    machine
+        The changed machine.
+    since
+        The time (ns) of the change.
     fails
-        Whether the machine fails then.
+        Whether the change is a failure of the machine.
     by_all
-        Whether all machines know at once, but none before.
+        Whether all machines know the change at once, but none before.
     down
-        The machine that is down throughout; what is sent in its name comes from one that acts for it.
+        A machine that is down all the time; another machine sends messages for it.
     missing
         The applications that are left out, so that later ones have lower numbers.
     """
 
     scenario: Scenario
-    what: str
+    text: str
     machine: int
     since: int
     fails: bool = False
@@ -64,156 +68,180 @@ class Change:
     missing: tuple[int, ...] = ()
 
 
-def all_changes(plain: Scenario, applications: Applications, scheduler: Scheduler) -> Iterator[Change]:
-    """Iterate over changes of what is submitted at a machine, early and late, and of how fast it is."""
-    count, platform, seed = len(applications), plain.platform, plain.seed
-    # the first, the last, and some in between
-    chosen = sorted({k * (count - 1) // (_CHANGED - 1) for k in range(_CHANGED)})
-    # where nodes know the numbers of jobs, they know how many there are before their own
-    fixed = scheduler.numbers_known and applications.requested is None
-    for i, turn in [*((i, i + seed) for i in chosen), *((i, _LATER) for i in chosen[-2:])]:
+def all_changes(
+    base_scenario: Scenario, applications: Applications, scheduler: Scheduler
+) -> Iterator[Change]:
+    """Iterate over changes of the applications of a machine, early and late, and of its speed."""
+    count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
+    # the first, the last, and some between them
+    indices = sorted(
+        {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
+    )
+    # nodes that know the numbers of jobs know how many were submitted before
+    has_fixed_tasks = scheduler.numbers_known and applications.requested is None
+    for i, turn in [*((i, i + seed) for i in indices), *((i, _RELEASE_TURN) for i in indices[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
-        workload, what = another(applications, i, platform, turn, fixed)
-        yield Change(dataclasses.replace(plain, workload=workload), what, v, at)
-    if applications.requested is None and not fixed:
+        workload, text = change_application(applications, i, platform, turn, has_fixed_tasks)
+        yield Change(dataclasses.replace(base_scenario, workload=workload), text, v, at)
+    if applications.requested is None and not has_fixed_tasks:
         submitters, firsts = np.unique(applications.submitter, return_index=True)
-        busiest = np.argsort(-np.bincount(applications.submitter)[submitters], kind="stable")[:_BUSIEST]
-        for i in sorted({chosen[seed % len(chosen)], *firsts[busiest].tolist()}):
-            yield _much_other(applications, i, plain)
+        busiest = np.argsort(-np.bincount(applications.submitter)[submitters], kind="stable")[
+            :_BUSIEST_MACHINES
+        ]
+        for i in sorted({indices[seed % len(indices)], *firsts[busiest].tolist()}):
+            yield _with_other_load(applications, i, base_scenario)
     if count > 1 and not scheduler.numbers_known:
-        several = _before_a_busy_one(applications, platform)
-        for gone in {(chosen[(seed + 1) % len(chosen)],), (count - 1,), several} - {()}:
-            change = _missing(applications, gone, plain)
-            others = change.scenario.workload.realize(platform)
-            # what summaries have axes for is known before the run
-            axes = [(each.moves_data, each.group is None) for each in (applications, others)]
+        before_busy = _applications_before_busy(applications, platform)
+        for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
+            change = _without_applications(applications, removed, base_scenario)
+            other_applications = change.scenario.workload.realize(platform)
+            # the axes of summaries are known before the run
+            axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
     if applications.cancel_at is not None:
-        yield _not_cancelled(applications, plain)
+        yield _without_cancellation(applications, base_scenario)
     if scheduler.speeds_known:
         return
     names = ("release", "tasks", "task_size")
     workload = changed_workload(
         applications, platform, **{name: getattr(applications, name) for name in names}
     )
-    # where nothing is submitted, a longer queue is news that may never be sent
-    quiet = [u for u in range(platform.nodes) if u not in applications.submitter]
-    slowed = quiet[:: max(1, len(quiet) // 2)] or [int(applications.submitter[-1])]
+    # the longer queue of a machine that submits nothing is news that it may never send
+    idle_machines = [u for u in range(platform.nodes) if u not in applications.submitter]
+    slowed = idle_machines[:: max(1, len(idle_machines) // 2)] or [int(applications.submitter[-1])]
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
         speeds = platform.speeds.copy()
         speeds[v] *= factor
-        made = Platform.of(speeds.tolist()).with_attributes(platform.recipe.attributes)
+        new_platform = Platform.of(speeds.tolist()).with_attributes(platform.recipe.attributes)
         if platform.bandwidth is not None:
-            made = made.linked(platform.bandwidth)
-        other = dataclasses.replace(plain, platform=made, workload=workload)
-        yield Change(other, f"machine {v} is {factor:g} times as fast", v, 0)
+            new_platform = new_platform.linked(platform.bandwidth)
+        scenario = dataclasses.replace(base_scenario, platform=new_platform, workload=workload)
+        yield Change(scenario, f"machine {v} is {factor:g} times as fast", v, 0)
 
 
-def _much_other(applications: Applications, i: int, plain: Scenario) -> Change:
+def _with_other_load(applications: Applications, i: int, base_scenario: Scenario) -> Change:
     """Return the change that one machine submits much less, or much more, from application i on.
 
-    The applications have one task each, if they had many, else so many times as many.
+    If its applications have many tasks, they get one task each, else `_MANY_TASKS` times as many.
     """
     v, tasks = int(applications.submitter[i]), applications.tasks.copy()
-    mine = np.flatnonzero(applications.submitter == v)
-    mine = mine[mine >= i]
-    many = tasks[mine].mean() > _MANY
-    tasks[mine] = 1 if many else tasks[mine] * _MANY
+    rows = np.flatnonzero(applications.submitter == v)
+    rows = rows[rows >= i]
+    has_many_tasks = tasks[rows].mean() > _MANY_TASKS
+    tasks[rows] = 1 if has_many_tasks else tasks[rows] * _MANY_TASKS
     columns = (applications.release, tasks, applications.task_size)
-    workload = changed_workload(applications, plain.platform, *columns)
-    said = "one task each" if many else f"{_MANY} times as many tasks"
-    what = f"applications of machine {v} from {i} on have {said}"
-    return Change(dataclasses.replace(plain, workload=workload), what, v, int(applications.release_ns[i]))
+    workload = changed_workload(applications, base_scenario.platform, *columns)
+    load = "one task each" if has_many_tasks else f"{_MANY_TASKS} times as many tasks"
+    text = f"applications of machine {v} from {i} on have {load}"
+    return Change(
+        dataclasses.replace(base_scenario, workload=workload), text, v, int(applications.release_ns[i])
+    )
 
 
-def _before_a_busy_one(applications: Applications, platform: Platform) -> tuple[int, ...]:
-    """Return up to three applications of one machine just before one of a busy machine comes; () for none.
+def _applications_before_busy(applications: Applications, platform: Platform) -> tuple[int, ...]:
+    """Return up to three consecutive applications of one machine just before one of a busy machine; else ().
 
-    The busy machine has submitted the most work until then, and nothing since they came: it may count them.
+    The busy machine has the longest queue of all that submit an application, and has submitted nothing
+    meanwhile.  A scheduler that counts applications of others would act differently there.
     """
-    busiest, found, submitter = -math.inf, tuple[int, ...](), applications.submitter.tolist()
+    longest_wait, candidates, submitter = -math.inf, tuple[int, ...](), applications.submitter.tolist()
     for i in range(1, len(submitter)):
-        mine = [k for k in range(i) if submitter[k] == submitter[i]]
-        if not mine or submitter[i - 1] == submitter[i]:
+        earlier = [k for k in range(i) if submitter[k] == submitter[i]]
+        if not earlier or submitter[i - 1] == submitter[i]:
             continue
-        waits = applications.size[mine].sum() / platform.speeds[submitter[i]] - applications.release[i]
-        if waits > busiest:
-            between = [k for k in range(mine[-1] + 1, i) if submitter[k] == submitter[i - 1]]
-            busiest, found = waits, tuple(between[-3:])
-    return found
+        wait = applications.size[earlier].sum() / platform.speeds[submitter[i]] - applications.release[i]
+        if wait > longest_wait:
+            between = [k for k in range(earlier[-1] + 1, i) if submitter[k] == submitter[i - 1]]
+            longest_wait, candidates = wait, tuple(between[-3:])
+    return candidates
 
 
-def _missing(applications: Applications, gone: tuple[int, ...], plain: Scenario) -> Change:
-    """Return the change that the applications `gone`, of one machine, are never submitted."""
-    v = int(applications.submitter[gone[0]])
-    rows = np.delete(np.arange(len(applications)), gone)
+def _without_applications(
+    applications: Applications, removed: tuple[int, ...], base_scenario: Scenario
+) -> Change:
+    """Return the change that the applications `removed` of one machine are never submitted."""
+    v = int(applications.submitter[removed[0]])
+    rows = np.delete(np.arange(len(applications)), removed)
     columns = {name: getattr(applications, name)[rows] for name in ("release", "tasks", "task_size")}
-    workload = changed_workload(applications, plain.platform, **columns, rows=rows)
-    changed = dataclasses.replace(plain, workload=workload)
-    which, verb = (f"application {gone[0]}", "is") if len(gone) == 1 else (f"applications {gone}", "are")
-    what = f"{which} of machine {v} {verb} not submitted"
-    return Change(changed, what, v, int(applications.release_ns[gone[0]]), missing=gone)
+    workload = changed_workload(applications, base_scenario.platform, **columns, rows=rows)
+    scenario = dataclasses.replace(base_scenario, workload=workload)
+    subject, verb = (
+        (f"application {removed[0]}", "is") if len(removed) == 1 else (f"applications {removed}", "are")
+    )
+    text = f"{subject} of machine {v} {verb} not submitted"
+    return Change(scenario, text, v, int(applications.release_ns[removed[0]]), missing=removed)
 
 
-def _not_cancelled(applications: Applications, plain: Scenario) -> Change:
-    """Return the change that the job which is cancelled first, or last, is not."""
+def _without_cancellation(applications: Applications, base_scenario: Scenario) -> Change:
+    """Return the change that the user of the job with the first or last cancellation does not cancel it."""
     assert applications.cancel_at is not None
-    at, chosen = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
-    i = int(min(chosen, key=at.__getitem__) if plain.seed % 2 else max(chosen, key=at.__getitem__))
+    at, cancelled_jobs = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
+    i = int(
+        min(cancelled_jobs, key=at.__getitem__)
+        if base_scenario.seed % 2
+        else max(cancelled_jobs, key=at.__getitem__)
+    )
     v, since, at[i] = int(applications.submitter[i]), nanoseconds(float(at[i])), math.inf
     names = ("release", "tasks", "task_size")
     columns = {name: getattr(applications, name) for name in names}
-    workload = changed_workload(dataclasses.replace(applications, cancel_at=at), plain.platform, **columns)
-    what = f"the user of job {i} of machine {v} does not cancel it"
-    return Change(dataclasses.replace(plain, workload=workload), what, v, since)
-
-
-def failure(plain: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
-    """Return the scenario with a failure after its end, and with one of `machine` at `at` s for 200 s."""
-    never = [AFTER_THE_END]
-    calm, fails = (
-        dataclasses.replace(plain, faults=Faults.of([machine] * len(down), down, back, reachable))
-        for down, back in ((never, never), ([at, *never], [at + 200.0, *never]))
+    workload = changed_workload(
+        dataclasses.replace(applications, cancel_at=at), base_scenario.platform, **columns
     )
-    return calm, Change(fails, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True)
+    text = f"the user of job {i} of machine {v} does not cancel it"
+    return Change(dataclasses.replace(base_scenario, workload=workload), text, v, since)
 
 
-def another(
-    applications: Applications, i: int, platform: Platform, turn: int, fixed: bool
+def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
+    """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
+
+    The first has a failure that no run reaches, so that both scenarios support failures.
+    """
+    never = [AFTER_THE_END]
+    without_failure, with_failure = (
+        dataclasses.replace(base_scenario, faults=Faults.of([machine] * len(down), down, up, reachable))
+        for down, up in ((never, never), ([at, *never], [at + 200.0, *never]))
+    )
+    return without_failure, Change(
+        with_failure, f"machine {machine} fails at {at:g} s", machine, nanoseconds(at), fails=True
+    )
+
+
+def change_application(
+    applications: Applications, i: int, platform: Platform, turn: int, has_fixed_tasks: bool
 ) -> tuple[Workload, str]:
     """Return the workload with application i changed, and the change in words.
 
     Parameters
     ----------
     turn
-        Which change.
-    fixed
-        Whether the number of its tasks stays as it is.
+        The kind of change, a number modulo 4.
+    has_fixed_tasks
+        Whether the number of its tasks must stay the same.
     """
-    changed = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
-    release, tasks, size = changed.values()
-    who = f"application {i} of machine {applications.submitter[i]}"
+    columns = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
+    release, tasks, size = columns.values()
+    subject = f"application {i} of machine {applications.submitter[i]}"
     latest = release[i + 1] if i + 1 < len(release) else math.inf
-    suited = applications.machines_for(i) if applications.rigid else None
-    most = platform.nodes if suited is None else int(suited.sum())  # for a rigid job
-    if turn % 4 == _LATER and latest > release[i]:  # keep the order of the applications
-        later = min(200.0, (latest - release[i]) / 2)
-        release[i] += later
-        said = f"{who} is released {later:g} s later"
-    elif fixed or turn % 4 == 2 or (applications.rigid and most == 1):
+    suitable = applications.machines_for(i) if applications.rigid else None
+    max_machines = platform.nodes if suitable is None else int(suitable.sum())  # for a rigid job
+    if turn % 4 == _RELEASE_TURN and latest > release[i]:  # keep the order of the applications
+        delay = min(200.0, (latest - release[i]) / 2)
+        release[i] += delay
+        text = f"{subject} is released {delay:g} s later"
+    elif has_fixed_tasks or turn % 4 == 2 or (applications.rigid and max_machines == 1):
         size[i] *= 1.5
-        said = f"{who} takes half as long again"
+        text = f"{subject} takes half as long again"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
         tasks[i] = 1
-        said = f"{who} has one task instead of {applications.tasks[i]}"
+        text = f"{subject} has one task instead of {applications.tasks[i]}"
     elif applications.requested is None:
         tasks[i] += 1 + tasks[i] // 2
-        said = f"{who} has {tasks[i]} tasks instead of {applications.tasks[i]}"
+        text = f"{subject} has {tasks[i]} tasks instead of {applications.tasks[i]}"
     else:
-        tasks[i] += 1 if tasks[i] < most else -1
-        said = f"{who} wants {tasks[i]} machines instead of {applications.tasks[i]}"
-    return changed_workload(applications, platform, **changed), said
+        tasks[i] += 1 if tasks[i] < max_machines else -1
+        text = f"{subject} wants {tasks[i]} machines instead of {applications.tasks[i]}"
+    return changed_workload(applications, platform, **columns), text
 
 
 def changed_workload(
@@ -224,28 +252,33 @@ def changed_workload(
     task_size: Floats,
     rows: Integers | None = None,
 ) -> Workload:
-    """Return the workload of `applications` with these columns in place of theirs.
+    """Return the workload of `applications` with the given columns.
 
     Parameters
     ----------
     rows
-        Whose other columns each application has; by default its own.
+        The applications from which the other columns are taken; by default all in order.
     """
-    kept = np.arange(len(applications)) if rows is None else rows
-    submitter = applications.submitter[kept]
+    source_rows = np.arange(len(applications)) if rows is None else rows
+    submitter = applications.submitter[source_rows]
     if applications.requested is not None:
         run_time = task_size / platform.speeds[0]
-        requested = applications.requested[kept] * (task_size / applications.task_size[kept])
+        estimates = applications.requested[source_rows] * (task_size / applications.task_size[source_rows])
         memory, kinds, disk = (
-            each if each is None else each[kept]
-            for each in (applications.memory, applications.kind, applications.disk)
+            values if values is None else values[source_rows]
+            for values in (applications.memory, applications.kind, applications.disk)
         )
-        later = release - applications.release[kept]
-        stated = {name: getattr(applications, name) for name in JOB_TIMES}
-        times = {name: None if each is None else each[kept] + later for name, each in stated.items()}
+        delay = release - applications.release[source_rows]
+        job_times = {name: getattr(applications, name) for name in JOB_TIMES}
+        times = {
+            name: None if values is None else values[source_rows] + delay
+            for name, values in job_times.items()
+        }
         rest: dict[Any, Any] = {"memory": memory, "kinds": kinds, "disk": disk, **times}
-        return Workload.jobs_of(release, tasks, run_time, requested, submitter, **rest, origin=0.0)
+        return Workload.jobs_of(release, tasks, run_time, estimates, submitter, **rest, origin=0.0)
     names = ("input_bytes", "output_bytes", "memory", "disk")
     columns = {name: getattr(applications, name) for name in names}
-    further = {name: column if column is None else column[kept] for name, column in columns.items()}
-    return Workload.of(release, tasks, task_size, submitter, **further, origin=0.0)
+    further_columns = {
+        name: column if column is None else column[source_rows] for name, column in columns.items()
+    }
+    return Workload.of(release, tasks, task_size, submitter, **further_columns, origin=0.0)

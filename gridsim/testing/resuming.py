@@ -15,14 +15,14 @@ from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
 from gridsim.support.state import Array, packed, unpacked
 
-#: So many items a set had before it was restored, which is more than it needs.
-_LARGER = 50
+#: Items that are added to a restored set and removed again, so that it is larger than necessary.
+_EXTRA_ITEMS = 50
 
 Snapshot = tuple[str, list[Array]]
 
 
-def keeps_state(policy: type[Policy]) -> bool:
-    """Return whether the policy class defines what a checkpoint must keep of it."""
+def has_checkpoint_state(policy: type[Policy]) -> bool:
+    """Return whether the policy class defines its state in checkpoints."""
     return policy.STATE is not None or policy.getstate is not Policy.getstate
 
 
@@ -37,16 +37,16 @@ def snapshot(simulation: Simulation) -> Snapshot:
     return json.dumps(packed(simulation, save)), arrays
 
 
-def _in_another_order(items: Iterable[Any]) -> set[Any]:
-    """Return a set of `items`, ascending, over which one iterates in another order than usual.
+def _permuted_set(items: Iterable[Any]) -> set[Any]:
+    """Return a set of the ascending `items` with another order of iteration than usual.
 
-    The order of a set depends on its history, which a checkpoint does not keep: on which of two numbers that
-    collide came first, and on how large the set once was.
+    The order of a set depends on its history, which a checkpoint does not keep: on the order in which items
+    with colliding hashes were added, and on the largest size that the set has had.
     """
-    others = [((), k) for k in range(_LARGER)]
-    made = {*others, *list(items)[::-1]}
-    made.difference_update(others)
-    return made
+    extra_items = [((), k) for k in range(_EXTRA_ITEMS)]
+    permuted_items = {*extra_items, *list(items)[::-1]}
+    permuted_items.difference_update(extra_items)
+    return permuted_items
 
 
 def differing_end(
@@ -57,38 +57,45 @@ def differing_end(
     record: Record = True,
     nodes: NodeForm | None = None,
 ) -> str | None:
-    """Return how a run with checkpoints, or one that continues from a checkpoint, ends unlike `result`.
+    """Compare `result` with a run with checkpoints and with runs that continue from a checkpoint.
 
-    Returns None if all ends are the same.  The run takes a checkpoint after waves 1, 2, 4, ...; the check
-    continues from the last one and from the middle one, with sets in another order.
+    The run takes a checkpoint after waves 1, 2, 4, ...; the check continues from the last one and from the
+    middle one, with sets in another order.
 
     Parameters
     ----------
     time_limit, record, nodes
-        The options of the run that gave `result`; see `gridsim.simulate`.  More may be recorded, which then
-        only the runs with checkpoints have.
+        The options of `gridsim.simulate` with which `result` was made.  `record` may have more tables, which
+        are then compared between the runs with checkpoints only.
+
+    Returns
+    -------
+    A description of the first difference; None if all results are the same.
     """
-    kept: list[tuple[float, Snapshot]] = []
+    snapshots: list[tuple[float, Snapshot]] = []
     options = Options(record=record, time_limit=time_limit, nodes=nodes)
     run = Simulation(scenario, scheduler, options)
     waves = 0
 
-    def keep() -> None:
+    def take_snapshot() -> None:
         nonlocal waves
         waves += 1
         if waves & (waves - 1) == 0 and not run.engine.stopping:
-            kept.append((run.engine.now / 1e9, snapshot(run)))
+            snapshots.append((run.engine.now / 1e9, snapshot(run)))
 
-    run.engine.at_wave_end(keep)
-    whole = run.run()
-    ends = [("a run that is kept", whole, result)]
-    for at, (text, arrays) in [kept[len(kept) // 2], kept[-1]] if kept else []:
-        again = Simulation(scenario, scheduler, options)
+    run.engine.at_wave_end(take_snapshot)
+    full_result = run.run()
+    comparisons = [("a run with checkpoints", full_result, result)]
+    for at, (text, arrays) in [snapshots[len(snapshots) // 2], snapshots[-1]] if snapshots else []:
+        resumed_run = Simulation(scenario, scheduler, options)
         copies = [array.copy() for array in arrays]
-        state: Any = unpacked(json.loads(text), copies.__getitem__, _in_another_order)
-        again.setstate(state.state)
-        ends.append((f"a run that goes on from t = {at} s", again.run(), whole))
-    for what, end, like in ends:
-        if end.digest != like.digest or any(end.tables[name] != like.tables[name] for name in like.tables):
-            return f"{what}: {first_difference(like, end) or 'the facts or what was recorded differ'}"
+        state: Any = unpacked(json.loads(text), copies.__getitem__, _permuted_set)
+        resumed_run.setstate(state.state)
+        comparisons.append((f"a run resumed at t = {at} s", resumed_run.run(), full_result))
+    for label, result_end, reference in comparisons:
+        if result_end.digest != reference.digest or any(
+            result_end.tables[name] != reference.tables[name] for name in reference.tables
+        ):
+            difference = first_difference(reference, result_end)
+            return f"{label}: {difference or 'the facts or the recorded tables differ'}"
     return None

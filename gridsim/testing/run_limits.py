@@ -1,4 +1,4 @@
-"""Limits of runs: simulated time, events and wall time; and that every rigid job that fits is run."""
+"""Limits of runs (simulated time, events, wall time), and the check that every rigid job that fits is run."""
 
 from __future__ import annotations
 
@@ -23,110 +23,120 @@ from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
 from gridsim.validation.times import cancelled
 
-#: Events of a run of a scenario that is drawn; one that handles more never ends.
-MOST_EVENTS = 200_000
-#: Simulated s, after which a run counts as endless: the failures of an example are over by 40,000 s.
-LONGEST = 1.0e7
-#: s of wall time that a run may take.
-PATIENCE = 60.0
-#: The limits of a run: so small a scenario ends before them.
-LIMITS: dict[str, Any] = {"time_limit": LONGEST, "events_limit": MOST_EVENTS}
-#: The share of the time in which the processor must be busy, and how many times as long to wait if it is not.
-_BUSY, _IDLE = 0.25, 10.0
+#: The most events of a run of a random scenario; a run with more counts as endless.
+MAX_EVENTS = 200_000
+#: Simulated time (s) after which a run counts as endless: the failures of an example are over by 40,000 s.
+MAX_SIMULATED_TIME = 1.0e7
+#: Wall time (s) that a run may take.
+WALL_TIME_LIMIT = 60.0
+#: The limits of a run, which a small scenario does not reach.
+LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
+#: The share of the time in which the processor must be busy, and the factor of the limit if it is not.
+_MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
 
 
 @contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Raise SchedulerError inside the code that runs once it has taken `seconds` of wall time.
+def limit_wall_time(seconds: float) -> Iterator[None]:
+    """Interrupt the code in the context after `seconds` of wall time.
 
-    Time counts in which the process waited for the processor or was stopped only beyond ten times as much.
-    The error names the function and the line.  It comes again after up to 10 s, in case that the code catches
-    it.
-    There is no limit where there are no signals of timers (Windows), and outside of the main thread; machine
-    code that never returns to Python is not interrupted.
+    If the process was stopped or waited for the processor most of the time, the limit is ten times as long.
+
+    Raises
+    ------
+    SchedulerError
+        If the time is over; the error names the function and the line.  It is raised again after at most
+        10 s, in case the code catches it.
+
+    Notes
+    -----
+    There is no limit without signals of timers (Windows) and outside of the main thread.  Machine code that
+    never returns to Python is not interrupted.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    began, worked = time.monotonic(), time.process_time()
+    start, start_processor = time.monotonic(), time.process_time()
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        busy, waited = time.process_time() - worked, time.monotonic() - began
-        if busy < seconds * _BUSY and waited < seconds * _IDLE:
+        busy, elapsed = time.process_time() - start_processor, time.monotonic() - start
+        if busy < seconds * _MIN_BUSY_SHARE and elapsed < seconds * _IDLE_FACTOR:
             return
-        at = ""
+        place = ""
         if frame is not None:
             code = frame.f_code
-            at = f"; it is in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
-        raise SchedulerError(f"has not ended after {seconds:g} s{at}")
+            place = f"; it is in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
+        raise SchedulerError(f"has not ended after {seconds:g} s{place}")
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    left = signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, 10.0))
+    previous_handler = signal.signal(signal.SIGALRM, interrupt)
+    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, 10.0))
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, *left)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *previous_timer)
+        signal.signal(signal.SIGALRM, previous_handler)
 
 
-#: s that any scheduler needs at most to find machines, if all are free.
-_SEARCH = 400.0
+#: The time (s) in which any scheduler finds machines if all are free.
+_SEARCH_TIME = 400.0
 
 
-def unserved(result: Result, order: Order) -> str | None:
-    """Return which rigid job was rejected although enough machines suit it that do not leave; else None.
+def wrongly_rejected_job(result: Result, order: Order) -> str | None:
+    """Return a description of a rigid job that was rejected although enough machines fit; else None.
 
-    All these machines are up at the end, with nothing else to do.  A job with a deadline may be too late,
-    unless that is far off and the job has the grid for itself; its user may cancel one: such jobs are
-    excused.
+    The machines must be up at the end of the run, when they are idle.  Cancelled jobs may be rejected, and so
+    may jobs with a deadline, unless the deadline is far off and no other job competes.
 
     Parameters
     ----------
     order
-        That the scheduler promises; where that is "list", one job that never fits holds up all later ones,
-        which are excused, too.
+        The order that the scheduler promises; with "list", a job that never fits blocks all later ones, which
+        may then be rejected, too.
     """
     scenario = result.scenario
     jobs = scenario.workload.realize(scenario.platform)
-    stays = _stays(scenario)
-    suited = [jobs.machines_for(job) for job in range(len(jobs))]
-    fit: Integers = np.array([int((stays if these is None else stays & these).sum()) for these in suited])
-    rejected = (result.applications["failed"] != 0) & ~cancelled(result)
+    is_up = _is_up_at_end(scenario)
+    suitable = [jobs.machines_for(job) for job in range(len(jobs))]
+    fitting_machines: Integers = np.array(
+        [int((is_up if machines is None else is_up & machines).sum()) for machines in suitable]
+    )
+    is_rejected = (result.applications["failed"] != 0) & ~cancelled(result)
     if order == "list":
-        stuck = rejected & (fit < jobs.tasks)
-        rejected &= ~np.maximum.accumulate(stuck)
+        never_fits = is_rejected & (fitting_machines < jobs.tasks)
+        is_rejected &= ~np.maximum.accumulate(never_fits)
     if jobs.deadline is not None:
-        rejected &= np.isinf(jobs.deadline) | _alone(result, jobs)
-    for job in np.flatnonzero(rejected & (fit >= jobs.tasks)).tolist():
-        wanted = f"job {job}, which wants {jobs.tasks[job]} machines, was rejected"
-        return f"{wanted}, and {fit[job]} that suit it are up at the end"
+        is_rejected &= np.isinf(jobs.deadline) | _has_ample_time(result, jobs)
+    for job in np.flatnonzero(is_rejected & (fitting_machines >= jobs.tasks)).tolist():
+        return (
+            f"job {job}, which wants {jobs.tasks[job]} machines, was rejected, although "
+            f"{fitting_machines[job]} that suit it are up at the end"
+        )
     return None
 
 
-def _alone(result: Result, jobs: Applications) -> Bools:
-    """Return which jobs have long enough to their deadlines, and the grid for themselves: bool[jobs].
+def _has_ample_time(result: Result, jobs: Applications) -> Bools:
+    """Return which jobs have a distant deadline and no competitors until then: bool[jobs].
 
-    Until then no machine fails, and no other job is there that is not over.
+    If machines fail, no job counts.
     """
     assert jobs.deadline is not None and jobs.requested is not None
     if result.scenario.faults is not None:
         return np.zeros(len(jobs), np.bool_)
     finish, begin = result.applications["finish"], jobs.ready
-    over = np.where(np.isnan(finish), np.inf, finish)
-    among = (jobs.release[None, :] <= jobs.deadline[:, None]) & (over[None, :] >= begin[:, None])
-    among &= ~np.eye(len(jobs), dtype=np.bool_)
-    lasts = durations(jobs, float(result.scenario.platform.speeds[0])) / NS
-    ample = jobs.deadline - begin >= 2.0 * np.maximum(lasts, jobs.requested) + _SEARCH
-    alone: Bools = ample & ~among.any(axis=1)
-    return alone
+    end = np.where(np.isnan(finish), np.inf, finish)
+    overlaps = (jobs.release[None, :] <= jobs.deadline[:, None]) & (end[None, :] >= begin[:, None])
+    overlaps &= ~np.eye(len(jobs), dtype=np.bool_)
+    run_time = durations(jobs, float(result.scenario.platform.speeds[0])) / NS
+    is_ample = jobs.deadline - begin >= 2.0 * np.maximum(run_time, jobs.requested) + _SEARCH_TIME
+    is_alone: Bools = is_ample & ~overlaps.any(axis=1)
+    return is_alone
 
 
-def _stays(scenario: Scenario) -> Bools:
-    """Return which machines are up after the last failure: bool[machines]."""
-    stays = np.ones(scenario.platform.nodes, np.bool_)
+def _is_up_at_end(scenario: Scenario) -> Bools:
+    """Return which machines are up at the end of the run: bool[machines]."""
+    is_up = np.ones(scenario.platform.nodes, np.bool_)
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
-        assert isinstance(recipe, ListedFaults)  # as in all scenarios that are drawn
-        stays[[u for u, up in zip(recipe.machine, recipe.up, strict=True) if math.isinf(up)]] = False
-    return stays
+        assert isinstance(recipe, ListedFaults)  # random scenarios have no other recipe
+        is_up[[u for u, up in zip(recipe.machine, recipe.up, strict=True) if math.isinf(up)]] = False
+    return is_up

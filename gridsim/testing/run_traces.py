@@ -1,4 +1,4 @@
-"""What each machine sends and starts in a run, and where two runs differ first."""
+"""Traces of the messages and task starts of each machine in a run, and the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -16,248 +16,279 @@ from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
-from gridsim.testing.run_limits import MOST_EVENTS
+from gridsim.testing.run_limits import MAX_EVENTS
 
 #: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
-_ALL = 2**40
-#: How many numbers further a changed stream begins.
-_FURTHER = 12_345
-#: The priority of what comes after all other timers of an instant.
+_UNLIMITED_COHORT = 2**40
+#: The count of numbers that a changed stream skips.
+_STREAM_OFFSET = 12_345
+#: A priority after all other timers of an instant.
 _LAST = 999
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What each machine sends and starts in a run, by time (ns), until when (ns), and the run's result.
+class ObservedRun:
+    """A run with the messages and task starts of each machine.
 
     Parameters
     ----------
-    quick
-        (ns, sender, receiver, ns that it takes) of messages with their own delay.
+    rows
+        (ns, machine, action, fields) of each message sent and each task started.
+    end
+        The time (ns) until which runs can be compared.
+    fixed_delay_messages
+        (ns, sender, receiver, delay in ns) of messages with a delay that the network does not determine.
     streams
         Names of the random streams that the scheduler uses.
-    seeded
-        Whether it drew from them to set up the run, as for the seed of a generator of its own.
-    unsound
-        A message that is faster than the network, or has fewer bytes than fields; None: there is none.
+    draws_during_setup
+        Whether the scheduler drew from them to set up the run, for example to seed its own generator.
+    message_fault
+        Description of a message that is faster than the network, or has fewer bytes than fields; else None.
     """
 
     rows: list[tuple[Any, ...]]
     end: int
     result: Result
-    quick: list[tuple[int, int, int, int]]
+    fixed_delay_messages: list[tuple[int, int, int, int]]
     streams: list[str]
-    seeded: bool
-    unsound: str | None
+    draws_during_setup: bool
+    message_fault: str | None
 
 
-def _go_on(stream: np.random.Generator) -> None:
-    """Let a stream go on elsewhere."""
-    stream.bit_generator.advance(_FURTHER)  # type: ignore[attr-defined]  # PCG64 has it, its base class has not
+def _advance(stream: np.random.Generator) -> None:
+    """Skip `_STREAM_OFFSET` numbers of a stream."""
+    stream.bit_generator.advance(_STREAM_OFFSET)  # type: ignore[attr-defined]  # PCG64 has it, its base class has not
 
 
-class _Tapped(Streams):
-    """Streams that are recorded, one of which goes on elsewhere once the run has begun.
+class _RecordedStreams(Streams):
+    """Random streams that are recorded, one of which draws other numbers once the run has begun.
 
     Attributes
     ----------
-    seeded
-        Whether a number was drawn before.
+    draws_during_setup
+        Whether a number was drawn before the run began.
     """
 
-    def __init__(self, streams: Streams, names: list[str], other: str | None) -> None:
+    def __init__(self, streams: Streams, names: list[str], changed_stream: str | None) -> None:
         super().__init__(streams.seed)
-        self.names, self.other = names, other
-        self.made: list[tuple[str, np.random.Generator]] = []
-        self.begun = self.seeded = False
+        self.names, self.changed_stream = names, changed_stream
+        self.generators: list[tuple[str, np.random.Generator]] = []
+        self.has_begun = self.draws_during_setup = False
 
     def __call__(self, name: str) -> np.random.Generator:
-        """Return the generator; see `Streams`."""
+        """Return the generator of the stream `name`."""
         if name not in self.names:
             self.names.append(name)
-        found = super().__call__(name)
-        self.made.append((name, found))
-        if name == self.other and self.begun:
-            _go_on(found)
-        return found
+        generator = super().__call__(name)
+        self.generators.append((name, generator))
+        if name == self.changed_stream and self.has_begun:
+            _advance(generator)
+        return generator
 
     def begin(self) -> None:
-        """Let the changed stream go on elsewhere: what was drawn to set up the run stays the same."""
-        self.begun = True
-        for name, each in self.made:
-            self.seeded |= each.bit_generator.state != super().__call__(name).bit_generator.state
-            if name == self.other:
-                _go_on(each)
+        """Let the changed stream skip numbers; those drawn to set up the run stay the same."""
+        self.has_begun = True
+        for name, generator in self.generators:
+            self.draws_during_setup |= (
+                generator.bit_generator.state != super().__call__(name).bit_generator.state
+            )
+            if name == self.changed_stream:
+                _advance(generator)
 
-    def anew(self, _: list[int]) -> None:
-        """Let all streams go on from one place, so that it no longer matters how much has been drawn.
+    def align(self, _: list[int]) -> None:
+        """Set all streams to one position, so that the count of numbers drawn so far has no effect.
 
-        It is not their beginning, from which the same machines would be drawn as when the run began.
+        The position is not their beginning, because the scheduler would then draw the same machines as at the
+        start of the run.
         """
-        for name, each in self.made:
-            _go_on(there := super().__call__(name))
-            each.bit_generator.state = there.bit_generator.state
+        for name, generator in self.generators:
+            _advance(fresh_generator := super().__call__(name))
+            generator.bit_generator.state = fresh_generator.bit_generator.state
 
 
-class _Observed(Scheduler, frozen=True, kw_only=True):
+class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     """A scheduler that runs another one and records its messages.
 
     Parameters
     ----------
     inner
         The other scheduler.
-    seen
-        The decisions; rows are appended to it.
-    quick, streams
-        See `Seen`.
-    other
-        The random stream that is changed.
+    rows, fixed_delay_messages, streams
+        Lists to which the columns of `ObservedRun` are appended.
+    changed_stream
+        The random stream that draws other numbers.
+    align_at
+        The time (ns) at which all streams are set to one position; None for never.
     fields
-        Kind of message -> how many fields it has.
+        Kind of message -> number of its fields.
+    recorded_streams
+        List to which the streams of the run are appended.
     """
 
-    # the inner scheduler has run the scenario, so it supports it
+    # the inner scheduler supports the scenario, because it has run it before
     unequal = fluctuating = owners = constraints = moves_data = True
     job_times = JOB_TIMES
 
     inner: Scheduler
-    seen: list[tuple[Any, ...]]
-    quick: list[tuple[int, int, int, int]]
+    rows: list[tuple[Any, ...]]
+    fixed_delay_messages: list[tuple[int, int, int, int]]
     streams: list[str]
     fields: dict[str, int]
-    other: str | None
-    anew: int | None
-    tapped: list[_Tapped]
+    changed_stream: str | None
+    align_at: int | None
+    recorded_streams: list[_RecordedStreams]
 
     def start(self, run: Run) -> Policy:
         network = run.network
         delays: dict[str, int] = {}
 
-        def look(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
+        def record_messages(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                told = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
-                self.seen.append((now, machine, f"sends {name}", told))
+                pairs = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
+                self.rows.append((now, machine, f"sends {name}", pairs))
             self.fields[name] = len(
                 [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
             )
             if name in delays:
                 target = network.machine_of[rows["node"]].tolist()
-                self.quick.extend(
+                self.fixed_delay_messages.extend(
                     (now, u, v, delays[name]) for u, v in zip(source.tolist(), target, strict=True) if u != v
                 )
 
-        network.observe(look)
-        run.streams = tapped = _Tapped(run.streams, self.streams, self.other)
+        network.observe(record_messages)
+        run.streams = recorded_streams = _RecordedStreams(run.streams, self.streams, self.changed_stream)
         policy = self.inner.start(run)
         delays.update({name: nanoseconds(delay) for name, delay in network.delays.items()})
-        tapped.begin()
-        self.tapped.append(tapped)
-        if self.anew is not None:
-            run.engine.on("streams go on", tapped.anew, priority=_LAST, phase=TIMER)
-            run.engine.at(self.anew, "streams go on")
+        recorded_streams.begin()
+        self.recorded_streams.append(recorded_streams)
+        if self.align_at is not None:
+            run.engine.on("streams go on", recorded_streams.align, priority=_LAST, phase=TIMER)
+            run.engine.at(self.align_at, "streams go on")
         return policy
 
 
-class _ObservedJobs(_Observed, frozen=True, kw_only=True):
-    """The same for a scheduler of rigid jobs."""
+class _ObservingJobScheduler(_ObservingScheduler, frozen=True, kw_only=True):
+    """An `_ObservingScheduler` of rigid jobs."""
 
     rigid = True
 
 
 def observe(
-    scenario: Scenario, scheduler: Scheduler, stream: str | None = None, anew: int | None = None
-) -> Seen:
-    """Run `scenario`.
+    scenario: Scenario, scheduler: Scheduler, stream: str | None = None, align_at: int | None = None
+) -> ObservedRun:
+    """Run `scenario`, and return the messages and task starts of each machine with the result.
 
     Parameters
     ----------
     stream
-        The random stream that draws other numbers.
-    anew
-        When all go on from one place (ns), or None.
+        The random stream that draws other numbers; None for no change.
+    align_at
+        The time (ns) at which all streams are set to one position; None for never.
     """
-    tapped: list[_Tapped] = []
-    seen: list[tuple[Any, ...]] = []
-    quick: list[tuple[int, int, int, int]] = []
+    recorded_streams: list[_RecordedStreams] = []
+    rows: list[tuple[Any, ...]] = []
+    fixed_delay_messages: list[tuple[int, int, int, int]] = []
     streams: list[str] = []
     fields: dict[str, int] = {}
-    kind = _ObservedJobs if scheduler.rigid else _Observed
+    kind = _ObservingJobScheduler if scheduler.rigid else _ObservingScheduler
     observed = kind(
         inner=scheduler,
-        seen=seen,
-        quick=quick,
+        rows=rows,
+        fixed_delay_messages=fixed_delay_messages,
         streams=streams,
         fields=fields,
-        other=stream,
-        anew=anew,
-        tapped=tapped,
+        changed_stream=stream,
+        align_at=align_at,
+        recorded_streams=recorded_streams,
     )
     result = simulate(
         scenario,
         observed,
         record=("schedule", "messages"),
-        cohort_limit=_ALL,
-        events_limit=MOST_EVENTS,
+        cohort_limit=_UNLIMITED_COHORT,
+        events_limit=MAX_EVENTS,
         time_limit=1e7,
     )
     table = result.tables["schedule"]
     start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
-    # tasks that run one after another may be one row or several, which no machine decides
+    # whether consecutive tasks are one row or several is no decision of a machine
     count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
-    rows = zip(*(each.tolist() for each in (start, (end - start) // count, count)), strict=True)
-    for (at, lasts, tasks), machine, application in zip(
-        rows, table["machine"].tolist(), table["application"].tolist(), strict=True
+    for at, duration, tasks, machine, application in zip(
+        start.tolist(),
+        ((end - start) // count).tolist(),
+        count.tolist(),
+        table["machine"].tolist(),
+        table["application"].tolist(),
+        strict=True,
     ):
         for k in range(tasks):
-            seen.append((at + k * lasts, machine, "starts", (("application", application),)))
-    came = result.tables.get("arrivals")
-    # when all tasks are where they will run, a run may end without the rest of its messages
-    last = came["time"].max() if came is not None and len(came) else result.provenance["clock_seconds"]
-    unsound = _faster(quick, nanoseconds(scenario.network.latency)) or _thin(result, fields)
-    return Seen(
-        seen, nanoseconds(float(last)), result, sorted(set(quick)), streams, tapped[0].seeded, unsound
+            rows.append((at + k * duration, machine, "starts", (("application", application),)))
+    arrivals = result.tables.get("arrivals")
+    # once all tasks have arrived, a run may end before its last messages are delivered
+    last = (
+        arrivals["time"].max()
+        if arrivals is not None and len(arrivals)
+        else result.provenance["clock_seconds"]
+    )
+    message_fault = _early_message(
+        fixed_delay_messages, nanoseconds(scenario.network.latency)
+    ) or _small_message(result, fields)
+    return ObservedRun(
+        rows,
+        nanoseconds(float(last)),
+        result,
+        sorted(set(fixed_delay_messages)),
+        streams,
+        recorded_streams[0].draws_during_setup,
+        message_fault,
     )
 
 
-def _faster(quick: list[tuple[int, int, int, int]], latency: int) -> str | None:
+def _early_message(fixed_delay_messages: list[tuple[int, int, int, int]], latency: int) -> str | None:
     """Return the first message to another machine that takes less than `latency` ns."""
-    for at, u, v, lasts in quick:
-        if lasts < latency:
+    for at, u, v, delay in fixed_delay_messages:
+        if delay < latency:
             return (
-                f"machine {u} reaches machine {v} in {lasts / NS} s at {at / NS} s, faster than the network"
+                f"machine {u} reaches machine {v} in {delay / NS} s at {at / NS} s, faster than the network"
             )
     return None
 
 
-def _thin(result: Result, fields: dict[str, int]) -> str | None:
-    """Return a kind of message that is too small for what it carries, a byte for each of `fields`."""
+def _small_message(result: Result, fields: dict[str, int]) -> str | None:
+    """Return a description of a kind of message with fewer bytes than fields; None if there is none."""
     log = result.tables["message_log"]
     for kind, count in fields.items():
-        mine = log["bytes"][log["kind"] == kind]
-        if len(mine) and mine.min() < count and kind not in result.provenance["message_log"]["delays"]:
-            return f"a {kind} of {mine.min()} bytes carries {count} numbers"
+        sizes = log["bytes"][log["kind"] == kind]
+        if len(sizes) and sizes.min() < count and kind not in result.provenance["message_log"]["delays"]:
+            return f"a {kind} of {sizes.min()} bytes carries {count} numbers"
     return None
 
 
-def _alike(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: tuple[int, ...]) -> bool:
-    """Return whether two rows are the same, except for numbers of applications after the `missing` ones."""
+def _are_same_rows(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: tuple[int, ...]) -> bool:
+    """Return whether two rows are the same, if the applications after the `missing` ones are renumbered."""
     if a is None or b is None or not missing or a[:3] != b[:3]:
         return a == b
     return all(
-        one == other or (name == of and other == one - bisect_left(missing, one) and one not in missing)
-        for (name, one), (of, other) in zip(a[3], b[3], strict=True)
+        value == renumbered
+        or (name == column and renumbered == value - bisect_left(missing, value) and value not in missing)
+        for (name, value), (column, renumbered) in zip(a[3], b[3], strict=True)
     )
 
 
-def first_apart(
-    one: Seen, other: Seen, known: list[int], missing: tuple[int, ...] = ()
+def first_differing_row(
+    base: ObservedRun, variant: ObservedRun, until: list[int], missing: tuple[int, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
-    """Return the first row that only one run has, of those before `known` (ns) of their machine."""
-    here, there = ([row for row in seen.rows if row[0] < known[row[1]]] for seen in (one, other))
-    for a, b in zip([*here, None], [*there, None], strict=False):
-        if not _alike(a, b, missing):
-            row, verb = (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
+    """Return the first row before the time `until` (ns) of its machine that only one run has; else None.
+
+    The text returned with it says whether the row is missing from the second run, or from the first.
+    """
+    base_rows, variant_rows = ([row for row in run.rows if row[0] < until[row[1]]] for run in (base, variant))
+    for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):
+        if not _are_same_rows(a, b, missing):
+            row, qualifier = (
+                (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
+            )
             assert row is not None
-            return row, verb
+            return row, qualifier
     return None

@@ -152,7 +152,7 @@ def queues(
     release, size, task_size = column(-8.0, 0.0), column(0.25, 12.0), column(0.25, 4.0)
     tasks = draw(st.lists(st.integers(1, max_tasks), min_size=count, max_size=count))
     start = draw(_numbers(0.0, 4.0, exact)) if free_at is None else free_at
-    pinned = draw(st.booleans()) if running is None else running
+    has_running_task = draw(st.booleans()) if running is None else running
     return QueueCase(
         release,
         size,
@@ -160,8 +160,8 @@ def queues(
         np.array(tasks, dtype=np.int64),
         draw(st.sampled_from(speeds)),
         start,
-        draw(_numbers(-8.0, 0.0, exact)) if pinned else None,
-        draw(_numbers(0.5, 12.0, exact)) if pinned else None,
+        draw(_numbers(-8.0, 0.0, exact)) if has_running_task else None,
+        draw(_numbers(0.5, 12.0, exact)) if has_running_task else None,
     )
 
 
@@ -203,7 +203,7 @@ def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> Summa
     max_samples
         The most samples of an axis.
     exact
-        See `queues`.
+        Whether to draw multiples of 1/4 or any floats in the same ranges.
     """
 
     def axis(low: float, high: float) -> list[float]:

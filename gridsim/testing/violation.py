@@ -1,4 +1,4 @@
-"""What `check_scheduler` says about a scheduler that breaks an invariant, and the file that it saves."""
+"""The invariants of `check_scheduler`, the error for a broken one, and the file that it saves."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import registered
 
-LAWS = {
-    "runs": "no error, and an end",
-    "sound": "each task completed once, nothing before its release, on a dead machine, or two at a time; "
-    "messages sent = delivered + dropped + in flight, and each in the log, of no machine that was down",
-    "order": "machines run what came to them in the order that `Scheduler.order` promises",
+INVARIANTS = {
+    "runs": "a run raises no error, and ends",
+    "sound": "each task is completed once, none runs before its release, on a machine that is down, or at "
+    "the same time as another one; messages sent = delivered + dropped + in flight, and each is in the log",
+    "order": "machines run tasks in the order that `Scheduler.order` promises",
     "served": "no rigid job is rejected for which there are enough machines",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
-    "seed of the scenario, from streams that are asked for once",
-    "repeatable": "the same scenario has the same digest, each time it is run, with one thread or two, "
-    "recorded or not",
-    "hash seed": "another interpreter, in which sets have another order, clocks, environment and folder are "
-    "others, and nothing ran before, finds the same digest",
-    "cohorts": "rows handed over one by one, or by three, give the same digest as all together",
-    "forms": "interpreted and compiled nodes give the same digest, and both go on from checkpoints",
+    "seed of the scenario, each stream opened once",
+    "repeatable": "repeated runs of a scenario have the same digest, with one thread or two, recorded or not",
+    "hash seed": "a fresh interpreter with another hash seed, clock, environment and folder gives the same "
+    "digest",
+    "cohorts": "cohorts cut at one or three rows give the same digest as whole cohorts",
+    "forms": "interpreted and compiled nodes give the same digest, and both resume from checkpoints",
     "isolated": "nodes that share no variable of a class or a module give the same digest",
-    "decisions": "noting decisions does not change the digest, each application that is completed has one, "
-    "and none is before its release, about more tasks than there are, or by who cannot have heard of it",
-    "resumed": "a run that goes on from a checkpoint ends as if it had not been cut off",
-    "locality": "what a machine sends and starts does not depend on what no message can have told it",
-    "foresight": "what is done does not depend on what comes or fails later, nor on how long jobs will run "
-    "where users state estimates, except for what `Scheduler.foresees` names",
+    "decisions": "recording decisions does not change the digest, each completed application has one, and "
+    "none is before its release, about more tasks than it has, or by a machine that cannot know of it",
+    "resumed": "a run resumed from a checkpoint has the same result as an uninterrupted one",
+    "locality": "the messages and starts of a machine depend only on information that messages have brought",
+    "foresight": "decisions do not depend on later applications and failures, nor on run times of jobs with "
+    "estimates, except for those that `Scheduler.foresees` names",
 }
 
 
@@ -44,7 +43,7 @@ class ConformanceError(AssertionError):
     Parameters
     ----------
     law
-        Name of the invariant, one of `LAWS`, or the way to run that `differential` compared.
+        Name of the invariant, one of `INVARIANTS`, or the way to run that `differential` compared.
     scenario
         The smallest scenario found that breaks it.
     scheduler
@@ -53,11 +52,11 @@ class ConformanceError(AssertionError):
     Attributes
     ----------
     examples
-        The number of scenarios that were tried until a first one broke it; 0 if that is not known.
+        The number of scenarios tried until the first one broke it; 0 if unknown.
     file
-        Where the scenario has been saved; None before that.
+        Path of the saved scenario; None before it is saved.
     left_out
-        Why the file lacks the scheduler's parameters, "" if it has them or needs none.
+        Reason why the file lacks the scheduler's parameters, "" if it has them or needs none.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -68,12 +67,16 @@ class ConformanceError(AssertionError):
         self.left_out = ""
 
     def __str__(self) -> str:
-        which = f"breaks the invariant {self.law!r} ({LAWS[self.law]})" if self.law in LAWS else self.law
-        said = f"{self.scheduler.name} {which}: {self.args[0]}"
+        invariant = (
+            f"breaks the invariant {self.law!r} ({INVARIANTS[self.law]})"
+            if self.law in INVARIANTS
+            else self.law
+        )
+        text = f"{self.scheduler.name} {invariant}: {self.args[0]}"
         if self.file is None:
-            return said
+            return text
         left_out = f" (without parameters of the scheduler: {self.left_out})" if self.left_out else ""
-        return f"{said}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
+        return f"{text}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
 
 
 def error_text(error: BaseException) -> str:
@@ -81,18 +84,19 @@ def error_text(error: BaseException) -> str:
 
 
 def save(error: ConformanceError, folder: str) -> str:
-    """Save the scenario of a broken invariant and return its path.
+    """Save the scenario of a broken invariant, and return the path of the file.
 
-    The file has the scheduler's parameters, too, if the scheduler is registered and none is a function.
+    The file has the scheduler's parameters, too, if the scheduler is registered and no parameter is a
+    function.
     """
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
         try:
-            stated: dict[str, Any] = msgspec.to_builtins(scheduler)
-            given = {key: value for key, value in stated.items() if value is not None}
-            scenario = dataclasses.replace(scenario, schedulers={scheduler.name: given})
-        except (ScenarioError, TypeError) as found:  # a function, which no file names
-            error.left_out = text_of(found)
+            parameters: dict[str, Any] = msgspec.to_builtins(scheduler)
+            explicit_parameters = {key: value for key, value in parameters.items() if value is not None}
+            scenario = dataclasses.replace(scenario, schedulers={scheduler.name: explicit_parameters})
+        except (ScenarioError, TypeError) as problem:  # a function, which no file names
+            error.left_out = text_of(problem)
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))
     path = os.path.join(folder, f"{name[-100:]}.toml")

@@ -16,11 +16,11 @@ from gridsim.support.arrays import Floats, Integers
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 NS = 1e-9
 #: The most steps of a check that may need more than one step for each row.
-MOST_STEPS = 50_000_000
+MAX_STEPS = 50_000_000
 
 
-def emulated(result: Any) -> bool:
-    """Return whether a result was made in real time, where nothing happens at its very instant."""
+def is_emulated(result: Any) -> bool:
+    """Return whether a result is of an emulation, whose events are late by delays of the real machine."""
     return "emulation" in result.provenance
 
 
@@ -54,42 +54,56 @@ class Violation:
         return one_line(f"{self.law}: {self.where}: {self.message}{more}")  # labels are those of a file
 
 
-def broken(law: str, bad: Any, where: Callable[[int], str], say: Callable[[int], str]) -> list[Violation]:
-    """Return the violation of `law` at the indices where `bad` is true; empty if it is true nowhere."""
-    found = np.flatnonzero(bad)
-    return [Violation(law, len(found), where(int(i)), say(int(i))) for i in found[:1]]
+def broken(
+    law: str, bad: Any, row_label: Callable[[int], str], describe: Callable[[int], str]
+) -> list[Violation]:
+    """Return one violation of `law` for all indices at which `bad` is true; none if there are no such."""
+    indices = np.flatnonzero(bad)
+    return [Violation(law, len(indices), row_label(int(i)), describe(int(i))) for i in indices[:1]]
 
 
-def few(steps: float, what: str, of: str, error: type[GridSimError] = ScenarioError) -> None:
-    """Raise `error` if `what` makes more than `MOST_STEPS` steps; `of` says what these are."""
-    if steps > MOST_STEPS:
-        raise error(f"{what} makes {steps:g} {of}, at most {MOST_STEPS} are gone through")
+def check_step_count(
+    steps: float, source: str, step_kind: str, error: type[GridSimError] = ScenarioError
+) -> None:
+    """Raise `error` if a check would need more than `MAX_STEPS` steps.
+
+    Parameters
+    ----------
+    source
+        The field of the scenario or file that needs the steps.
+    step_kind
+        What the steps are, in the plural.
+    """
+    if steps > MAX_STEPS:
+        raise error(f"{source} makes {steps:g} {step_kind}, the limit of this check is {MAX_STEPS}")
 
 
 def column(name: str) -> Callable[[int], str]:
-    """Return a function that names the place of row k of the column `name`."""
+    """Return a function that labels row k of the column `name` as ``name[k]``."""
     return lambda k: f"{name}[{k}]"
 
 
 def differs(
-    law: str, where: Callable[[int], str], bad: Any, have: Any, want: Any, source: str, what: str = ""
+    law: str, row_label: Callable[[int], str], bad: Any, have: Any, want: Any, source: str, quantity: str = ""
 ) -> list[Violation]:
-    """Return the violation of `law` at the indices where `bad` is true, as `broken` does.
+    """Return one violation of `law` for all indices at which values differ from the required ones.
 
     Parameters
     ----------
+    bad
+        Whether the values differ, at each index.
     have, want
-        The values found, and the values that they should have.
+        The values of the result, and the required values.
     source
-        What requires these.
-    what
-        The name of the value, if `where` does not have it.
+        The source of the required values with a verb, such as "the schedule makes".
+    quantity
+        The name of the value, if `row_label` does not contain it.
     """
 
-    def say(k: int) -> str:
-        return f"{what} is {have[k].item()!r}, {source} {want[k].item()!r}".lstrip()
+    def describe(k: int) -> str:
+        return f"{quantity} is {have[k].item()!r}, {source} {want[k].item()!r}".lstrip()
 
-    return broken(law, bad, where, say)
+    return broken(law, bad, row_label, describe)
 
 
 def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, Integers]:
@@ -104,18 +118,18 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
     rank = np.unique(stop, return_inverse=True)[1].ravel() + np.cumsum(first) * len(order)
     later = np.diff(np.maximum.accumulate(rank), prepend=-1) > 0
     latest = np.maximum.accumulate(np.where(later, position, 0))
-    before = np.append(0, latest)[: len(order)]
-    both = np.flatnonzero(~first & (begin < stop[before]))
-    return order[before[both]], order[both]
+    last_ending = np.append(0, latest)[: len(order)]
+    pairs = np.flatnonzero(~first & (begin < stop[last_ending]))
+    return order[last_ending[pairs]], order[pairs]
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
-    """Return the first instant when more than `capacity` is in use, and the amount; None if there is none."""
+    """Return the first instant at which more than `capacity` is in use, and the amount in use; else None."""
     time = np.concatenate((start, end))
     change = np.concatenate((amount, -amount))
     order = np.lexsort((change, time))  # ends come before starts at the same instant
     used = np.cumsum(change[order])
     # only the last change of an instant counts
     last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)
-    over = np.flatnonzero(last & (used > capacity))
-    return (float(time[order][over[0]]), int(used[over[0]])) if len(over) else None
+    excess = np.flatnonzero(last & (used > capacity))
+    return (float(time[order][excess[0]]), int(used[excess[0]])) if len(excess) else None

@@ -1,7 +1,7 @@
 """Checks of schedules whose tasks may have several copies, each one execution of a task on one machine.
 
-Copies are replicas, restarts of tasks from their newest checkpoint, and continuations of tasks that keep
-all they have done when they move.
+Copies are replicas, restarts from the newest checkpoint, and continuations of tasks that keep their work
+when they move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gridsim.model.applications import Applications
 from gridsim.model.background_load import Pace
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import Violation, broken, column, differs, few
+from gridsim.validation.common import Violation, broken, check_step_count, column, differs
 
 _AT_ONCE = 1 << 16
 
@@ -33,11 +33,11 @@ class Copies:
     task
         Numbers of tasks, counted through all applications.
     begin
-        Mflop of the task that were done before.
+        Mflop of the task that were done before the row began.
     place
-        Returns the name of a row, for messages.
-    late
-        Whether machines hear of one another later than at once, as in an emulation.
+        Function that returns the label of a row for messages.
+    delayed_news
+        Whether machines learn of completions with a delay, as in an emulation.
     """
 
     machine: Integers
@@ -47,33 +47,33 @@ class Copies:
     completed: NDArray[np.bool_]
     begin: Floats
     place: Callable[[int], str]
-    late: bool = False
+    delayed_news: bool = False
 
 
-def computed(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> Floats:
-    """Return what machines compute under background load from `begin` to `end` ns, in ns at full speed."""
+def computed_work(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> Floats:
+    """Return the work of machines under background load from `begin` to `end` ns, in ns at full speed."""
     series, factors = pace.series[machine], pace.factors
-    before = np.pad(np.cumsum(factors, axis=1), ((0, 0), (1, 0)))  # sums of the factors before each step
+    prefix_sums = np.pad(np.cumsum(factors, axis=1), ((0, 0), (1, 0)))  # sums of the factors before each step
     begin, end = begin + pace.phase, end + pace.phase
     (round_a, a), (round_b, b) = (
         np.divmod(pace.first[machine] + t // pace.period, factors.shape[1]) for t in (begin, end)
     )
-    sums = (round_b - round_a) * before[series, -1] + before[series, b] - before[series, a]
+    sums = (round_b - round_a) * prefix_sums[series, -1] + prefix_sums[series, b] - prefix_sums[series, a]
     edges = factors[series, b] * (end % pace.period) - factors[series, a] * (begin % pace.period)
-    done: Floats = sums * pace.period + edges
-    return done
+    work: Floats = sums * pace.period + edges
+    return work
 
 
 @dataclass(frozen=True)
-class Rules:
-    """The checkpoints of tasks, and how long tasks take with them.
+class CheckpointRules:
+    """The cost of checkpoints, and the durations of tasks with them.
 
     Parameters
     ----------
     interval
-        ns of computing between two checkpoints; 0 for no checkpoints.
+        Computing time between two checkpoints (ns); 0 for no checkpoints.
     checkpoint, restore
-        ns that it takes to write a checkpoint and to read one.
+        Time to write a checkpoint, and to read one (ns).
     local
         Whether checkpoints stay on the machine that wrote them.
     """
@@ -87,60 +87,72 @@ class Rules:
     slack: ClassVar[float] = 0.0
 
     @classmethod
-    def of(cls, result: Result) -> Rules | None:
+    def of(cls, result: Result) -> CheckpointRules | None:
         """Return the rules of the result's scheduler; None if it has no parameters for checkpoints.
 
-        Raises ScenarioError for costs below 0 s.
+        Raises
+        ------
+        ScenarioError
+            If a cost is below 0 s.
         """
-        said = result.scheduler["parameters"]
-        if not {"checkpoint_cost", "restore_cost", "checkpoint_store"} <= set(said):
+        parameters = result.scheduler["parameters"]
+        if not {"checkpoint_cost", "restore_cost", "checkpoint_store"} <= set(parameters):
             return None
         interval, fluctuation = result.facts["checkpoint_interval"], result.scenario.fluctuation
         for name in ("checkpoint_cost", "restore_cost"):
-            if not said[name] >= 0:
-                raise ScenarioError(f"scheduler.parameters.{name} must be at least 0 s, got {said[name]!r}")
+            if not parameters[name] >= 0:
+                raise ScenarioError(
+                    f"scheduler.parameters.{name} must be at least 0 s, got {parameters[name]!r}"
+                )
         rules = (
             round(interval * 1e9) if interval is not None and np.isfinite(interval) else 0,
-            round(said["checkpoint_cost"] * 1e9),
-            round(said["restore_cost"] * 1e9),
-            said["checkpoint_store"] == "local",
+            round(parameters["checkpoint_cost"] * 1e9),
+            round(parameters["restore_cost"] * 1e9),
+            parameters["checkpoint_store"] == "local",
         )
         if fluctuation is None:
-            return Rules(*rules)
-        return FluctuatingRules(*rules, fluctuation.realize(result.scenario.platform.nodes))
+            return CheckpointRules(*rules)
+        return BackgroundLoadRules(*rules, fluctuation.realize(result.scenario.platform.nodes))
 
-    def lasts(self, rows: Copies, work: Floats) -> Integers:
-        """Return how long copies take for `work` (ns at full speed) with checkpoints: int64[rows], ns."""
+    def durations(self, rows: Copies, work: Floats) -> Integers:
+        """Return the durations of copies that do `work` (ns at full speed) and write checkpoints.
+
+        Returns
+        -------
+        int64[rows], ns.
+        """
         computing = np.maximum(1, np.rint(work)).astype(np.int64)
         marks = (computing - 1) // self.interval if self.interval else 0
         return computing + marks * self.checkpoint + np.where(rows.begin > 0, self.restore, 0)
 
-    def steps(self, rows: Copies) -> Floats:
-        """Return how many steps it takes to compute what each copy did: float64[rows]."""
+    def step_counts(self, rows: Copies) -> Floats:
+        """Return the number of steps needed to compute the work of each copy: float64[rows]."""
         return np.ones(len(rows.task))
 
-    def saved(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
-        """Return how much of `work` the newest checkpoints of rows k have at `at` ns, in ns at full speed."""
+    def checkpointed_work(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
+        """Return the part of `work` in the newest checkpoints of rows k at `at` ns, in ns at full speed."""
         if not self.interval:
             return np.zeros(len(k))
-        since = np.minimum(at, rows.end[k]) - self.computing_from(rows, k)
+        elapsed = np.minimum(at, rows.end[k]) - self.computing_start(rows, k)
         computing = np.maximum(1, np.rint(work[k])).astype(np.int64)
-        marks = np.minimum(since // self.each, (computing - 1) // self.interval)
+        marks = np.minimum(elapsed // self.cycle, (computing - 1) // self.interval)
         return (np.maximum(0, marks) * self.interval).astype(np.float64)
 
-    def computing_from(self, rows: Copies, k: Integers) -> Integers:
-        """Return when rows k have read their checkpoints and begin to compute, ns."""
+    def computing_start(self, rows: Copies, k: Integers) -> Integers:
+        """Return the instants (ns) at which rows k have read their checkpoints and begin to compute."""
         return rows.start[k] + np.where(rows.begin[k] > 0, self.restore, 0)
 
     @property
-    def each(self) -> int:
+    def cycle(self) -> int:
         """The time from one checkpoint to the next, ns."""
         return self.interval + self.checkpoint
 
 
 @dataclass(frozen=True)
-class FluctuatingRules(Rules):
-    """The same rules under background load: the work done is summed up from checkpoint to checkpoint.
+class BackgroundLoadRules(CheckpointRules):
+    """The checkpoint rules under background load.
+
+    The work done is summed up from checkpoint to checkpoint, because the speed changes between them.
 
     Parameters
     ----------
@@ -152,152 +164,166 @@ class FluctuatingRules(Rules):
 
     slack: ClassVar[float] = 1e-9  # rounding of sums of factors
 
-    def lasts(self, rows: Copies, work: Floats) -> Integers:
-        """See `Rules.lasts`; work that is left at the end of a copy counts with its time at full speed.
+    def durations(self, rows: Copies, work: Floats) -> Integers:
+        """Return the durations (ns) of copies; work left at the end counts with its time at full speed.
 
-        Raises ScenarioError for too many checkpoints.
+        Raises
+        ------
+        ScenarioError
+            If there are too many checkpoints to check.
         """
-        _few(self, self.steps(rows))
-        done = self._computed(rows, np.arange(len(work)), rows.end)
-        left: Integers = np.rint(work - done).astype(np.int64)
-        return rows.end - rows.start + left
+        _check_step_count(self, self.step_counts(rows))
+        work_done = self._work_until(rows, np.arange(len(work)), rows.end)
+        rest: Integers = np.rint(work - work_done).astype(np.int64)
+        return rows.end - rows.start + rest
 
-    def steps(self, rows: Copies) -> Floats:
-        """See `Rules.steps`; each checkpoint adds one."""
-        marks = (rows.end - rows.start) // self.each if self.interval else 0
-        return super().steps(rows) + marks
+    def step_counts(self, rows: Copies) -> Floats:
+        """Return the number of steps for each copy: one, and one for each checkpoint."""
+        marks = (rows.end - rows.start) // self.cycle if self.interval else 0
+        return super().step_counts(rows) + marks
 
-    def saved(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
-        """See `Rules.saved`."""
+    def checkpointed_work(self, rows: Copies, k: Integers, at: Integers, work: Floats) -> Floats:
+        """Return the work in the newest checkpoints of rows k at `at` ns, in ns at full speed."""
         if not self.interval:
             return np.zeros(len(k))
-        begin = self.computing_from(rows, k)
-        marks = (np.minimum(at, rows.end[k]) - begin) // self.each
-        return self._computed(rows, k, begin + marks * self.each)
+        begin = self.computing_start(rows, k)
+        marks = (np.minimum(at, rows.end[k]) - begin) // self.cycle
+        return self._work_until(rows, k, begin + marks * self.cycle)
 
-    def _computed(self, rows: Copies, k: Integers, at: Integers) -> Floats:
-        """Return how much work rows k have done at `at` ns, in ns at full speed."""
-        each = self.each if self.interval else np.iinfo(np.int64).max
-        begin, done = self.computing_from(rows, k), np.zeros(len(k))
-        for which, mark in _counted(-((begin - at) // each)):
-            parts = self._between(rows.machine[k[which]], begin[which] + mark * each, at[which])
-            np.add.at(done, which, parts)
-        return done
+    def _work_until(self, rows: Copies, k: Integers, at: Integers) -> Floats:
+        """Return the work that rows k have done by `at` ns, in ns at full speed."""
+        cycle = self.cycle if self.interval else np.iinfo(np.int64).max
+        begin, total = self.computing_start(rows, k), np.zeros(len(k))
+        for positions, checkpoint in _numbered_parts(-((begin - at) // cycle)):
+            work = self._work_to_checkpoint(
+                rows.machine[k[positions]], begin[positions] + checkpoint * cycle, at[positions]
+            )
+            np.add.at(total, positions, work)
+        return total
 
-    def _between(self, machine: Integers, begin: Integers, at: Integers) -> Floats:
-        """Return what machines do from `begin` to their next checkpoints, or `at` ns, in ns at full speed."""
-        ever = np.iinfo(np.int64).max
-        return computed(self.pace, machine, begin, begin + np.minimum(self.interval or ever, at - begin))
+    def _work_to_checkpoint(self, machine: Integers, begin: Integers, at: Integers) -> Floats:
+        """Return the work from `begin` to the next checkpoint or `at` ns, in ns at full speed."""
+        unlimited = np.iinfo(np.int64).max
+        return computed_work(
+            self.pace, machine, begin, begin + np.minimum(self.interval or unlimited, at - begin)
+        )
 
 
 def overtaken(rows: Copies) -> NDArray[np.bool_]:
-    """Return which copies end without completion when another copy completes the task: bool[rows]."""
-    done = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
-    done[rows.task[rows.completed]] = rows.end[rows.completed]
-    after = rows.end >= done[rows.task] if rows.late else rows.end == done[rows.task]
-    result: NDArray[np.bool_] = ~rows.completed & after
-    return result
+    """Return which copies end without completion because another copy completes the task: bool[rows]."""
+    completion = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
+    completion[rows.task[rows.completed]] = rows.end[rows.completed]
+    is_later = rows.end >= completion[rows.task] if rows.delayed_news else rows.end == completion[rows.task]
+    is_overtaken: NDArray[np.bool_] = ~rows.completed & is_later
+    return is_overtaken
 
 
-def check_copies(result: Result, given: Applications, rows: Copies) -> list[Violation]:
-    """Check the copies of a result whose workload is `given`.
+def check_copies(result: Result, workload: Applications, rows: Copies) -> list[Violation]:
+    """Check the copies of the tasks of `workload`.
 
-    Each task must be completed once, by the copy that is the first to finish, and each copy must
-    begin with the newest checkpoint.
+    Each task must be completed once, by the copy that finishes first, and each copy must begin with the
+    newest checkpoint.
     """
-    sizes, speeds = given.sizes(), result.scenario.platform.speeds
+    sizes, speeds = workload.sizes(), result.scenario.platform.speeds
     size, speed = sizes[rows.task], speeds[rows.machine]
     completed = np.bincount(rows.task[rows.completed], minlength=len(sizes))
-    found = broken(
+    violations = broken(
         "done twice" if (completed > 1).any() else "lost",
         completed != 1,
-        lambda k: f"task {k - given.offsets[_bag(given, k)]} of application {_bag(given, k)}",
+        lambda k: (
+            f"task {k - workload.offsets[_application_of(workload, k)]} of application "
+            f"{_application_of(workload, k)}"
+        ),
         lambda k: f"was completed {completed[k]} times",
     )
-    done = np.full(len(sizes), np.iinfo(np.int64).max)
-    done[rows.task[rows.completed]] = rows.end[rows.completed]
-    found += broken(
+    completion = np.full(len(sizes), np.iinfo(np.int64).max)
+    completion[rows.task[rows.completed]] = rows.end[rows.completed]
+    violations += broken(
         "after its end",
-        (rows.end > done[rows.task]) & ~(rows.late & ~rows.completed),
+        (rows.end > completion[rows.task]) & ~(rows.delayed_news & ~rows.completed),
         rows.place,
-        lambda k: f"a copy ends at {rows.end[k]} ns, its task was completed at {done[rows.task[k]]} ns",
+        lambda k: f"a copy ends at {rows.end[k]} ns, its task was completed at {completion[rows.task[k]]} ns",
     )
-    found += broken(
+    violations += broken(
         "begin",
         ~((rows.begin >= 0) & (rows.begin < size)),
         rows.place,
         lambda k: f"begins with {rows.begin[k]} Mflop done of {size[k]}",
     )
-    worked = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
-    told = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
-    if abs(told - worked) > 1e-9 * worked + speeds.max() * len(rows.task) * 1e-9:
-        said = f"add up to {told!r} Mflop, the schedule has {worked!r} Mflop"
-        found.append(Violation("cycles", 1, "cycles", said))
-    most = result.scheduler["parameters"].get("max_replicas")
-    if most is not None:
-        found += _at_a_time(rows, int(most))
-    if not found:
-        found += _counts(result, given, rows)
-    said = result.scheduler["parameters"]
-    if {"migration_cost", "on_return"} & set(said) and not found:
-        cost, keeps = round(said.get("migration_cost", 0.0) * 1e9), said.get("on_return") != "restart"
-        found += _at_a_time(rows, 1) + _moves(result, given, rows, cost, keeps)
-    rules = Rules.of(result)
-    if rules is not None and not found:
+    schedule_work = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
+    reported = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
+    if abs(reported - schedule_work) > 1e-9 * schedule_work + speeds.max() * len(rows.task) * 1e-9:
+        message = f"add up to {reported!r} Mflop, the schedule has {schedule_work!r} Mflop"
+        violations.append(Violation("cycles", 1, "cycles", message))
+    max_replicas = result.scheduler["parameters"].get("max_replicas")
+    if max_replicas is not None:
+        violations += _check_concurrency(rows, int(max_replicas))
+    if not violations:
+        violations += _check_counts(result, workload, rows)
+    parameters = result.scheduler["parameters"]
+    if {"migration_cost", "on_return"} & set(parameters) and not violations:
+        cost, keeps_work = (
+            round(parameters.get("migration_cost", 0.0) * 1e9),
+            parameters.get("on_return") != "restart",
+        )
+        violations += _check_concurrency(rows, 1) + _check_moves(result, workload, rows, cost, keeps_work)
+    rules = CheckpointRules.of(result)
+    if rules is not None and not violations:
         work = (size - rows.begin) / speed * 1e9
-        lasts, ran = rules.lasts(rows, work), rows.end - rows.start
-        slack = 1 + rules.slack * ran
-        found += broken(
+        durations, elapsed = rules.durations(rows, work), rows.end - rows.start
+        slack = 1 + rules.slack * elapsed
+        violations += broken(
             "duration",
-            np.where(rows.completed, np.abs(ran - lasts) > slack, ran > lasts + slack),
+            np.where(rows.completed, np.abs(elapsed - durations) > slack, elapsed > durations + slack),
             rows.place,
             lambda k: (
-                f"runs for {ran[k]} ns on machine {rows.machine[k]}, the rest of the task takes {lasts[k]}"
+                f"runs for {elapsed[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
+                f"{durations[k]}"
             ),
         )
-        found += _begins(rows, rules, work, sizes, speeds)
-    return found
+        violations += _check_begins(rows, rules, work, sizes, speeds)
+    return violations
 
 
-def _bag(given: Applications, task: int) -> int:
-    return int(np.searchsorted(given.offsets, task, side="right")) - 1
+def _application_of(workload: Applications, task: int) -> int:
+    return int(np.searchsorted(workload.offsets, task, side="right")) - 1
 
 
-def _counts(result: Result, given: Applications, rows: Copies) -> list[Violation]:
-    """Check the counts of replicas, and of tasks that failures left without a running copy."""
-    beaten = overtaken(rows)
-    lost = ~rows.completed & ~beaten & (_running(rows, rows.end, "left") <= 0)
-    # a task may lose several copies at one instant, and is then left without any only once
+def _check_counts(result: Result, workload: Applications, rows: Copies) -> list[Violation]:
+    """Check the counts of replicas, of killed copies, and of tasks that lost all their running copies."""
+    is_overtaken = overtaken(rows)
+    lost = ~rows.completed & ~is_overtaken & (_running_copies(rows, rows.end, "left") <= 0)
+    # a task that loses several copies at one instant is resubmitted once
     pairs = np.unique(np.stack((rows.task[lost], rows.end[lost])), axis=1)
-    left = np.bincount(pairs[0], minlength=int(given.tasks.sum()))
-    bag = np.repeat(np.arange(len(given)), given.tasks)
+    losses = np.bincount(pairs[0], minlength=int(workload.tasks.sum()))
+    owners = np.repeat(np.arange(len(workload)), workload.tasks)
     # of the copies of a task that start at one instant, all except the first are replicas
-    others = _running(rows, rows.start, "right") - 1
+    running_before = _running_copies(rows, rows.start, "right") - 1
     starts = np.unique(np.stack((rows.task, rows.start)), axis=1, return_index=True)[1]
     first = np.zeros(len(rows.task), np.bool_)
     first[starts] = True
-    here = np.unique(np.stack((rows.task, rows.start)), axis=1, return_inverse=True)[1].ravel()
-    alone = first & (others - (np.bincount(here)[here] - 1) <= 0)
-    made = {
-        "resubmitted": np.bincount(bag, left, len(given)),
-        "undisturbed": np.bincount(bag[left == 0], minlength=len(given)),
-        "killed": np.bincount(bag[rows.task[beaten]], minlength=len(given)),
-        "replicas": np.bincount(bag[rows.task[~alone]], minlength=len(given)),
+    start_groups = np.unique(np.stack((rows.task, rows.start)), axis=1, return_inverse=True)[1].ravel()
+    is_first_copy = first & (running_before - (np.bincount(start_groups)[start_groups] - 1) <= 0)
+    counts = {
+        "resubmitted": np.bincount(owners, losses, len(workload)),
+        "undisturbed": np.bincount(owners[losses == 0], minlength=len(workload)),
+        "killed": np.bincount(owners[rows.task[is_overtaken]], minlength=len(workload)),
+        "replicas": np.bincount(owners[rows.task[~is_first_copy]], minlength=len(workload)),
     }
-    found = []
-    for name, numbers in made.items():
+    violations = []
+    for name, numbers in counts.items():
         if name in result.applications:
             have, want = result.applications[name], numbers.astype(np.int64)
-            found += differs(
+            violations += differs(
                 "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
             )
-    return found
+    return violations
 
 
-def _running(rows: Copies, at: Integers, side: Literal["left", "right"]) -> Integers:
-    """Return how many copies of the task of each row run at `at` ns: int64[rows].
+def _running_copies(rows: Copies, at: Integers, side: Literal["left", "right"]) -> Integers:
+    """Return the number of copies of each row's task that run at `at` ns: int64[rows].
 
-    They began at or before `at`, and end after it.
+    A copy counts if it begins at or before `at` and ends after it.
 
     Parameters
     ----------
@@ -305,93 +331,104 @@ def _running(rows: Copies, at: Integers, side: Literal["left", "right"]) -> Inte
         "left" leaves out copies that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
-    # instants as ranks, which are higher for each next task, so that one sorted array serves all tasks
+    # ranks of instants grow from task to task, so that one sorted array serves all tasks
     time = np.unique(np.r_[rows.start, rows.end, at], return_inverse=True)[1].ravel()
     width = int(time.max(initial=0)) + 1
-    begin, end, here = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
-    begun, ended = np.searchsorted(np.sort(begin), here, side), np.searchsorted(np.sort(end), here, "right")
-    running: Integers = begun - ended  # all copies of earlier tasks have begun and ended
+    begin, end, instants = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
+    begin_count, end_count = (
+        np.searchsorted(np.sort(begin), instants, side),
+        np.searchsorted(np.sort(end), instants, "right"),
+    )
+    running: Integers = begin_count - end_count  # all copies of earlier tasks have begun and ended
     return running
 
 
-def _at_a_time(rows: Copies, most: int) -> list[Violation]:
-    """Check that at most `most` copies of a task run at a time."""
+def _check_concurrency(rows: Copies, max_copies: int) -> list[Violation]:
+    """Check that at most `max_copies` copies of a task run at a time."""
     count, task = len(rows.task), np.r_[rows.task, rows.task]
     change = np.r_[np.ones(count, np.int64), -np.ones(count, np.int64)]
     order = np.lexsort((change, np.r_[rows.start, rows.end], task))
     running = np.cumsum(change[order])  # the sum is back at 0 after each task
     return broken(
         "copies",
-        running > most,
+        running > max_copies,
         lambda k: rows.place(int(order[k] % max(1, count))),
-        lambda k: f"{running[k]} copies of a task run at a time, at most {most} may",
+        lambda k: f"{running[k]} copies of a task run at a time, at most {max_copies} may",
     )
 
 
-def _moves(result: Result, given: Applications, rows: Copies, cost: int, keeps: bool) -> list[Violation]:
-    """Check that tasks continue as they must, and take as long as work and moves need.
+def _check_moves(
+    result: Result, workload: Applications, rows: Copies, cost: int, keeps_work: bool
+) -> list[Violation]:
+    """Check that tasks continue with the right work, and that their durations include the moves.
 
     Parameters
     ----------
     cost
-        ns that a move takes.
-    keeps
-        Whether a task keeps all the work it had done, or none.
+        Duration of a move (ns).
+    keeps_work
+        Whether a task that is interrupted keeps all its work, or none.
     """
-    speeds, sizes = result.scenario.platform.speeds.tolist(), given.sizes().tolist()
-    wanted, lasts = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
-    moved, overhead = np.zeros(len(rows.task), np.bool_), np.zeros(len(given))
-    again = moved.copy()
-    task, done, owed, host = -1, 0.0, 0, -1
+    speeds, sizes = result.scenario.platform.speeds.tolist(), workload.sizes().tolist()
+    done_before, durations = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
+    is_move, overhead = np.zeros(len(rows.task), np.bool_), np.zeros(len(workload))
+    is_continuation = is_move.copy()
+    task, work_done, cost_left, host = -1, 0.0, 0, -1
     for k in np.lexsort((rows.start, rows.task)).tolist():
         u = int(rows.machine[k])
         if rows.task[k] != task:
-            task, done, owed, host = int(rows.task[k]), 0.0, 0, u
+            task, work_done, cost_left, host = int(rows.task[k]), 0.0, 0, u
         else:
-            again[k] = True
+            is_continuation[k] = True
         if u != host:
-            host, owed, moved[k] = u, cost, True
-        wanted[k] = done
-        lasts[k] = owed + max(1, round((sizes[task] - done) / speeds[u] * 1e9))
-        ran = int(rows.end[k] - rows.start[k])
-        paid = min(owed, ran)
-        owed -= paid
-        overhead[_bag(given, task)] += paid / 1e9 * speeds[u]
-        done += (ran - paid) / 1e9 * speeds[u] if keeps else 0.0
-    size, ran_for = np.array(sizes)[rows.task], rows.end - rows.start
-    found = broken(
+            host, cost_left, is_move[k] = u, cost, True
+        done_before[k] = work_done
+        durations[k] = cost_left + max(1, round((sizes[task] - work_done) / speeds[u] * 1e9))
+        elapsed = int(rows.end[k] - rows.start[k])
+        cost_part = min(cost_left, elapsed)
+        cost_left -= cost_part
+        overhead[_application_of(workload, task)] += cost_part / 1e9 * speeds[u]
+        work_done += (elapsed - cost_part) / 1e9 * speeds[u] if keeps_work else 0.0
+    size, row_durations = np.array(sizes)[rows.task], rows.end - rows.start
+    violations = broken(
         "begin",
-        np.abs(rows.begin - wanted) > 1e-9 * size,
+        np.abs(rows.begin - done_before) > 1e-9 * size,
         rows.place,
-        lambda k: f"begins with {rows.begin[k]} Mflop done, {wanted[k]} were done before",
+        lambda k: f"begins with {rows.begin[k]} Mflop done, {done_before[k]} were done before",
     )
-    found += broken(
+    violations += broken(
         "duration",
-        np.where(rows.completed, np.abs(ran_for - lasts) > 1, ran_for > lasts + 1),
+        np.where(rows.completed, np.abs(row_durations - durations) > 1, row_durations > durations + 1),
         rows.place,
         lambda k: (
-            f"runs for {ran_for[k]} ns on machine {rows.machine[k]}, moving and the rest of the task take "
-            f"{lasts[k]}"
+            f"runs for {row_durations[k]} ns on machine {rows.machine[k]}, moving and the rest of the task "
+            f"take {durations[k]}"
         ),
     )
-    bag = np.searchsorted(given.offsets, rows.task, side="right") - 1
-    for name, which in (("migrated", moved), ("resumed", again & ~moved), ("resubmitted", again)):
-        have, want = result.applications[name], np.bincount(bag[which], minlength=len(given))
-        found += differs(
+    owners = np.searchsorted(workload.offsets, rows.task, side="right") - 1
+    for name, rows_counted in (
+        ("migrated", is_move),
+        ("resumed", is_continuation & ~is_move),
+        ("resubmitted", is_continuation),
+    ):
+        have, want = result.applications[name], np.bincount(owners[rows_counted], minlength=len(workload))
+        violations += differs(
             "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
         )
-    told = result.tables["cycles"]["overhead"]
-    return found + differs(
+    reported = result.tables["cycles"]["overhead"]
+    return violations + differs(
         "cycles",
         column("cycles.overhead"),
-        np.abs(told - overhead) > 1e-9 * (given.size + overhead),
-        told,
+        np.abs(reported - overhead) > 1e-9 * (workload.size + overhead),
+        reported,
         overhead,
         "the schedule makes",
     )
 
 
-def _begins(rows: Copies, rules: Rules, work: Floats, sizes: Floats, speeds: Floats) -> list[Violation]:
+def _check_begins(
+    rows: Copies, rules: CheckpointRules, work: Floats, sizes: Floats, speeds: Floats
+) -> list[Violation]:
     """Check that each copy begins with the work in the newest checkpoint that its machine can read.
 
     Parameters
@@ -405,43 +442,50 @@ def _begins(rows: Copies, rules: Rules, work: Floats, sizes: Floats, speeds: Flo
         If too many copies run at a time to check them all.
     """
 
-    def kept(k: Integers, at: Integers) -> Floats:
-        """Return the work in the newest checkpoints of rows k at `at` ns, Mflop."""
-        kept: Floats = rows.begin[k] + rules.saved(rows, k, at, work) / 1e9 * speeds[rows.machine[k]]
-        return kept
+    def work_at(k: Integers, at: Integers) -> Floats:
+        """Return the work (Mflop) in the newest checkpoints of rows k at `at` ns."""
+        work_at: Floats = (
+            rows.begin[k] + rules.checkpointed_work(rows, k, at, work) / 1e9 * speeds[rows.machine[k]]
+        )
+        return work_at
 
-    wanted = np.maximum(0.0, (_lost if rules.local else _newest)(rows, rules, kept))
+    available = np.maximum(
+        0.0, (_work_found_on_machine if rules.local else _newest_checkpoint_work)(rows, rules, work_at)
+    )
     return broken(
         "begin",
-        np.where(rows.late, rows.begin - wanted, np.abs(rows.begin - wanted)) > 1e-9 * sizes[rows.task],
+        np.where(rows.delayed_news, rows.begin - available, np.abs(rows.begin - available))
+        > 1e-9 * sizes[rows.task],
         rows.place,
-        lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {wanted[k]}",
+        lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {available[k]}",
     )
 
 
-#: Returns the work (Mflop) in the newest checkpoints of given rows at given instants (ns).
-_Kept = Callable[[Integers, Integers], Floats]
+#: Function of rows and instants (ns) that returns the work (Mflop) in the newest checkpoints.
+_CheckpointedWork = Callable[[Integers, Integers], Floats]
 
 
-def _lost(rows: Copies, rules: Rules, kept: _Kept) -> Floats:
+def _work_found_on_machine(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
     """Return the work in the checkpoint that each copy finds on its machine: float64[rows], Mflop.
 
-    It is that of the last copy that the machine lost, if this was of the same task.
+    The checkpoint is of the last copy that the machine lost, if that was a copy of the same task.
     """
-    wanted = np.zeros(len(rows.task))
+    available = np.zeros(len(rows.task))
     order = np.lexsort((rows.start, rows.machine))
     lost = ~(rows.completed | overtaken(rows))[order]
     last = np.maximum.accumulate(np.where(lost, np.arange(len(order)), -1))
     last = np.r_[np.int64(-1), last][:-1]  # the last lost one before each row
-    own, before = order[last >= 0], order[last[last >= 0]]
-    same = (rows.machine[own] == rows.machine[before]) & (rows.task[own] == rows.task[before])
-    own, before = own[same], before[same]
-    _few(rules, rules.steps(rows)[before])
-    wanted[own] = kept(before, rows.start[own])
-    return wanted
+    rows_with_loss, lost_rows = order[last >= 0], order[last[last >= 0]]
+    same = (rows.machine[rows_with_loss] == rows.machine[lost_rows]) & (
+        rows.task[rows_with_loss] == rows.task[lost_rows]
+    )
+    rows_with_loss, lost_rows = rows_with_loss[same], lost_rows[same]
+    _check_step_count(rules, rules.step_counts(rows)[lost_rows])
+    available[rows_with_loss] = work_at(lost_rows, rows.start[rows_with_loss])
+    return available
 
 
-def _newest(rows: Copies, rules: Rules, kept: _Kept) -> Floats:
+def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
     """Return the work in the newest checkpoint of the task when each copy starts: float64[rows], Mflop.
 
     Checkpoints of copies that have ended count, and those of copies that still run.
@@ -449,39 +493,39 @@ def _newest(rows: Copies, rules: Rules, kept: _Kept) -> Floats:
     count = len(rows.task)
     order = np.lexsort((rows.start, rows.task))
     task, position = rows.task[order], np.arange(count)
-    # times as ranks, so that an instant of a task is one number
+    # ranks of times make one number of a task and an instant
     rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
     start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
     # rows from here on, of the same task, start when this one has ended
-    ended = np.maximum(np.searchsorted(start, end), position + 1)
-    running = ended - position - 1
-    steps = rules.steps(rows)[order]
-    _few(rules, np.r_[steps, steps * running])
-    # the most work that ended copies have saved so far, as ranks that are higher for each next task
-    value, at = np.unique(kept(order, rows.end[order]), return_inverse=True)
+    next_row = np.maximum(np.searchsorted(start, end), position + 1)
+    running = next_row - position - 1
+    step_counts = rules.step_counts(rows)[order]
+    _check_step_count(rules, np.r_[step_counts, step_counts * running])
+    # the most work in checkpoints of ended copies so far, as ranks that grow from task to task
+    value, at = np.unique(work_at(order, rows.end[order]), return_inverse=True)
     best = np.full(count + 1, -1)
-    np.maximum.at(best, ended, task * count + at.ravel())
+    np.maximum.at(best, next_row, task * count + at.ravel())
     best = np.maximum.accumulate(best[:-1])
-    there, wanted = best >= task * count, np.zeros(count)
-    wanted[order[there]] = value[best[there] % count]
-    for which, further in _counted(running):
-        other = order[which + 1 + further]
-        np.maximum.at(wanted, other, kept(order[which], rows.start[other]))
-    return wanted
+    has_checkpoint, available = best >= task * count, np.zeros(count)
+    available[order[has_checkpoint]] = value[best[has_checkpoint] % count]
+    for positions, distance in _numbered_parts(running):
+        later_rows = order[positions + 1 + distance]
+        np.maximum.at(available, later_rows, work_at(order[positions], rows.start[later_rows]))
+    return available
 
 
-def _few(rules: Rules, steps: Floats) -> None:
-    """Raise ScenarioError if `steps`, of checkpoints and copies that run at a time, are too many."""
-    of = f"checkpoints of copies that run at a time, each {rules.each} ns one"
-    few(float(steps.sum()), "facts.checkpoint_interval", of)
+def _check_step_count(rules: CheckpointRules, step_counts: Floats) -> None:
+    """Raise ScenarioError if checkpoints and copies that run at a time need too many steps."""
+    step_kind = f"checkpoints of copies that run at a time, each {rules.cycle} ns one"
+    check_step_count(float(step_counts.sum()), "facts.checkpoint_interval", step_kind)
 
 
-def _counted(count: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Yield, in parts, arrays of k and of the numbers 0 to count[k] - 1 for each k."""
+def _numbered_parts(count: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Yield arrays of k and of the numbers 0 to count[k] - 1 for each k, in parts that fit into memory."""
     until = np.cumsum(np.maximum(0, count))
     first = until - np.maximum(0, count)
     total = int(until[-1]) if len(until) else 0
     for at in range(0, total, _AT_ONCE):
-        every = np.arange(at, min(at + _AT_ONCE, total))
-        k = np.searchsorted(until, every, side="right")
-        yield k, every - first[k]
+        numbers = np.arange(at, min(at + _AT_ONCE, total))
+        k = np.searchsorted(until, numbers, side="right")
+        yield k, numbers - first[k]

@@ -1,4 +1,4 @@
-"""Checks of the table `jobs` of RJSS and its rivals, whose jobs may move before they run."""
+"""Checks of the table ``jobs`` of RJSS and the schedulers compared with it, whose jobs may move."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from gridsim.model.applications import Applications
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, emulated
-from gridsim.validation.order import in_turn
+from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, is_emulated
+from gridsim.validation.order import order_violations
 
-#: The classes of the schedulers that make this table.
+#: The classes of the schedulers that have the table ``jobs``.
 WALKERS = {"gridsim:Rjss", "gridsim:ResourceExclusion", "gridsim:NoMigration"}
 
 
-def check_jobs(result: Result, given: Applications) -> list[Violation]:
-    """Return what is wrong with the table `jobs`, given the scenario, the other tables and what was recorded.
+def check_jobs(result: Result, workload: Applications) -> list[Violation]:
+    """Check the table ``jobs`` against the scenario, the other tables and the recorded schedule.
 
     Without a recorded schedule the order of execution is checked only if every application has one task: the
     table of applications then says when each job ran.
@@ -29,35 +29,35 @@ def check_jobs(result: Result, given: Applications) -> list[Violation]:
     if "jobs" not in result.tables:
         return [Violation("jobs", 1, "jobs", f"is missing, which {result.scheduler['name']} makes")]
     table = result.tables["jobs"]
-    if len(table) != (tasks := int(given.tasks.sum())):
-        said = f"has {len(table)} rows, the applications have {tasks} tasks"
-        return [Violation("jobs", 1, "jobs", said)]
-    have, want = table["application"], np.repeat(np.arange(len(given)), given.tasks)
+    if len(table) != (tasks := int(workload.tasks.sum())):
+        message = f"has {len(table)} rows, the applications have {tasks} tasks"
+        return [Violation("jobs", 1, "jobs", message)]
+    have, want = table["application"], np.repeat(np.arange(len(workload)), workload.tasks)
     u, machines = table["machine"], len(result.scenario.platform.speeds)
-    found = differs("jobs", column("jobs.application"), have != want, have, want, "the scenario has")
-    found += broken(
+    violations = differs("jobs", column("jobs.application"), have != want, have, want, "the scenario has")
+    violations += broken(
         "unknown",
         (u < 0) | (u >= machines),
         column("jobs.machine"),
         lambda k: f"is {u[k]}, there are {machines} machines",
     )
-    if found or len(result.applications) != len(given) or len(result.machines) != machines:
-        return found
-    jobs = Jobs(result, given)
+    if violations or len(result.applications) != len(workload) or len(result.machines) != machines:
+        return violations
+    jobs = JobsTable(result, workload)
     if result.scenario.faults is not None:
-        return _among_owners(jobs)
-    found = _searches(jobs) + _sent(jobs) + _times(jobs) + _agreement(jobs)
+        return _check_with_owners(jobs)
+    violations = _check_searches(jobs) + _check_messages(jobs) + _check_times(jobs) + _check_agreement(jobs)
     if "schedule" in result.tables:
-        return found + _recorded(jobs)
-    return found + (_in_turn(jobs) if (given.tasks == 1).all() else [])
+        return violations + _check_record(jobs)
+    return violations + (_check_order(jobs) if (workload.tasks == 1).all() else [])
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """The table `jobs`, one row for each job, and what can be computed for each row; times are s."""
+class JobsTable:
+    """The table ``jobs`` with columns that are computed from it, one row for each job; times are s."""
 
     result: Result
-    given: Applications
+    workload: Applications
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         values: NDArray[Any] = self.result.tables["jobs"][name]
@@ -66,313 +66,342 @@ class Jobs:
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """The parameters of the scheduler."""
-        said: dict[str, Any] = self.result.scheduler["parameters"]
-        return said
+        parameters: dict[str, Any] = self.result.scheduler["parameters"]
+        return parameters
 
     @cached_property
     def application(self) -> Integers:
         """The application of each job."""
-        return np.repeat(np.arange(len(self.given)), self.given.tasks)
+        return np.repeat(np.arange(len(self.workload)), self.workload.tasks)
 
     @cached_property
-    def moved(self) -> NDArray[np.bool_]:
+    def is_moved(self) -> NDArray[np.bool_]:
         """Whether each job ran on another machine than the one where it was submitted."""
-        away: NDArray[np.bool_] = self["machine"] != self.given.submitter[self.application]
-        return away
+        is_away: NDArray[np.bool_] = self["machine"] != self.workload.submitter[self.application]
+        return is_away
 
     @cached_property
-    def lasts(self) -> Floats:
-        """How long each job runs on its machine."""
+    def run_time(self) -> Floats:
+        """The run time of each job on its machine."""
         speeds = self.result.scenario.platform.speeds
-        ns: Floats = np.rint(self.given.sizes() / speeds[self["machine"]] * 1e9)
+        ns: Floats = np.rint(self.workload.sizes() / speeds[self["machine"]] * 1e9)
         return ns * NS
 
     @property
-    def queued(self) -> bool:
-        """Whether jobs and results wait for dispatchers that are busy; see `Rjss`."""
+    def has_dispatcher_queue(self) -> bool:
+        """Whether jobs and results wait for busy dispatchers (parameter ``dispatcher`` of `Rjss`)."""
         return self.parameters.get("dispatcher") == "queue" and self.parameters["probe_latency"] != 0
 
     @cached_property
     def homes(self) -> dict[int, Integers]:
         """Machine -> the jobs submitted there, in order of release."""
-        return _groups(self.given.submitter[self.application])
+        return _groups(self.workload.submitter[self.application])
 
     @cached_property
-    def decided(self) -> Integers:
-        """When the machine of each job was decided, ns.
+    def decision_time(self) -> Integers:
+        """The instant (ns) at which the search of each job chose its machine.
 
-        The steps of a search follow one another; if jobs are `queued`, so do the searches of a machine.
+        The steps of a search follow one another.  If there is a queue for the dispatcher, the searches of a
+        machine follow one another, too.
         """
-        each, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
-        if each == "network":
-            each = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
-        took = self["probes"].astype(np.int64) * round(each * 1e9)
-        begins: Integers = self.given.release_ns[self.application]
-        for mine in self.homes.values() if self.queued else ():
-            before = np.cumsum(took[mine]) - took[mine]
-            begins[mine] = before + np.maximum.accumulate(begins[mine] - before)
-        decided: Integers = begins + took
-        return decided
+        step_time, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
+        if step_time == "network":
+            step_time = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
+        search_time = self["probes"].astype(np.int64) * round(step_time * 1e9)
+        begins: Integers = self.workload.release_ns[self.application]
+        for mine in self.homes.values() if self.has_dispatcher_queue else ():
+            time_before = np.cumsum(search_time[mine]) - search_time[mine]
+            begins[mine] = time_before + np.maximum.accumulate(begins[mine] - time_before)
+        decision_time: Integers = begins + search_time
+        return decision_time
 
     @cached_property
     def search(self) -> Floats:
-        """The time from the release of each job until its machine was decided."""
-        took: Floats = np.float64(NS) * (self.decided - self.given.release_ns[self.application])
-        return took
+        """The time from the release of each job until its search chose a machine."""
+        search_time: Floats = np.float64(NS) * (
+            self.decision_time - self.workload.release_ns[self.application]
+        )
+        return search_time
 
     @cached_property
-    def held(self) -> tuple[Floats, Floats]:
-        """Bounds, lowest and highest (s), on how long each job's result waits for the dispatcher."""
-        here = self.given.release[self.application] + self.search + self["waited"] + self.lasts
-        if not self.queued:
-            return np.zeros(len(here)), np.zeros(len(here))
-        first, last = (here + way for way in self.way)
-        return np.maximum(0.0, self._leaves(first, -1) - last), self._leaves(last, 1) - first
+    def dispatcher_wait(self) -> tuple[Floats, Floats]:
+        """Lower and upper bounds (s) of the time that each job's result waits for the dispatcher."""
+        end = self.workload.release[self.application] + self.search + self["waited"] + self.run_time
+        if not self.has_dispatcher_queue:
+            return np.zeros(len(end)), np.zeros(len(end))
+        first, last = (end + travel_time for travel_time in self.travel_time)
+        return np.maximum(0.0, self._result_departures(first, -1) - last), self._result_departures(
+            last, 1
+        ) - first
 
-    def _leaves(self, end: Floats, side: int) -> Floats:
-        """Return when the results of jobs that end at `end` leave.
+    def _result_departures(self, end: Floats, side: int) -> Floats:
+        """Return the instants (s) at which the results of jobs that end at `end` leave their machines.
 
-        They leave after the decisions on all jobs that were released on the same machine before `end`.
+        A result leaves after the decisions on all jobs released on the same machine before `end`.
 
         Parameters
         ----------
         side
             -1 leaves out jobs released at `end` itself, within its rounding; 1 includes them.
         """
-        at, leaves = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
-        for u, ran in _groups(self["machine"]).items():
-            mine = self.homes.get(u, np.zeros(0, np.int64))
-            release = self.given.release[self.application[mine]]
-            decided = np.append(0.0, self.decided[mine] * NS)
-            leaves[ran] = np.maximum(end[ran], decided[np.searchsorted(release, at[ran])])
-        return leaves
+        at, departures = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
+        for u, rows in _groups(self["machine"]).items():
+            jobs = self.homes.get(u, np.zeros(0, np.int64))
+            release = self.workload.release[self.application[jobs]]
+            decision_time = np.append(0.0, self.decision_time[jobs] * NS)
+            departures[rows] = np.maximum(end[rows], decision_time[np.searchsorted(release, at[rows])])
+        return departures
 
     @cached_property
-    def way(self) -> tuple[Floats, Floats]:
-        """The shortest and the longest time that a job, or its result, travels; 0 if it did not move."""
+    def travel_time(self) -> tuple[Floats, Floats]:
+        """The shortest and the longest time (s) that a job or its result travels; 0 if it did not move."""
         network = self.result.scenario.network
-        data = np.zeros(len(self.given)) if self.given.data is None else self.given.data
+        data = np.zeros(len(self.workload)) if self.workload.data is None else self.workload.data
         sending = np.rint(data / network.bandwidth * 1e9)[self.application] * NS
-        least = sending + network.latency - network.jitter
-        most = sending + network.latency + network.jitter
+        shortest = sending + network.latency - network.jitter
+        longest = sending + network.latency + network.jitter
         if network.interfaces == "fifo":
-            # everything else that the two machines ever send or receive may be queued before it
-            home, there = self.given.submitter[self.application], self["machine"]
-            nodes, on_its_way = len(self.result.machines), np.where(self.moved, sending, 0.0)
-            busy = np.bincount(home, on_its_way, nodes) + np.bincount(there, on_its_way, nodes)
-            most = most + busy[home] + busy[there]
-        return np.where(self.moved, least, 0.0), np.where(self.moved, most, 0.0)
+            # all other data that the two machines send or receive may be queued first
+            home, machine = self.workload.submitter[self.application], self["machine"]
+            nodes, on_its_way = len(self.result.machines), np.where(self.is_moved, sending, 0.0)
+            busy = np.bincount(home, on_its_way, nodes) + np.bincount(machine, on_its_way, nodes)
+            longest = longest + busy[home] + busy[machine]
+        return np.where(self.is_moved, shortest, 0.0), np.where(self.is_moved, longest, 0.0)
 
 
-def _among_owners(jobs: Jobs) -> list[Violation]:
+def _check_with_owners(jobs: JobsTable) -> list[Violation]:
     """Check the jobs of a run in which owners come and go, so that a job may move more than once.
 
-    That each went on with what it had done is checked in `gridsim.validation.copies`.
+    `gridsim.validation.copies` checks that each job continued with the work it had done.
     """
-    predicted, waited, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
-    found = broken("jobs", jobs["probes"] < 0, column("jobs.probes"), lambda k: f"is {jobs['probes'][k]}")
-    found += broken(
+    predicted, waits, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
+    violations = broken(
+        "jobs", jobs["probes"] < 0, column("jobs.probes"), lambda k: f"is {jobs['probes'][k]}"
+    )
+    violations += broken(
         "jobs",
-        np.where(jobs.moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
+        np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
         column("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.moved[k] else 'stayed'}",
+        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.is_moved[k] else 'stayed'}",
     )
     schedule = jobs.result.tables.get("schedule")
     if schedule is None:
-        return found
+        return violations
     rows = np.flatnonzero(schedule["completed"] == 1)
-    job = jobs.given.offsets[schedule["application"][rows]] + schedule["task"][rows]
+    job = jobs.workload.offsets[schedule["application"][rows]] + schedule["task"][rows]
     if len(np.unique(job)) < len(jobs.application):
-        return found  # other checks report this
+        return violations  # other checks report this
     start, end, machine = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job), np.int64)
-    for into, name in ((start, "start"), (end, "end"), (machine, "machine")):
-        into[job] = schedule[name][rows]
-    found += differs(
+    for target, name in ((start, "start"), (end, "end"), (machine, "machine")):
+        target[job] = schedule[name][rows]
+    violations += differs(
         "jobs", column("jobs.machine"), jobs["machine"] != machine, jobs["machine"], machine, "it ran last on"
     )
-    release = jobs.given.release[jobs.application]
-    found += broken(
+    release = jobs.workload.release[jobs.application]
+    violations += broken(
         "jobs",
-        ~((waited >= 0) & (waited <= start - release + 2 * NS + ROUNDING * start)),
+        ~((waits >= 0) & (waits <= start - release + 2 * NS + ROUNDING * start)),
         column("jobs.waited"),
-        lambda k: f"is {waited[k]} s, the job starts {start[k] - release[k]} s after its release",
+        lambda k: f"is {waits[k]} s, the job starts {start[k] - release[k]} s after its release",
     )
-    least = end - release + jobs.way[0]
-    return found + broken(
+    shortest = end - release + jobs.travel_time[0]
+    return violations + broken(
         "jobs",
-        ~(turnaround >= least - 4 * NS - 2 * ROUNDING * end) | np.isinf(turnaround),
-        column("jobs.turnaround"),
-        lambda k: f"is {turnaround[k]} s, until it has run and its result is back at least {least[k]} s pass",
-    )
-
-
-def _groups(machine: Integers) -> dict[int, Integers]:
-    """Return machine -> the indices at which `machine` has it, ascending."""
-    order = np.argsort(machine, kind="stable")
-    which, begins = np.unique(machine[order], return_index=True)
-    return dict(zip(which.tolist(), np.split(order, begins[1:]), strict=True))
-
-
-def _searches(jobs: Jobs) -> list[Violation]:
-    """Check that searches have as many steps as the parameters allow.
-
-    The search for a job that stayed must have asked all nodes that it could.
-    """
-    probes, nodes = jobs["probes"], len(jobs.result.machines)
-    if "k" not in jobs.parameters:
-        return broken("jobs", probes < 0, column("jobs.probes"), lambda k: f"is {probes[k]}")
-    most = math.ceil(jobs.parameters["k"] * nodes) if nodes > 1 else 0
-    if jobs.parameters["overlay"] is None:
-        most = min(most, nodes - 1)
-    least = np.where(jobs.moved & (jobs.parameters.get("pick") == "first"), min(1, most), most)
-    return broken(
-        "jobs",
-        (probes < least) | (probes > most),
-        column("jobs.probes"),
-        lambda k: f"is {probes[k]}, the scheduler's parameters make it {_between(least[k], most)}",
-    )
-
-
-def _sent(jobs: Jobs) -> list[Violation]:
-    """Check the numbers of messages: one for each step, and two for each job that moved.
-
-    Without an overlay there is also one ``load`` message for each step.
-    """
-    steps, moved = int(jobs["probes"].sum()), int(jobs.moved.sum())
-    wanted = {"probe": steps, "job": moved, "result": moved}
-    if jobs.parameters.get("overlay") is None:
-        wanted["load"] = steps
-    messages = jobs.result.messages
-    have = messages["sent"]
-    want = np.array([wanted.get(kind, sent) for kind, sent in zip(messages["kind"], have, strict=True)])
-    return differs("messages", column("messages.sent"), have != want, have, want, "the jobs make")
-
-
-def _times(jobs: Jobs) -> list[Violation]:
-    predicted, waited, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
-    found = broken(
-        "jobs",
-        np.where(jobs.moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
-        column("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.moved[k] else 'stayed'}",
-    )
-    found += broken(
-        "jobs",
-        ~(waited >= 0) | np.isinf(waited),
-        column("jobs.waited"),
-        lambda k: f"is {waited[k]} s",
-    )
-    if emulated(jobs.result):
-        return found  # questions and jobs took their real time
-    here, (least, most), held = jobs.search + waited + jobs.lasts, jobs.way, jobs.held
-    low, high = here + 2 * least + held[0], here + 2 * most + held[1]
-    return found + broken(
-        "jobs",
-        ~_within(turnaround, low, high, low),
+        ~(turnaround >= shortest - 4 * NS - 2 * ROUNDING * end) | np.isinf(turnaround),
         column("jobs.turnaround"),
         lambda k: (
-            f"is {turnaround[k]} s, search, waits, execution and both ways make {_between(low[k], high[k])}"
+            f"is {turnaround[k]} s, until it has run and its result is back at least {shortest[k]} s pass"
         ),
     )
 
 
-def _within(have: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
-    """Return where times are in a range whose parts are rounded; `digits` is the largest of these."""
+def _groups(machine: Integers) -> dict[int, Integers]:
+    """Return the indices of the entries of each machine, ascending."""
+    order = np.argsort(machine, kind="stable")
+    machines, begins = np.unique(machine[order], return_index=True)
+    return dict(zip(machines.tolist(), np.split(order, begins[1:]), strict=True))
+
+
+def _check_searches(jobs: JobsTable) -> list[Violation]:
+    """Check that searches have as many steps as the parameters allow.
+
+    The search of a job that stayed must have probed as many nodes as the parameters allow.
+    """
+    probes, nodes = jobs["probes"], len(jobs.result.machines)
+    if "k" not in jobs.parameters:
+        return broken("jobs", probes < 0, column("jobs.probes"), lambda k: f"is {probes[k]}")
+    max_probes = math.ceil(jobs.parameters["k"] * nodes) if nodes > 1 else 0
+    if jobs.parameters["overlay"] is None:
+        max_probes = min(max_probes, nodes - 1)
+    min_probes = np.where(
+        jobs.is_moved & (jobs.parameters.get("pick") == "first"), min(1, max_probes), max_probes
+    )
+    return broken(
+        "jobs",
+        (probes < min_probes) | (probes > max_probes),
+        column("jobs.probes"),
+        lambda k: (
+            f"is {probes[k]}, the scheduler's parameters make it {_range_text(min_probes[k], max_probes)}"
+        ),
+    )
+
+
+def _check_messages(jobs: JobsTable) -> list[Violation]:
+    """Check the numbers of messages: one for each step of a search, and two for each job that moved.
+
+    Without an overlay there is also one ``load`` message for each step.
+    """
+    steps, moves = int(jobs["probes"].sum()), int(jobs.is_moved.sum())
+    expected_counts = {"probe": steps, "job": moves, "result": moves}
+    if jobs.parameters.get("overlay") is None:
+        expected_counts["load"] = steps
+    messages = jobs.result.messages
+    have = messages["sent"]
+    want = np.array(
+        [expected_counts.get(kind, sent) for kind, sent in zip(messages["kind"], have, strict=True)]
+    )
+    return differs("messages", column("messages.sent"), have != want, have, want, "the jobs make")
+
+
+def _check_times(jobs: JobsTable) -> list[Violation]:
+    predicted, waits, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
+    violations = broken(
+        "jobs",
+        np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
+        column("jobs.predicted"),
+        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.is_moved[k] else 'stayed'}",
+    )
+    violations += broken(
+        "jobs",
+        ~(waits >= 0) | np.isinf(waits),
+        column("jobs.waited"),
+        lambda k: f"is {waits[k]} s",
+    )
+    if is_emulated(jobs.result):
+        return violations  # in an emulation, messages take real time
+    local_time, (least, most), dispatcher_wait = (
+        jobs.search + waits + jobs.run_time,
+        jobs.travel_time,
+        jobs.dispatcher_wait,
+    )
+    low, high = local_time + 2 * least + dispatcher_wait[0], local_time + 2 * most + dispatcher_wait[1]
+    return violations + broken(
+        "jobs",
+        ~_is_within(turnaround, low, high, low),
+        column("jobs.turnaround"),
+        lambda k: (
+            f"is {turnaround[k]} s, search, waits, execution and both ways make "
+            f"{_range_text(low[k], high[k])}"
+        ),
+    )
+
+
+def _is_within(have: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
+    """Return whether times are in a range, up to the rounding of `digits`, the largest time in its sum."""
     slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
-    inside: NDArray[np.bool_] = (have >= low - slack) & (have <= high + slack)
-    return inside
+    is_inside: NDArray[np.bool_] = (have >= low - slack) & (have <= high + slack)
+    return is_inside
 
 
-def _between(low: Any, high: Any) -> str:
+def _range_text(low: Any, high: Any) -> str:
     if low == high:
         return f"{low}"
     return f"at least {low}, at most {high}"
 
 
-def _agreement(jobs: Jobs) -> list[Violation]:
+def _check_agreement(jobs: JobsTable) -> list[Violation]:
     """Check that the tables of jobs, applications and machines agree."""
     applications, machines = jobs.result.applications, jobs.result.machines
-    begins, release, tasks = jobs.given.offsets[:-1], jobs.given.release, jobs.given.tasks
+    begins, release, tasks = jobs.workload.offsets[:-1], jobs.workload.release, jobs.workload.tasks
     first, finish = applications["first_start"], applications["finish"]
-    least, most = jobs.way
-    until, back = jobs.search + jobs["waited"], jobs["turnaround"]
-    low, high = (release + np.minimum.reduceat(until + way, begins) for way in (least, most))
-    found = []
-    if not emulated(jobs.result):
-        found += _ranges("applications.first_start", first, low, high)
-        held = jobs.held
-        low = release + np.maximum.reduceat(back - most - held[1], begins)
-        high = release + np.maximum.reduceat(back - least - held[0], begins)
-        found += _ranges("applications.finish", finish, low, high)
-    lasts = jobs.lasts[begins]
-    found += broken(
+    shortest, longest = jobs.travel_time
+    decision_and_wait, turnaround = jobs.search + jobs["waited"], jobs["turnaround"]
+    low, high = (
+        release + np.minimum.reduceat(decision_and_wait + travel_time, begins)
+        for travel_time in (shortest, longest)
+    )
+    violations = []
+    if not is_emulated(jobs.result):
+        violations += _check_ranges("applications.first_start", first, low, high)
+        dispatcher_wait = jobs.dispatcher_wait
+        low = release + np.maximum.reduceat(turnaround - longest - dispatcher_wait[1], begins)
+        high = release + np.maximum.reduceat(turnaround - shortest - dispatcher_wait[0], begins)
+        violations += _check_ranges("applications.finish", finish, low, high)
+    run_time = jobs.run_time[begins]
+    violations += broken(
         "duration",
-        (tasks == 1) & ~(np.abs(finish - first - lasts) <= 2 * NS + ROUNDING * finish),
+        (tasks == 1) & ~(np.abs(finish - first - run_time) <= 2 * NS + ROUNDING * finish),
         column("applications"),
         lambda i: (
-            f"runs for {finish[i] - first[i]} s, on machine {jobs['machine'][begins[i]]} it takes {lasts[i]}"
+            f"runs for {finish[i] - first[i]} s, on machine {jobs['machine'][begins[i]]} it takes "
+            f"{run_time[i]}"
         ),
     )
     pairs = np.unique(jobs.application * len(machines) + jobs["machine"])
-    ran = np.bincount(jobs["machine"], minlength=len(machines))
-    busy = np.bincount(jobs["machine"], jobs.lasts, len(machines))
+    job_counts = np.bincount(jobs["machine"], minlength=len(machines))
+    busy = np.bincount(jobs["machine"], jobs.run_time, len(machines))
     used = np.bincount(pairs // len(machines), minlength=len(applications))
-    slack = NS * (ran + 1) + 1e-12 * busy  # rounding of sums
+    slack = NS * (job_counts + 1) + 1e-12 * busy  # rounding of sums
     for name, table, want in (
-        ("tasks", "machines", ran),
+        ("tasks", "machines", job_counts),
         ("busy", "machines", busy),
         ("nodes_used", "applications", used),
     ):
         have = jobs.result.tables[table][name]
         equal = close(have, want, slack) if name == "busy" else have == want
-        found += differs("agreement", column(f"{table}.{name}"), ~equal, have, want, "the jobs make")
-    return found
+        violations += differs("agreement", column(f"{table}.{name}"), ~equal, have, want, "the jobs make")
+    return violations
 
 
-def _ranges(name: str, have: Floats, low: Floats, high: Floats) -> list[Violation]:
+def _check_ranges(name: str, have: Floats, low: Floats, high: Floats) -> list[Violation]:
     return broken(
         "agreement",
-        ~_within(have, low, high, np.maximum(have, high)) & ~np.isnan(low),
+        ~_is_within(have, low, high, np.maximum(have, high)) & ~np.isnan(low),
         column(name),
-        lambda k: f"is {have[k]} s, the jobs make it {_between(low[k], high[k])}",
+        lambda k: f"is {have[k]} s, the jobs make it {_range_text(low[k], high[k])}",
     )
 
 
-def _in_turn(jobs: Jobs) -> list[Violation]:
-    """Check that machines serve jobs first come, first served, by the times in the table of applications.
+def _check_order(jobs: JobsTable) -> list[Violation]:
+    """Check by the table of applications that machines run jobs first come, first served.
 
     Each application must be one job.
     """
     start, end = (jobs.result.applications[name] for name in ("first_start", "finish"))
     order = np.lexsort((start, jobs["machine"]))
     u, start, end = jobs["machine"][order], start[order], end[order]
-    came = start - jobs["waited"][order]
-    after = np.diff(u, prepend=-1) == 0
-    before = np.where(after, np.append(0.0, end[:-1])[: len(u)], 0.0)
+    arrival = start - jobs["waited"][order]
+    has_predecessor = np.diff(u, prepend=-1) == 0
+    previous_end = np.where(has_predecessor, np.append(0.0, end[:-1])[: len(u)], 0.0)
     slack = 2 * NS + 2 * ROUNDING * start
-    earlier = np.where(after, np.append(0.0, came[:-1])[: len(u)], 0.0)
+    previous_arrival = np.where(has_predecessor, np.append(0.0, arrival[:-1])[: len(u)], 0.0)
 
-    def where(k: int) -> str:
+    def row_label(k: int) -> str:
         return f"jobs[{order[k]}]"
 
-    found = broken(
+    violations = broken(
         "order",
-        came < earlier - slack,
-        where,
-        lambda k: f"comes to machine {u[k]} at {came[k]} s, the one that runs before it at {earlier[k]} s",
+        arrival < previous_arrival - slack,
+        row_label,
+        lambda k: (
+            f"comes to machine {u[k]} at {arrival[k]} s, the one that runs before it at "
+            f"{previous_arrival[k]} s"
+        ),
     )
-    return found + broken(
+    return violations + broken(
         "order",
-        ~(np.abs(start - np.maximum(came, before)) <= slack),
-        where,
-        lambda k: f"starts at {start[k]} s, comes at {came[k]} s, machine {u[k]} is free at {before[k]} s",
+        ~(np.abs(start - np.maximum(arrival, previous_end)) <= slack),
+        row_label,
+        lambda k: (
+            f"starts at {start[k]} s, comes at {arrival[k]} s, machine {u[k]} is free at {previous_end[k]} s"
+        ),
     )
 
 
-def _recorded(jobs: Jobs) -> list[Violation]:
+def _check_record(jobs: JobsTable) -> list[Violation]:
     """Check that the table of jobs agrees with the recorded schedule and arrivals."""
     schedule, arrivals = jobs.result.tables["schedule"], jobs.result.tables["arrivals"]
-    machines, count = len(jobs.result.machines), len(jobs.given)
+    machines, count = len(jobs.result.machines), len(jobs.workload)
     for table, times in ((schedule, ("start", "end")), (arrivals, ("time",))):
         u, i = table["machine"], table["application"]
         known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
@@ -380,35 +409,35 @@ def _recorded(jobs: Jobs) -> list[Violation]:
             return []  # other checks report this
     for name, table in (("schedule", schedule), ("arrivals", arrivals)):
         if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
-            said = f"has {tasks:g} tasks, there are {len(jobs.application)} jobs"
-            return [Violation("order", 1, name, said)]
+            message = f"has {tasks:g} tasks, there are {len(jobs.application)} jobs"
+            return [Violation("order", 1, name, message)]
     time = arrivals["time"]
-    found = broken(
+    violations = broken(
         "order",
         np.diff(time, prepend=-np.inf) < 0,
         column("arrivals"),
         lambda k: f"comes at {time[k]} s, the row before at {time[k - 1]} s",
     )
-    mine = np.concatenate((jobs["machine"] * np.int64(count) + jobs.application,
+    pairs = np.concatenate((jobs["machine"] * np.int64(count) + jobs.application,
                            arrivals["machine"] * count + arrivals["application"]))  # fmt: skip
-    keys, of = np.unique(mine, return_inverse=True)
-    ran = np.bincount(of[: len(jobs.application)], minlength=len(keys))
-    came = np.bincount(of[len(jobs.application) :], arrivals["tasks"], len(keys))
-    found += broken(
+    keys, key_index = np.unique(pairs, return_inverse=True)
+    run_counts = np.bincount(key_index[: len(jobs.application)], minlength=len(keys))
+    arrival_counts = np.bincount(key_index[len(jobs.application) :], arrivals["tasks"], len(keys))
+    violations += broken(
         "agreement",
-        ran != came,
+        run_counts != arrival_counts,
         lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{came[k]:.0f} tasks have come, jobs has {ran[k]}",
+        lambda k: f"{arrival_counts[k]:.0f} tasks have come, jobs has {run_counts[k]}",
     )
-    found += in_turn(jobs.result)
-    # for an application with one task both tables have one row, with its time
-    single = jobs.given.tasks == 1
+    violations += order_violations(jobs.result)
+    # only for an application with one row in both tables do the rows tell the waiting time of its job
+    single = jobs.workload.tasks == 1
     for table in (schedule, arrivals):
         single = single & (np.bincount(table["application"], minlength=count) == 1)
     start, arrived = np.zeros(count), np.zeros(count)
     start[schedule["application"]], arrived[arrivals["application"]] = schedule["start"], time
     have, want = jobs["waited"], (start - arrived)[jobs.application]
-    return found + differs(
+    return violations + differs(
         "jobs",
         column("jobs.waited"),
         single[jobs.application] & ~(np.abs(have - want) <= NS + ROUNDING * start[jobs.application]),

@@ -1,8 +1,7 @@
 """Checks of a recorded schedule whose tasks move data over the links of machines.
 
-A task that is computed second on a machine fetches its input while the first is computed, at the earliest
-from then on.  It leaves the processor when the output of the first has left the machine, and its own output
-follows.
+A task fetches its input at the earliest while the task before it on the machine is computed.  It occupies
+the processor until the output of the task before it has left the machine; then its own output follows.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, Violation, broken
 
 
-def moves_data(result: Result, given: Applications) -> bool:
-    """Return whether tasks of the result's workload `given` take time to move data."""
-    return given.moves_data and result.scenario.platform.bandwidth is not None
+def moves_data(result: Result, workload: Applications) -> bool:
+    """Return whether tasks of the workload take time to move data."""
+    return workload.moves_data and result.scenario.platform.bandwidth is not None
 
 
 def check_links(
     result: Result,
-    given: Applications,
+    workload: Applications,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
     n: NDArray[np.int64],
@@ -33,31 +32,45 @@ def check_links(
     end: Floats,
     place: Callable[[int], str],
 ) -> tuple[list[Violation], Floats]:
-    """Return what is wrong with the rows, and when the output of the last task of each is there, s."""
+    """Check that tasks start after their input, and not while output blocks the processor.
+
+    Parameters
+    ----------
+    u, i, n
+        Machine, application and number of tasks of each row.
+    start, end
+        Times of the rows (s).
+
+    Returns
+    -------
+    The violations, and the time (s) at which the output of the last task of each row has arrived.
+    """
     bandwidth = result.scenario.platform.bandwidth
     assert bandwidth is not None
-    fetch, send = (np.rint(column[i] / bandwidth[u] * 1e9) * NS for column in given.moved())
-    lasts = (end - start) / n
-    there, early, blocked = end.copy(), np.zeros(len(u), np.bool_), np.zeros(len(u), np.bool_)
+    fetch, send = (np.rint(column[i] / bandwidth[u] * 1e9) * NS for column in workload.moved())
+    task_time = (end - start) / n
+    output_time, is_early, is_blocked = end.copy(), np.zeros(len(u), np.bool_), np.zeros(len(u), np.bool_)
     order = np.lexsort((start, u))
-    last, before, free, sent = -1, 0.0, 0.0, 0.0
+    last, previous_begin, free, last_sent = -1, 0.0, 0.0, 0.0
     for k in order.tolist():
         if u[k] != last:
-            last, before, free, sent = int(u[k]), 0.0, 0.0, 0.0
+            last, previous_begin, free, last_sent = int(u[k]), 0.0, 0.0, 0.0
         slack = 4 * NS + 4 * np.spacing(end[k])
-        release = float(given.release[i[k]])
+        release = float(workload.release[i[k]])
         for task in range(int(n[k])):
-            begins = start[k] + task * lasts[k]
-            if fetch[k] and begins + slack < max(before, release) + fetch[k]:
-                early[k] = True
-            blocked[k] |= begins + slack < free
-            before, free = begins, begins + lasts[k]
-            there[k] = free
+            begins = start[k] + task * task_time[k]
+            if fetch[k] and begins + slack < max(previous_begin, release) + fetch[k]:
+                is_early[k] = True
+            is_blocked[k] |= begins + slack < free
+            previous_begin, free = begins, begins + task_time[k]
+            output_time[k] = free
             if send[k]:
-                free = max(free, sent)
-                there[k] = sent = free + send[k]
-    found = broken("input", early, place, lambda k: f"starts at {start[k]} s, before its input can be there")
-    found += broken(
-        "output", blocked, place, lambda k: f"starts at {start[k]} s, while output waits on the processor"
+                free = max(free, last_sent)
+                output_time[k] = last_sent = free + send[k]
+    violations = broken(
+        "input", is_early, place, lambda k: f"starts at {start[k]} s, before its input can be there"
     )
-    return found, there
+    violations += broken(
+        "output", is_blocked, place, lambda k: f"starts at {start[k]} s, while output waits on the processor"
+    )
+    return violations, output_time

@@ -20,7 +20,15 @@ from gridsim.traces import JobLog, read_jobs
 from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, number_fault
 from gridsim.traces.avt import parse_count
 from gridsim.traces.job_lines import lines_of
-from gridsim.validation.common import ROUNDING, Violation, broken, differs, few, over_capacity, overlaps
+from gridsim.validation.common import (
+    ROUNDING,
+    Violation,
+    broken,
+    check_step_count,
+    differs,
+    over_capacity,
+    overlaps,
+)
 
 #: Numbers in tables of other programs are rounded to multiples of this: Batsim writes six decimals (s).
 UNIT = 1e-6
@@ -42,174 +50,190 @@ _NUMBERS = ("submission_time", "starting_time", "execution_time", "finish_time")
 def validate_batsim(
     path: StrPath, *, machines: int | None = None, job_log: StrPath | None = None
 ) -> list[Violation]:
-    """Return what is wrong with a schedule in the columns of Batsim (``..._jobs.csv``); empty if nothing is.
+    """Check a schedule in the jobs table of Batsim (``..._jobs.csv``), and return its violations.
 
     Jobs without allocated resources (rejected ones) need not have run, unless the table says that they did.
-    Raises TraceFormatError with file:line for a file that is not such a table.
 
     Parameters
     ----------
     machines
         The number of resources; default: not checked.
     job_log
-        The log (SWF, GWF) of the jobs that were to be run.  The table must have each of them once, with its
-        number (the workload before ``!`` does not matter), submit time and processors.
+        The log (SWF, GWF) of the submitted jobs.  The table must have each of them once, with its number (the
+        workload before ``!`` does not matter), submit time and processors.
+
+    Raises
+    ------
+    TraceFormatError
+        If the file is not such a table; the message has file:line.
     """
     jobs = _read_batsim(path)
     name = os.fspath(path)
     line: Integers = jobs["line"]
 
-    def where(k: int) -> str:
+    def row_label(k: int) -> str:
         return f"{name}:{line[k]}"
 
     submit, start, finish = (jobs[c] for c in ("submission_time", "starting_time", "finish_time"))
-    lasts, wanted = jobs["execution_time"], jobs["requested_number_of_resources"]
+    run_time, requested_resources = jobs["execution_time"], jobs["requested_number_of_resources"]
     row, low, high = jobs["intervals"]
-    got = np.zeros(len(line), np.int64)
-    np.add.at(got, row, high - low)
-    ran = got > 0
-    label, bare = jobs["job_id"], [_bare(each) for each in jobs["job_id"]]
+    allocated = np.zeros(len(line), np.int64)
+    np.add.at(allocated, row, high - low)
+    has_run = allocated > 0
+    label, numbers = jobs["job_id"], [_number_of(job) for job in jobs["job_id"]]
     # a log has no workloads: both w0!1 and w1!1 are its job 1
-    found = _twice(jobs["key"] if job_log is None else bare, label, where)
-    found += broken(
+    violations = _check_duplicates(jobs["key"] if job_log is None else numbers, label, row_label)
+    violations += broken(
         "size",
-        jobs["said"] & ~ran & (wanted > 0),
-        where,
+        jobs["has_run"] & ~has_run & (requested_resources > 0),
+        row_label,
         lambda k: (
-            f"job {label[k]} has run, as the table says, and has no resources, it requested {wanted[k]}"
+            f"job {label[k]} has run by the table and has no resources, it requested {requested_resources[k]}"
         ),
     )
-    found += broken(
+    violations += broken(
         "before submission",
-        ran & ~(start >= submit - _slack(2, start, submit)),
-        where,
+        has_run & ~(start >= submit - _slack(2, start, submit)),
+        row_label,
         lambda k: f"job {label[k]} starts at {start[k]} s, submitted at {submit[k]} s",
     )
-    found += broken(
+    violations += broken(
         "duration",
-        ran & ~((np.abs(start + lasts - finish) <= _slack(3, start, lasts, finish)) & (lasts >= 0)),
-        where,
-        lambda k: f"job {label[k]} from {start[k]} s for {lasts[k]} s cannot finish at {finish[k]} s",
+        has_run
+        & ~((np.abs(start + run_time - finish) <= _slack(3, start, run_time, finish)) & (run_time >= 0)),
+        row_label,
+        lambda k: f"job {label[k]} from {start[k]} s for {run_time[k]} s cannot finish at {finish[k]} s",
     )
-    found += broken(
+    violations += broken(
         "size",
-        ran & (got != wanted),
-        where,
-        lambda k: f"job {label[k]} has {got[k]} resources, it requested {wanted[k]}",
+        has_run & (allocated != requested_resources),
+        row_label,
+        lambda k: f"job {label[k]} has {allocated[k]} resources, it requested {requested_resources[k]}",
     )
     # a quotient of rounded numbers, which could have any value for a job of no length
-    long = np.where(lasts > UNIT, lasts, np.nan)
-    stretch = (finish - submit) / long
-    of_stretch = UNIT + _slack(2, finish, submit, lasts) * (1 + np.abs(stretch)) / (long - UNIT / 2)
-    for derived, value, slack in (
+    positive_time = np.where(run_time > UNIT, run_time, np.nan)
+    stretch = (finish - submit) / positive_time
+    stretch_slack = UNIT + _slack(2, finish, submit, run_time) * (1 + np.abs(stretch)) / (
+        positive_time - UNIT / 2
+    )
+    for metric, value, slack in (
         ("waiting_time", start - submit, _slack(3, start, submit)),
         ("turnaround_time", finish - submit, _slack(3, finish, submit)),
-        ("stretch", stretch, of_stretch),
+        ("stretch", stretch, stretch_slack),
     ):
-        if derived in jobs:
-            have = jobs[derived]
-            wrong = ran & np.isfinite(value) & ~(np.abs(have - value) <= slack)
-            found += differs("agreement", where, wrong, have, value, "its times make", derived)
-    top = math.inf if machines is None else machines
-    found += broken(
+        if metric in jobs:
+            values = jobs[metric]
+            is_wrong = has_run & np.isfinite(value) & ~(np.abs(values - value) <= slack)
+            violations += differs("agreement", row_label, is_wrong, values, value, "its times make", metric)
+    resource_count = math.inf if machines is None else machines
+    violations += broken(
         "unknown",
-        high > top,
-        lambda k: where(int(row[k])),
-        lambda k: f"job {label[row[k]]} runs on resource {max(low[k], top)} of {machines}",
+        high > resource_count,
+        lambda k: row_label(int(row[k])),
+        lambda k: f"job {label[row[k]]} runs on resource {max(low[k], resource_count)} of {machines}",
     )
-    times, of_these = 0, None
-    for resource, count, earlier, later in _shared(name, row, low, high, start + _slack(2, start), finish):
-        times += count
-        of_these = of_these or (resource, earlier, later)
-    if of_these:
-        resource, a, b = of_these
-        said = f"job {label[b]} starts at {start[b]} s on resource {resource}, "
-        said += f"where job {label[a]} runs until {finish[a]} s"
-        found.append(Violation("overlap", times, where(b), said))
+    overlap_count, first_overlap = 0, None
+    for resource, count, earlier, later in _shared_resources(
+        name, row, low, high, start + _slack(2, start), finish
+    ):
+        overlap_count += count
+        first_overlap = first_overlap or (resource, earlier, later)
+    if first_overlap:
+        resource, a, b = first_overlap
+        message = f"job {label[b]} starts at {start[b]} s on resource {resource}, "
+        message += f"where job {label[a]} runs until {finish[a]} s"
+        violations.append(Violation("overlap", overlap_count, row_label(b), message))
     if job_log is not None:
-        found += _workload(name, _whole_jobs(job_log)[0], job_log, bare, submit, wanted, where)
-    return found
+        violations += _check_workload(
+            name, _jobs_without_parts(job_log)[0], job_log, numbers, submit, requested_resources, row_label
+        )
+    return violations
 
 
 def validate_swf(
     path: StrPath, *, machines: int | None = None, job_log: StrPath | None = None
 ) -> list[Violation]:
-    """Return what is wrong with a job log (SWF, GWF) as a schedule; empty if nothing is.
+    """Check a job log (SWF, GWF) as a schedule, and return its violations.
 
     Jobs that did not run (unknown wait or run time) are left out, and so are parts (status 2 to 4) of a job
-    that has a line of its own; such a job is not counted among those that run at one time.  Jobs may run for
-    longer than they requested if the header says ``AllowOveruse: Yes``.
-
-    Raises TraceFormatError for a file that is not a job log.
+    that has its own line.  A job with parts does not count among the jobs that run at the same time.  Jobs
+    may run for longer than they requested if the header says ``AllowOveruse: Yes``.
 
     Parameters
     ----------
     machines
         The number of processors; default: ``MaxProcs`` of the header, else not checked.
     job_log
-        The log of the jobs that were to be run.  The log at `path` must have each of them once, with its
-        number, submit time and processors, and also with its wait and run time if it was completed.
-    """
-    log, swapped = _whole_jobs(path)
-    jobs, procs, name = log.jobs, log.procs, os.fspath(path)
-    submit, wait, lasts = jobs["submit"], jobs["wait"], jobs["run_time"]
+        The log of the submitted jobs.  The log at `path` must have each of them once, with its number, submit
+        time and processors, and if it was completed also with its wait and run time.
 
-    def where(k: int) -> str:
+    Raises
+    ------
+    TraceFormatError
+        If the file is not a job log.
+    """
+    log, has_parts = _jobs_without_parts(path)
+    jobs, procs, name = log.jobs, log.procs, os.fspath(path)
+    submit, wait_time, run_time = jobs["submit"], jobs["wait"], jobs["run_time"]
+
+    def row_label(k: int) -> str:
         return f"{name}:{jobs['line'][k]}"
 
     label = [str(job) for job in jobs["job"].tolist()]
-    found = _twice(label, label, where)
-    found += broken(
+    violations = _check_duplicates(label, label, row_label)
+    violations += broken(
         "before submission",
-        (wait < 0) & (wait != -1),
-        where,
-        lambda k: f"job {label[k]} waits for {wait[k]} s",
+        (wait_time < 0) & (wait_time != -1),
+        row_label,
+        lambda k: f"job {label[k]} waits for {wait_time[k]} s",
     )
     limit = jobs["req_time"]
-    overuse = log.header.get("AllowOveruse", "").lower() in ("yes", "true")
-    found += broken(
+    allows_overuse = log.header.get("AllowOveruse", "").lower() in ("yes", "true")
+    violations += broken(
         "duration",
-        (limit > 0) & (lasts > limit) & (jobs["status"] == 1) & (not overuse),
-        where,
-        lambda k: f"job {label[k]} runs for {lasts[k]} s and is completed, it requested {limit[k]} s",
+        (limit > 0) & (run_time > limit) & (jobs["status"] == 1) & (not allows_overuse),
+        row_label,
+        lambda k: f"job {label[k]} runs for {run_time[k]} s and is completed, it requested {limit[k]} s",
     )
-    if machines is None and (stated := log.header.get("MaxProcs", "").split()):
-        machines = parse_count(stated[0])
-    ran = (wait >= 0) & (lasts > 0)
+    if machines is None and (max_procs := log.header.get("MaxProcs", "").split()):
+        machines = parse_count(max_procs[0])
+    has_run = (wait_time >= 0) & (run_time > 0)
     if machines is not None:
-        found += broken(
+        violations += broken(
             "unknown",
-            ran & (procs > machines),
-            where,
+            has_run & (procs > machines),
+            row_label,
             lambda k: f"job {label[k]} runs on {procs[k]} of {machines} processors",
         )
-        alone = ran & ~swapped
-        start = (submit + wait)[alone]
-        end = start + lasts[alone]
-        if over := over_capacity(start, end - _slack(2, end), procs[alone], machines):
-            said = f"{over[1]} processors are in use at {over[0]} s, there are {machines}"
-            found.append(Violation("overlap", 1, name, said))
+        counts_once = has_run & ~has_parts
+        start = (submit + wait_time)[counts_once]
+        end = start + run_time[counts_once]
+        if excess := over_capacity(start, end - _slack(2, end), procs[counts_once], machines):
+            message = f"{excess[1]} processors are in use at {excess[0]} s, there are {machines}"
+            violations.append(Violation("overlap", 1, name, message))
     if job_log is not None:
-        found += broken(
+        violations += broken(
             "lost",
-            (jobs["status"] == 1) & ((wait == -1) | (lasts == -1)),
-            where,
-            lambda k: f"job {label[k]} is completed, and when it ran is not there (wait or run time -1)",
+            (jobs["status"] == 1) & ((wait_time == -1) | (run_time == -1)),
+            row_label,
+            lambda k: f"job {label[k]} is completed, but its wait or run time is missing (-1)",
         )
-        found += _workload(name, _whole_jobs(job_log)[0], job_log, label, submit, procs, where)
-    return found
+        violations += _check_workload(
+            name, _jobs_without_parts(job_log)[0], job_log, label, submit, procs, row_label
+        )
+    return violations
 
 
 # -- shared helpers -----------------------------------------------------------------------------------------
 
 
-def _shared(
+def _shared_resources(
     name: str, job: Integers, low: Integers, high: Integers, start: Floats, finish: Floats
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (resource, count, earlier job, later job) for two jobs that run on a resource at the same time.
+    """Yield (resource, count, earlier job, later job) for pairs of jobs that overlap on a resource.
 
-    The resources are checked in parts.  Each part where jobs overlap yields its first such resource, and the
-    number of resources with overlaps, counted once for each later job.
+    The resources are checked in parts.  A part with overlaps yields its first resource with one, and the
+    number of overlaps in the part.
 
     Parameters
     ----------
@@ -227,102 +251,111 @@ def _shared(
     edges = np.unique(np.concatenate((low, high)))
     first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)
     cover = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
-    until = np.cumsum(np.cumsum(cover))
-    total = int(until[-1]) if len(until) else 0
-    few(total, f"{name}: field allocated_resources", "pieces of intervals", TraceFormatError)
-    parts = np.searchsorted(until, np.arange(0, total, _AT_ONCE))
+    cumulative = np.cumsum(np.cumsum(cover))
+    total = int(cumulative[-1]) if len(cumulative) else 0
+    check_step_count(total, f"{name}: field allocated_resources", "pieces of intervals", TraceFormatError)
+    parts = np.searchsorted(cumulative, np.arange(0, total, _AT_ONCE))
     for begin, end in itertools.pairwise(np.unique(np.append(parts, len(edges))).tolist()):
-        here = np.maximum(first, begin)
-        pieces = np.maximum(0, np.minimum(last, end) - here)
-        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces - here, pieces)
-        of = np.repeat(job, pieces)
-        earlier, later = overlaps(piece, start[of], finish[of])
+        first_piece = np.maximum(first, begin)
+        pieces = np.maximum(0, np.minimum(last, end) - first_piece)
+        piece = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces - first_piece, pieces)
+        job_of_piece = np.repeat(job, pieces)
+        earlier, later = overlaps(piece, start[job_of_piece], finish[job_of_piece])
         if len(later):
-            at = piece[later]
-            count = int((edges[at + 1] - edges[at]).sum())
-            yield int(edges[at[0]]), count, int(of[earlier[0]]), int(of[later[0]])
+            piece_of_later = piece[later]
+            count = int((edges[piece_of_later + 1] - edges[piece_of_later]).sum())
+            yield (
+                int(edges[piece_of_later[0]]),
+                count,
+                int(job_of_piece[earlier[0]]),
+                int(job_of_piece[later[0]]),
+            )
 
 
-def _whole_jobs(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
-    """Return a log without parts of jobs that have a line of their own, and which jobs have such parts."""
+def _jobs_without_parts(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
+    """Return a log without the parts of jobs that have their own line, and which jobs have such parts."""
     log = read_jobs(path)
-    part = lines_of(log.jobs).part
-    whole = log.jobs[~part]
-    return replace(log, jobs=whole), np.isin(whole["job"], log.jobs["job"][part])
+    is_part = lines_of(log.jobs).part
+    jobs = log.jobs[~is_part]
+    return replace(log, jobs=jobs), np.isin(jobs["job"], log.jobs["job"][is_part])
 
 
-def _slack(numbers: int, *times: Floats) -> Floats:
-    """Return the error of a sum of so many `numbers` of a table: half a `UNIT` each, and float rounding."""
-    largest = np.maximum.reduce([np.abs(each) for each in times])
-    slack: Floats = numbers * UNIT / 2 + ROUNDING * largest
+def _slack(count: int, *times: Floats) -> Floats:
+    """Return the error of a sum of `count` numbers of a table: half a `UNIT` each, and float rounding."""
+    largest = np.maximum.reduce([np.abs(values) for values in times])
+    slack: Floats = count * UNIT / 2 + ROUNDING * largest
     return slack
 
 
-def _twice(key: list[str], label: list[str], where: Callable[[int], str]) -> list[Violation]:
-    """Check that each `key` is there once; `label` has the names of the jobs for messages."""
-    first = _before(key)
+def _check_duplicates(key: list[str], label: list[str], row_label: Callable[[int], str]) -> list[Violation]:
+    """Check that each key occurs once; `label` has the names of the jobs for messages."""
+    first = _first_occurrence(key)
     return broken(
         "done twice",
         first >= 0,
-        where,
-        lambda k: f"job {label[k]} is at {where(int(first[k]))} already",
+        row_label,
+        lambda k: f"job {label[k]} is at {row_label(int(first[k]))} already",
     )
 
 
-def _before(key: list[str]) -> Integers:
+def _first_occurrence(key: list[str]) -> Integers:
     """Return the first row with the same key, -1 if it is the row itself: int64[rows]."""
-    seen: dict[str, int] = {}
-    first = np.array([seen.setdefault(each, k) for k, each in enumerate(key)], np.int64)
+    rows: dict[str, int] = {}
+    first = np.array([rows.setdefault(job, k) for k, job in enumerate(key)], np.int64)
     return np.where(first < np.arange(len(key)), first, -1)
 
 
-def _workload(
+def _check_workload(
     name: str,
     log: JobLog,
     log_path: StrPath,
     label: list[str],
     have_submit: Floats,
     have_size: Integers,
-    where: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that every job of the log is there, as it was submitted.
+    """Check that the schedule has every job of the log, as it was submitted.
 
-    A number that the log has twice is a violation, because it does not tell which of the two jobs is meant.
+    A number that the log has twice is a violation, because it does not identify a job.
     """
     number, submit, size = [str(job) for job in log.jobs["job"].tolist()], log.jobs["submit"], log.procs
-    line, first = log.jobs["line"], _before(number)
-    found = broken(
+    line, first = log.jobs["line"], _first_occurrence(number)
+    violations = broken(
         "workload",
         first >= 0,
         lambda k: f"{os.fspath(log_path)}:{line[k]}",
         lambda k: f"job {number[k]} of the workload is at line {line[first[k]]} already",
     )
     index: dict[str, int] = {}
-    for k, each in enumerate(number):
-        index.setdefault(each, k)
-    at = np.array([index.get(each, -1) for each in label], np.int64)
-    found += broken("unknown", at < 0, where, lambda k: f"job {label[k]} is not in the workload")
-    there = np.zeros(len(submit), np.bool_)
-    there[at[at >= 0]] = True
-    missing = [each for each, k in index.items() if not there[k]]
+    for k, job in enumerate(number):
+        index.setdefault(job, k)
+    log_row = np.array([index.get(job, -1) for job in label], np.int64)
+    violations += broken(
+        "unknown", log_row < 0, row_label, lambda k: f"job {label[k]} is not in the workload"
+    )
+    is_present = np.zeros(len(submit), np.bool_)
+    is_present[log_row[log_row >= 0]] = True
+    missing = [job for job, k in index.items() if not is_present[k]]
     if missing:
-        found.append(Violation("lost", len(missing), name, f"job {missing[0]} of the workload is not there"))
-    for what, have, want, slack in (
-        ("submission", have_submit, submit[at], _slack(2, have_submit)),
-        ("size", have_size, size[at], 0),
+        violations.append(
+            Violation("lost", len(missing), name, f"job {missing[0]} of the workload is not there")
+        )
+    for quantity, have, want, slack in (
+        ("submission", have_submit, submit[log_row], _slack(2, have_submit)),
+        ("size", have_size, size[log_row], 0),
     ):
         # NaN equals no submit time
-        wrong = (at >= 0) & ~(np.abs(have - want) <= slack)
-        found += differs("workload", where, wrong, have, want, "the workload has", what)
-    return found
+        is_wrong = (log_row >= 0) & ~(np.abs(have - want) <= slack)
+        violations += differs("workload", row_label, is_wrong, have, want, "the workload has", quantity)
+    return violations
 
 
-def _bare(job: str) -> str:
+def _number_of(job: str) -> str:
     """Return the job without its workload: ``7`` for ``w0!7``."""
     return job.rpartition("!")[2]
 
 
-def _key(row: dict[str, str]) -> str:
+def _qualified_number(row: dict[str, str]) -> str:
     """Return a job as ``WORKLOAD!NUMBER``; the workload may be in front of the number or in a column."""
     workload = row.get("workload_name")
     return row["job_id"] if "!" in row["job_id"] or not workload else f"{workload}!{row['job_id']}"
@@ -330,59 +363,65 @@ def _key(row: dict[str, str]) -> str:
 
 def _read_batsim(path: StrPath) -> dict[str, Any]:
     with closing(csv_rows(path)) as rows:
-        return _batsim(path, rows)
+        return _parse_batsim(path, rows)
 
 
-def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, Any]:
-    _, head = next(rows, (1, []))
-    missing = [name for name in BATSIM if name not in head]
+def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, Any]:
+    _, header = next(rows, (1, []))
+    missing = [name for name in BATSIM if name not in header]
     if missing:
         raise format_error(path, 1, f"no jobs table of Batsim: there is no column {', '.join(missing)}")
-    kept: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line", "key", "said")}
-    further = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in head]
-    kept |= {name: [] for name in further}
+    columns: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line", "key", "has_run")}
+    metrics = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in header]
+    columns |= {name: [] for name in metrics}
     intervals: list[tuple[int, int, int]] = []
     for number, words in rows:
-        if len(words) != len(head):
-            raise format_error(path, number, f"expected {len(head)} fields, found {len(words)}")
-        row = dict(zip(head, words, strict=True))
-        kept["line"].append(number)
-        kept["job_id"].append(row["job_id"])
-        kept["key"].append(_key(row))
-        here = _interval_set(path, number, row["allocated_resources"])
-        intervals += [(len(kept["line"]) - 1, *each) for each in here]
-        wanted = row["requested_number_of_resources"]
-        if fault := number_fault("requested_number_of_resources", wanted, whole=True, most=LARGEST_COUNT):
+        if len(words) != len(header):
+            raise format_error(path, number, f"expected {len(header)} fields, found {len(words)}")
+        row = dict(zip(header, words, strict=True))
+        columns["line"].append(number)
+        columns["job_id"].append(row["job_id"])
+        columns["key"].append(_qualified_number(row))
+        resources = _interval_set(path, number, row["allocated_resources"])
+        intervals += [(len(columns["line"]) - 1, *interval) for interval in resources]
+        requested = row["requested_number_of_resources"]
+        if fault := number_fault("requested_number_of_resources", requested, whole=True, most=LARGEST_COUNT):
             raise format_error(path, number, fault)
-        kept["requested_number_of_resources"].append(int(float(wanted)))
-        for name in (*_NUMBERS, *further):
+        columns["requested_number_of_resources"].append(int(float(requested)))
+        for name in (*_NUMBERS, *metrics):
             # a rejected job has no times
             fault = number_fault(name, row[name])
-            if fault and here:
+            if fault and resources:
                 raise format_error(path, number, fault)
-            kept[name].append(math.nan if fault else float(row[name]))
-        kept["said"].append(
+            columns[name].append(math.nan if fault else float(row[name]))
+        columns["has_run"].append(
             row.get("success", "").strip() == "1"
             or row.get("final_state", "").strip().startswith("COMPLETED")
-            or kept["execution_time"][-1] > 0
+            or columns["execution_time"][-1] > 0
         )
-    if not kept["line"]:
+    if not columns["line"]:
         raise format_error(path, 1, "no jobs in this table")
-    floats = (*_NUMBERS, *further)
+    floats = (*_NUMBERS, *metrics)
     return {
-        "line": np.array(kept["line"], np.int64),
-        "job_id": kept["job_id"],
-        "key": kept["key"],
-        "said": np.array(kept["said"], np.bool_),
+        "line": np.array(columns["line"], np.int64),
+        "job_id": columns["job_id"],
+        "key": columns["key"],
+        "has_run": np.array(columns["has_run"], np.bool_),
         "intervals": np.array(intervals, np.int64).reshape(-1, 3).T,
-        "requested_number_of_resources": np.array(kept["requested_number_of_resources"], np.int64),
-        **{name: np.array(kept[name], np.float64) for name in floats},
+        "requested_number_of_resources": np.array(columns["requested_number_of_resources"], np.int64),
+        **{name: np.array(columns[name], np.float64) for name in floats},
     }
 
 
 def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]]:
-    """Return a set of intervals: [(0, 4), (7, 8)] for ``0-3 7``.  Raises TraceFormatError for other text."""
-    made = []
+    """Return a set of intervals: [(0, 4), (7, 8)] for ``0-3 7``.
+
+    Raises
+    ------
+    TraceFormatError
+        If the text is no set of intervals.
+    """
+    intervals = []
     for part in text.replace(",", " ").split():
         low, dash, high = part.partition("-")
         first = parse_count(low)
@@ -399,5 +438,5 @@ def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]
             raise format_error(
                 path, number, f"field allocated_resources has {cut(part)!r}, expected at most {LARGEST_COUNT}"
             )
-        made.append((first, last + 1))
-    return made
+        intervals.append((first, last + 1))
+    return intervals

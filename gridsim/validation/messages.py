@@ -1,4 +1,4 @@
-"""Checks of the messages of a result: the table `messages` and, if recorded, the message log."""
+"""Checks of the messages of a result: the table ``messages`` and, if recorded, the message log."""
 
 from __future__ import annotations
 
@@ -9,110 +9,118 @@ from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS
-from gridsim.validation.schedule import given_up
+from gridsim.validation.schedule import rejected_or_cancelled
 
-#: Kinds of messages of `WALKERS` whose duration the scheduler sets, and not the network.
-_ASKING = ("probe", "load")
-#: After how many messages of a kind, each with tasks, all of that kind are taken to have some.
-_ENOUGH = 5
+#: Kinds of messages of `WALKERS` with a delay that is a parameter of the scheduler, not of the network.
+_PROBE_KINDS = ("probe", "load")
+#: The least number of messages of a kind, all with tasks, from which that kind counts as carrying tasks.
+_MIN_SAMPLE = 5
 
 
 def check_messages(result: Result) -> list[Violation]:
-    """Return what is wrong with the messages of `result`; empty if nothing is."""
+    """Check the messages of `result`, and return the violations."""
     table = result.messages
     flight = table["sent"] - table["delivered"] - table["dropped"]
     counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
-    found = broken(
+    violations = broken(
         "messages",
         (table["in_flight"] != flight) | (counts < 0).any(axis=0),
         lambda k: f"messages[{k}] ({table['kind'][k]})",
         lambda k: f"{table[k]}: sent must be delivered + dropped + in flight",
     )
     if "message_log" in result.tables:
-        found += _log(result)
+        violations += _check_log(result)
         if "arrivals" in result.tables and not result.rigid:
-            found += _dropped_tasks(result)
-    return found
+            violations += _check_dropped_tasks(result)
+    return violations
 
 
-def _log(result: Result) -> list[Violation]:
+def _check_log(result: Result) -> list[Violation]:
     table = result.tables["message_log"]
     machines = len(result.machines) + result.servers
     applications = len(result.applications)
-    kind, sender, receiver, about = (table[name] for name in ("kind", "sender", "receiver", "application"))
+    kind, sender, receiver, application = (
+        table[name] for name in ("kind", "sender", "receiver", "application")
+    )
     sent, delivered, dropped = table["sent"], table["delivered"], table["dropped"]
 
-    def where(k: int) -> str:
+    def row_label(k: int) -> str:
         return f"message_log[{k}]"
 
     known = (sender >= 0) & (sender < machines) & (receiver >= 0) & (receiver < machines)
-    known &= (sender != receiver) & (about >= -1) & (about < applications)
+    known &= (sender != receiver) & (application >= -1) & (application < applications)
     known &= np.isin(kind, result.messages["kind"])
-    found = broken(
+    violations = broken(
         "unknown",
         ~known,
-        where,
+        row_label,
         lambda k: (
-            f"a {kind[k]} from machine {sender[k]} to {receiver[k]} about application {about[k]}: there are "
-            f"{machines} and {applications}, and the kinds of the table messages"
+            f"a {kind[k]} from machine {sender[k]} to {receiver[k]} about application {application[k]}: "
+            f"there are {machines} machines and {applications} applications, and the kinds of messages"
         ),
     )
-    found += _counts(result)
-    told = ~np.isnan(delivered)
+    violations += _check_counts(result)
+    is_delivered = ~np.isnan(delivered)
     network = result.scenario.network
-    takes = network.latency - network.jitter + table["bytes"] / network.bandwidth
+    shortest = network.latency - network.jitter + table["bytes"] / network.bandwidth
     for name, delay in result.provenance.get("message_log", {}).get("delays", {}).items():
-        takes[kind == name] = delay
+        shortest[kind == name] = delay
     if result.scheduler.get("class") in WALKERS:
-        takes[np.isin(kind, _ASKING)] = 0.0
+        shortest[np.isin(kind, _PROBE_KINDS)] = 0.0
     # each of the three times is rounded to 1 ns
-    early = told & ~(delivered >= sent + takes - 3 * NS - ROUNDING * np.abs(delivered))
-    found += broken(
+    is_early = is_delivered & ~(delivered >= sent + shortest - 3 * NS - ROUNDING * np.abs(delivered))
+    violations += broken(
         "message",
-        ~(sent >= 0) | early | ((dropped != 0) & ((dropped != 1) | told)),
-        where,
+        ~(sent >= 0) | is_early | ((dropped != 0) & ((dropped != 1) | is_delivered)),
+        row_label,
         lambda k: (
             f"sent at {sent[k]} s, delivered at {delivered[k]} s, dropped {dropped[k]}; it takes at least "
-            f"{takes[k]} s, and what was dropped is not delivered"
+            f"{shortest[k]} s, and a dropped message is not delivered"
         ),
     )
     faults = result.scenario.faults
-    if faults is not None and not faults.reachable and known.all() and told.any():
-        found += _to_the_dead(result, told, sender, receiver, sent, delivered)
-    return found
+    if faults is not None and not faults.reachable and known.all() and is_delivered.any():
+        violations += _check_down_machines(result, is_delivered, sender, receiver, sent, delivered)
+    return violations
 
 
-def _dropped_tasks(result: Result) -> list[Violation]:
+def _check_dropped_tasks(result: Result) -> list[Violation]:
     """Check that tasks which were lost with a message were submitted again.
 
-    A kind of message brings tasks if some come with each one that is delivered.  One that is dropped has
-    then lost at least one task, which comes to no machine; what machines have lost has come to them before.
+    A kind of message carries tasks if tasks arrive with each delivered message of that kind.  A dropped
+    message of such a kind has lost at least one task, which arrives nowhere.  Tasks that machines lose have
+    arrived before.
     """
-    log, came, table = result.tables["message_log"], result.tables["arrivals"], result.applications
+    log, arrivals, table = result.tables["message_log"], result.tables["arrivals"], result.applications
     if "task" in result.tables["schedule"] or result.provenance.get("message_log", {}).get("left_out"):
         return []
-    kind, gone, about, apps = log["kind"], log["dropped"] != 0, log["application"], len(table)
-    arrived = ~np.isnan(log["delivered"])
-    if (about >= apps).any() or ((came["application"] < 0) | (came["application"] >= apps)).any():
-        return []  # which other checks say
+    kind, is_dropped, application, apps = log["kind"], log["dropped"] != 0, log["application"], len(table)
+    is_delivered = ~np.isnan(log["delivered"])
+    if (application >= apps).any() or (
+        (arrivals["application"] < 0) | (arrivals["application"] >= apps)
+    ).any():
+        return []  # other checks report this
     # application, machine and instant as one number
-    there = came["application"] + apps * came["machine"] + 1j * came["time"]
-    come = about + apps * log["receiver"] + 1j * log["delivered"]
-    brings = ~arrived | np.isin(come, there[came["tasks"] > 0])
+    arrival_keys = arrivals["application"] + apps * arrivals["machine"] + 1j * arrivals["time"]
+    message_keys = application + apps * log["receiver"] + 1j * log["delivered"]
+    brings_tasks = ~is_delivered | np.isin(message_keys, arrival_keys[arrivals["tasks"] > 0])
     lost = np.zeros(apps, np.int64)
-    for name in np.unique(kind[gone & (about >= 0)]):
-        mine = kind == name
-        if (arrived & mine).sum() >= _ENOUGH and brings[mine].all():
-            # two messages that always go together may bring the tasks together
+    for name in np.unique(kind[is_dropped & (application >= 0)]):
+        is_kind = kind == name
+        if (is_delivered & is_kind).sum() >= _MIN_SAMPLE and brings_tasks[is_kind].all():
+            # two messages that are always sent together may carry the tasks together
             _, rows = np.unique(
-                (about + apps * log["receiver"] + 1j * log["sent"])[mine & gone], return_index=True
+                (application + apps * log["receiver"] + 1j * log["sent"])[is_kind & is_dropped],
+                return_index=True,
             )
-            lost += np.bincount(about[mine & gone][rows], minlength=apps)
-    least = lost + np.bincount(came["application"], came["tasks"], apps).astype(np.int64) - table["tasks"]
+            lost += np.bincount(application[is_kind & is_dropped][rows], minlength=apps)
+    least = (
+        lost + np.bincount(arrivals["application"], arrivals["tasks"], apps).astype(np.int64) - table["tasks"]
+    )
     have = table["resubmitted"]
     return broken(
         "agreement",
-        (lost > 0) & (have < least) & ~given_up(result),
+        (lost > 0) & (have < least) & ~rejected_or_cancelled(result),
         column("applications.resubmitted"),
         lambda k: (
             f"is {have[k]}; {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages with "
@@ -121,59 +129,59 @@ def _dropped_tasks(result: Result) -> list[Violation]:
     )
 
 
-def _counts(result: Result) -> list[Violation]:
-    """Check that the log has as many messages as the table `messages`; a log that was full may have fewer."""
+def _check_counts(result: Result) -> list[Violation]:
+    """Check that the log has as many messages as the table ``messages``; a truncated log may have fewer."""
     log, table = result.tables["message_log"], result.messages
     left_out = result.provenance.get("message_log", {}).get("left_out", 0)
     # row len(table) collects messages of unknown kinds
     names, row = np.unique(table["kind"], return_index=True)
     at = np.searchsorted(names, log["kind"]) % max(1, len(names))
-    of = (
+    table_row = (
         np.where(names[at] == log["kind"], row[at], len(table))
         if len(names)
         else np.zeros(len(log), np.int64)
     )
-    told = ~np.isnan(log["delivered"])
-    found = []
+    is_delivered = ~np.isnan(log["delivered"])
+    violations = []
     for name, values in (
         ("sent", np.ones(len(log), np.int64)),
-        ("delivered", told.astype(np.int64)),
+        ("delivered", is_delivered.astype(np.int64)),
         ("dropped", log["dropped"]),
         ("bytes", log["bytes"]),
     ):
         sums = np.zeros(len(table) + 1, np.int64)
-        np.add.at(sums, of, values)
+        np.add.at(sums, table_row, values)
         have = sums[:-1]
         want = table[name]
         wrong = have > want if left_out else have != want
-        found += differs("messages", column(f"messages.{name}"), wrong, want, have, "the log has")
-    return found
+        violations += differs("messages", column(f"messages.{name}"), wrong, want, have, "the log has")
+    return violations
 
 
-def _to_the_dead(
+def _check_down_machines(
     result: Result,
-    told: NDArray[np.bool_],
+    is_delivered: NDArray[np.bool_],
     sender: NDArray[np.int64],
     receiver: NDArray[np.int64],
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """Check that machines that are down send nothing, and lose what was sent to them before they recover."""
-    rows = np.flatnonzero(told)
-    lost = np.zeros(len(told), np.bool_)
+    """Check that machines that are down send nothing, and lose messages sent to them before they recover."""
+    rows = np.flatnonzero(is_delivered)
+    lost = np.zeros(len(is_delivered), np.bool_)
     faults = result.scenario.faults
     assert faults is not None
     machines, until = len(result.machines), float(delivered[rows].max())
-    for ends, at_receiver in ((receiver, True), (sender, False)):
-        order = rows[np.argsort(ends[rows], kind="stable")]
-        by_machine = ends[order]
+    for endpoint, at_receiver in ((receiver, True), (sender, False)):
+        order = rows[np.argsort(endpoint[rows], kind="stable")]
+        by_machine = endpoint[order]
         for machine, down, up in faults.outages(machines, until):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
-            mine = order[low:high]
+            rows_of_machine = order[low:high]
             # the first outage that is not over when the message is sent
-            first = np.append(down, np.inf)[np.searchsorted(up, sent[mine], side="right")]
-            # at the instant of a failure everything else happens first
-            lost[mine] |= first < (delivered if at_receiver else sent)[mine] - NS
+            first = np.append(down, np.inf)[np.searchsorted(up, sent[rows_of_machine], side="right")]
+            # events at the instant of a failure precede it
+            lost[rows_of_machine] |= first < (delivered if at_receiver else sent)[rows_of_machine] - NS
     return broken(
         "dead machine",
         lost,

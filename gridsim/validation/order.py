@@ -1,4 +1,4 @@
-"""Checks that machines run tasks in the order in which these came."""
+"""Checks that machines run tasks in order of arrival."""
 
 from __future__ import annotations
 
@@ -6,77 +6,93 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Integers
-from gridsim.validation.common import Violation, broken, close, emulated
+from gridsim.validation.common import Violation, broken, close, is_emulated
 
-_SHOWN = 10  # the most applications of a machine that a message lists
+#: The most applications of a machine that a message lists.
+_MAX_LISTED = 10
 
 
-def in_turn(result: Result) -> list[Violation]:
-    """Check that each machine runs tasks one by one in order of arrival, and never waits while it has one.
+def order_violations(result: Result) -> list[Violation]:
+    """Check that each machine runs tasks one by one in order of arrival, and does not idle while it has one.
 
-    A row of the recorded schedule may have several tasks, which run one after another.  If these differ in
-    size, the row does not say when each of them starts; a task is then found to run too early only if it
-    comes after the end of its row.  In `schedule` and `arrivals`, machines must be known and every row must
-    have tasks.  The invariant is called "order".
+    A row of the recorded schedule may have several tasks, which run one after another.  If they differ in
+    size, the row does not tell when each of them starts; then a task starts too early only if it arrives
+    after the end of its row.  In the tables ``schedule`` and ``arrivals``, machines must be known and every
+    row must have tasks.
+
+    Returns
+    -------
+    Violations of the invariant "order".
     """
     schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
-    ran = np.lexsort((schedule["start"], schedule["machine"]))
-    came = np.argsort(arrivals["machine"], kind="stable")
+    schedule_rows = np.lexsort((schedule["start"], schedule["machine"]))
+    arrival_rows = np.argsort(arrivals["machine"], kind="stable")
     # one entry for each task, sorted by machine
-    did, had = schedule["tasks"][ran], arrivals["tasks"][came]
-    order, here = (np.repeat(schedule[name][ran], did) for name in ("application", "machine"))
-    wanted, there = (np.repeat(arrivals[name][came], had) for name in ("application", "machine"))
-    each = np.repeat(arrivals["time"][came], had)
+    schedule_tasks, arrival_tasks = schedule["tasks"][schedule_rows], arrivals["tasks"][arrival_rows]
+    run_order, run_machines = (
+        np.repeat(schedule[name][schedule_rows], schedule_tasks) for name in ("application", "machine")
+    )
+    arrival_order, arrival_machines = (
+        np.repeat(arrivals[name][arrival_rows], arrival_tasks) for name in ("application", "machine")
+    )
+    arrival_times = np.repeat(arrivals["time"][arrival_rows], arrival_tasks)
     machines = len(result.machines)
-    wrong = np.bincount(here, minlength=machines) != np.bincount(there, minlength=machines)
-    order, wanted, each = order[~wrong[here]], wanted[~wrong[there]], each[~wrong[there]]
-    unlike = here[~wrong[here]]
-    swapped = np.unique(unlike[order != wanted])
-    each = each[~np.isin(unlike, swapped)]
-    wrong[swapped] = True
+    wrong = np.bincount(run_machines, minlength=machines) != np.bincount(arrival_machines, minlength=machines)
+    run_order, arrival_order, arrival_times = (
+        run_order[~wrong[run_machines]],
+        arrival_order[~wrong[arrival_machines]],
+        arrival_times[~wrong[arrival_machines]],
+    )
+    machines_of_tasks = run_machines[~wrong[run_machines]]
+    reordered_machines = np.unique(machines_of_tasks[run_order != arrival_order])
+    arrival_times = arrival_times[~np.isin(machines_of_tasks, reordered_machines)]
+    wrong[reordered_machines] = True
 
     def tasks_of(name: str, u: int) -> Integers:
-        table, rows = (schedule, ran) if name == "schedule" else (arrivals, came)
+        table, rows = (schedule, schedule_rows) if name == "schedule" else (arrivals, arrival_rows)
         mine = rows[table["machine"][rows] == u]
         return np.repeat(table["application"][mine], table["tasks"][mine])
 
-    def say(u: int) -> str:
+    def describe(u: int) -> str:
         have, want = tasks_of("schedule", u), tasks_of("arrivals", u)
         common = min(len(have), len(want))
         first = int(np.argmin(np.append(have[:common] == want[:common], False)))
-        return f"runs tasks of applications {_shown(have, first)}, they came as {_shown(want, first)}"
+        return f"runs tasks of applications {_list_text(have, first)}, they came as {_list_text(want, first)}"
 
-    found = broken("order", wrong, lambda u: f"machine {u}", say)
+    violations = broken("order", wrong, lambda u: f"machine {u}", describe)
     # on the other machines both tables have the same tasks in the same order
-    ran = ran[~wrong[schedule["machine"][ran]]]
-    u, tasks, start, end = (schedule[name][ran] for name in ("machine", "tasks", "start", "end"))
+    schedule_rows = schedule_rows[~wrong[schedule["machine"][schedule_rows]]]
+    u, tasks, start, end = (schedule[name][schedule_rows] for name in ("machine", "tasks", "start", "end"))
     first = np.cumsum(tasks) - tasks
-    before = np.append(0.0, end[:-1])[: len(ran)]
-    before[np.flatnonzero(np.diff(u, prepend=-1))] = 0.0
-    at = each[first]
-    found += broken(
+    previous_end = np.append(0.0, end[:-1])[: len(schedule_rows)]
+    previous_end[np.flatnonzero(np.diff(u, prepend=-1))] = 0.0
+    at = arrival_times[first]
+    violations += broken(
         "order",
-        ~(close(start, np.maximum(before, at)) | (emulated(result) & (start > np.maximum(before, at)))),
-        lambda k: f"schedule[{ran[k]}]",
+        ~(
+            close(start, np.maximum(previous_end, at))
+            | (is_emulated(result) & (start > np.maximum(previous_end, at)))
+        ),
+        lambda k: f"schedule[{schedule_rows[k]}]",
         lambda k: f"starts at {start[k]} s, it came at {at[k]} s",
     )
-    row = np.repeat(np.arange(len(ran)), tasks)
+    row = np.repeat(np.arange(len(schedule_rows)), tasks)
     begins = end[row]
     if "largest_task" not in result.applications:
         begins = start[row] + (np.arange(len(row)) - first[row]) * ((end - start) / tasks)[row]
-    return found + broken(
+    return violations + broken(
         "order",
-        (begins < each) & ~close(begins, each),
-        lambda k: f"schedule[{ran[row[k]]}]",
-        lambda k: f"has a task at {begins[k]} s that came at {each[k]} s",
+        (begins < arrival_times) & ~close(begins, arrival_times),
+        lambda k: f"schedule[{schedule_rows[row[k]]}]",
+        lambda k: f"has a task at {begins[k]} s that came at {arrival_times[k]} s",
     )
 
 
-def _shown(applications: Integers, first: int) -> str:
-    """Return the list of `applications` as text; of a long one, the part around index `first`."""
-    if len(applications) <= _SHOWN:
+def _list_text(applications: Integers, first: int) -> str:
+    """Return a list of applications as text; of a long list, the part around index `first`."""
+    if len(applications) <= _MAX_LISTED:
         return str(applications.tolist())
-    low = max(0, min(first - 1, len(applications) - _SHOWN))
-    some = ", ".join(map(str, applications[low : low + _SHOWN].tolist()))
-    after = ", ..." if low + _SHOWN < len(applications) else ""
-    return f"[{'..., ' if low else ''}{some}{after}]"
+    low = max(0, min(first - 1, len(applications) - _MAX_LISTED))
+    numbers = ", ".join(map(str, applications[low : low + _MAX_LISTED].tolist()))
+    after = ", ..." if low + _MAX_LISTED < len(applications) else ""
+    return f"[{'..., ' if low else ''}{numbers}{after}]"

@@ -17,271 +17,312 @@ from gridsim.validation.common import (
     ROUNDING,
     Violation,
     broken,
+    check_step_count,
     close,
     column,
     differs,
-    emulated,
-    few,
+    is_emulated,
     overlaps,
 )
-from gridsim.validation.copies import Copies, check_copies, computed, overtaken
+from gridsim.validation.copies import Copies, check_copies, computed_work, overtaken
 from gridsim.validation.links import check_links, moves_data
 from gridsim.validation.times import cancelled, check_cancelled
 
 
-def check_schedule(result: Result, given: Applications) -> list[Violation]:
-    """Return what is wrong with the recorded schedule of a result whose workload is `given`."""
+def check_schedule(result: Result, workload: Applications) -> list[Violation]:
+    """Check the recorded schedule of a result, and return the violations."""
     table, applications = result.tables["schedule"], result.applications
     speeds = result.scenario.platform.speeds
     u, i, n, done = (table[name] for name in ("machine", "application", "tasks", "completed"))
     start, end = table["start"], table["end"]
 
-    def where(k: int) -> str:
+    def row_label(k: int) -> str:
         return f"schedule[{k}]"
 
-    known = (u >= 0) & (u < len(speeds)) & (i >= 0) & (i < len(applications))
-    found = broken(
+    is_known = (u >= 0) & (u < len(speeds)) & (i >= 0) & (i < len(applications))
+    violations = broken(
         "unknown",
-        ~known,
-        where,
+        ~is_known,
+        row_label,
         lambda k: f"application {i[k]} on machine {u[k]}: there are {len(applications)} and {len(speeds)}",
     )
-    counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
-    found += broken(
+    is_counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
+    violations += broken(
         "count",
-        ~counted,
-        where,
+        ~is_counted,
+        row_label,
         lambda k: f"{done[k]} of {n[k]} tasks completed: all, or none of one, can be",
     )
-    timed = np.isfinite(start) & np.isfinite(end) & (end > start)
-    found += broken("time", ~timed, where, lambda k: f"from {start[k]} s to {end[k]} s")
-    sound = np.flatnonzero(known & counted & timed)
-    u, i, n, done, start, end = (column[sound] for column in (u, i, n, done, start, end))
+    is_timed = np.isfinite(start) & np.isfinite(end) & (end > start)
+    violations += broken("time", ~is_timed, row_label, lambda k: f"from {start[k]} s to {end[k]} s")
+    valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
+    u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
 
     def place(k: int) -> str:
-        return where(int(sound[k]))
+        return row_label(int(valid_rows[k]))
 
     release = applications["release"][i]
-    found += broken(
+    violations += broken(
         "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
     )
-    whole, beaten = done > 0, np.zeros(len(sound), np.bool_)
+    is_completed, is_overtaken = done > 0, np.zeros(len(valid_rows), np.bool_)
     if "task" in table:
-        within = table["task"][sound]
-        numbered = (within >= 0) & (within < given.tasks[i])
-        found += broken("unknown", ~numbered, place, lambda k: f"task {within[k]} of application {i[k]}")
-        if not numbered.all():
-            return found
-        at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
-        begin = table["begin"][sound]
-        copies = Copies(u, given.offsets[i] + within, at, until, whole, begin, place, emulated(result))
-        found += check_copies(result, given, copies)
-        beaten = overtaken(copies)
-    elif not given.unequal and result.scenario.fluctuation is None:
-        # where task sizes differ, a row does not say which tasks ran, and so not how long it should last
-        lasts = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
-        # what ends when its machine fails has ended, though not a job of which another machine has failed;
-        # later, floats do not tell neighbouring ns apart
-        slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
-        found += broken(
-            "duration",
-            np.where(whole, ~close(end, start + n * lasts, n * NS), end - start > lasts + slack),
-            place,
-            lambda k: f"{n[k]} tasks of {lasts[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
+        task_numbers = table["task"][valid_rows]
+        is_numbered = (task_numbers >= 0) & (task_numbers < workload.tasks[i])
+        violations += broken(
+            "unknown", ~is_numbered, place, lambda k: f"task {task_numbers[k]} of application {i[k]}"
         )
-    elif given.unequal and result.scenario.fluctuation is None and (n == 1).all():
-        found += _own_sizes(given, speeds[u], i, whole, start, end)
-    elif not given.unequal and result.scenario.fluctuation is not None:
+        if not is_numbered.all():
+            return violations
+        at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
+        begin = table["begin"][valid_rows]
+        copies = Copies(
+            u, workload.offsets[i] + task_numbers, at, until, is_completed, begin, place, is_emulated(result)
+        )
+        violations += check_copies(result, workload, copies)
+        is_overtaken = overtaken(copies)
+    elif not workload.unequal and result.scenario.fluctuation is None:
+        # where task sizes differ, a row does not tell which tasks ran, so its duration cannot be checked
+        task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
+        # a task that ends at the instant of a failure is completed, except for a rigid job, of which another
+        # machine may have failed; beyond a million s, floats do not distinguish neighbouring ns
+        slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
+        violations += broken(
+            "duration",
+            np.where(
+                is_completed, ~close(end, start + n * task_time, n * NS), end - start > task_time + slack
+            ),
+            place,
+            lambda k: f"{n[k]} tasks of {task_time[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
+        )
+    elif workload.unequal and result.scenario.fluctuation is None and (n == 1).all():
+        violations += _check_task_sizes(workload, speeds[u], i, is_completed, start, end)
+    elif not workload.unequal and result.scenario.fluctuation is not None:
         pace = result.scenario.fluctuation.realize(len(speeds))
         at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
-        wanted, done_there = (
+        expected_work, work_done = (
             n * (applications["task_size"][i] / speeds[u] * 1e9),
-            computed(pace, u, at, until),
+            computed_work(pace, u, at, until),
         )
-        slack = 2.0 * n + 1e-9 * done_there + ROUNDING * until
-        found += broken(
+        slack = 2.0 * n + 1e-9 * work_done + ROUNDING * until
+        violations += broken(
             "duration",
-            np.where(whole, np.abs(done_there - wanted) > slack, done_there > wanted + slack),
+            np.where(
+                is_completed, np.abs(work_done - expected_work) > slack, work_done > expected_work + slack
+            ),
             place,
             lambda k: (
-                f"{n[k]} tasks that take {wanted[k] * NS:g} s without background load get "
-                f"{done_there[k] * NS:g} s of machine {u[k]}"
+                f"{n[k]} tasks that take {expected_work[k] * NS:g} s without background load get "
+                f"{work_done[k] * NS:g} s of machine {u[k]}"
             ),
         )
-    found += _constraints(result, given, u, i, place) + check_cancelled(result, i, start, end, place)
-    called_off = cancelled(result)[i]
+    violations += _check_constraints(result, workload, u, i, place) + check_cancelled(
+        result, i, start, end, place
+    )
+    is_cancelled = cancelled(result)[i]
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
-        said = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
-        found.append(Violation("overlap", len(later), place(b), said))
+        message = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
+        violations.append(Violation("overlap", len(later), place(b), message))
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
-        found += _together(result, u, i, runs.ravel(), done, place)
-        full = end - start >= durations(given, float(speeds[0]))[i] * NS - 0.5 * NS
-        # news that the user has cancelled a job may come after its end
-        missed = called_off & (end > (given.cancel_at[i] if given.cancel_at is not None else np.inf))
-        found += _ended(result, i, runs.ravel(), full & ~whole & ~missed & (end < 1e6), place)
+        violations += _check_common_starts(result, u, i, runs.ravel(), done, place)
+        is_full = end - start >= durations(workload, float(speeds[0]))[i] * NS - 0.5 * NS
+        # the news that the user has cancelled a job may arrive after its end
+        is_late_news = is_cancelled & (
+            end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)
+        )
+        violations += _check_jobs_run_to_end(
+            result, i, runs.ravel(), is_full & ~is_completed & ~is_late_news & (end < 1e6), place
+        )
     faults = result.scenario.faults
-    stopped = whole | beaten | called_off
-    found += _on_machines_that_are_up(faults, len(speeds), u, n, start, end, stopped, runs, place)
-    there = end
-    if moves_data(result, given):
-        more, there = check_links(result, given, u, i, n, start, end, place)
-        found += more
-    found += _agreement(result, u, i, done, start, end, there, beaten)
-    found += _submitted_again(result, i, stopped)
+    needs_no_failure = is_completed | is_overtaken | is_cancelled
+    violations += _check_machines_up(faults, len(speeds), u, n, start, end, needs_no_failure, runs, place)
+    output_time = end
+    if moves_data(result, workload):
+        link_violations, output_time = check_links(result, workload, u, i, n, start, end, place)
+        violations += link_violations
+    violations += _check_agreement(result, u, i, done, start, end, output_time, is_overtaken)
+    violations += _check_resubmission(result, i, needs_no_failure)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
-        found += _arrivals(result, u, i, n, start, place)
-    return found
+        violations += _check_arrivals(result, u, i, n, start, place)
+    return violations
 
 
-def _constraints(
+def _check_constraints(
     result: Result,
-    given: Applications,
+    workload: Applications,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that tasks run only on machines of the memory, disk and kind that they want."""
-    attributes, found = result.scenario.platform.attributes, list[Violation]()
+    """Check that tasks run only on machines with the memory, disk and kind that they require."""
+    attributes, violations = result.scenario.platform.attributes, list[Violation]()
     if attributes is None:
-        return found
+        return violations
     for name in ("memory", "disk"):
-        if getattr(attributes, name) is not None and getattr(given, name) is not None:
-            found += _too_small(name, getattr(attributes, name)[u], getattr(given, name)[i], u, i, place)
-    kind, named = attributes.kind, given.kind
-    if kind is not None and named is not None:
-        found += broken(
+        if getattr(attributes, name) is not None and getattr(workload, name) is not None:
+            violations += _check_capacity(
+                name, getattr(attributes, name)[u], getattr(workload, name)[i], u, i, place
+            )
+    kind, requested_kind = attributes.kind, workload.kind
+    if kind is not None and requested_kind is not None:
+        violations += broken(
             "constraint",
-            (named[i] != ANY) & (kind[u] != named[i]),
+            (requested_kind[i] != ANY) & (kind[u] != requested_kind[i]),
             place,
             lambda k: (
-                f"application {i[k]} wants machines of kind {str(named[i[k]])!r}, machine {u[k]} is of kind "
-                f"{str(kind[u[k]])!r}"
+                f"application {i[k]} wants machines of kind {str(requested_kind[i[k]])!r}, machine {u[k]} is "
+                f"of kind {str(kind[u[k]])!r}"
             ),
         )
-    return found
+    return violations
 
 
-def _too_small(
+def _check_capacity(
     name: str,
-    there: Floats,
-    wanted: Floats,
+    capacity: Floats,
+    needs: Floats,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that machines have so much memory or disk; `there` and `wanted`: bytes, for each row."""
-    return broken(
-        "constraint",
-        there < wanted,
-        place,
-        lambda k: f"application {i[k]} needs {wanted[k]:g} bytes of {name}, machine {u[k]} has {there[k]:g}",
-    )
-
-
-def _own_sizes(
-    given: Applications,
-    speed: NDArray[np.float64],
-    i: NDArray[np.int64],
-    done: NDArray[np.bool_],
-    start: Floats,
-    end: Floats,
-) -> list[Violation]:
-    """Check by how long they ran that tasks of own sizes were each completed once."""
-    assert given.task_sizes is not None
-    owner = np.repeat(np.arange(len(given)), given.tasks)
-    size, mine = ((end - start) * speed)[done], i[done]
-    wanted = given.task_sizes[np.lexsort((given.task_sizes, owner))]
-    have = size[np.lexsort((size, mine))]
-    complete = np.bincount(mine, minlength=len(given)) == given.tasks
-    have, wanted = have[complete[np.sort(mine)]], wanted[complete[owner]]
-    # durations are whole ns, rounded twice; late instants are rounded more
-    slack = (NS + 2 * np.spacing(end.max(initial=0.0))) * speed.max(initial=0.0)
-    return broken(
-        "task sizes",
-        ~close(have, wanted, slack),
-        lambda k: f"application {owner[complete[owner]][k]}",
-        lambda k: f"a task of {have[k]:g} Mflop ran, where one of {wanted[k]:g} Mflop is next in size",
-    )
-
-
-def given_up(result: Result) -> NDArray[np.bool_]:
-    """Return which applications are rigid jobs that were rejected or cancelled: bool[applications]."""
-    if not result.rigid:
-        return np.zeros(len(result.applications), np.bool_)
-    failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled(result)
-    return failed
-
-
-def _ended(
-    result: Result,
-    i: NDArray[np.int64],
-    runs: NDArray[np.int64],
-    full: NDArray[np.bool_],
-    place: Callable[[int], str],
-) -> list[Violation]:
-    """Check that no rigid job is lost that has run to its end on all its machines.
+    """Check that machines have the memory or disk that tasks need.
 
     Parameters
     ----------
-    full
-        Rows of tasks that are not completed, and have run for as long as the job takes.
+    name
+        "memory" or "disk".
+    capacity, needs
+        Bytes that the machine of each row has, and that its tasks need.
     """
-    all_of_it = np.bincount(runs, full) == np.bincount(runs, result.applications["tasks"][i]) / np.bincount(
-        runs
+    return broken(
+        "constraint",
+        capacity < needs,
+        place,
+        lambda k: (
+            f"application {i[k]} needs {needs[k]:g} bytes of {name}, machine {u[k]} has {capacity[k]:g}"
+        ),
     )
+
+
+def _check_task_sizes(
+    workload: Applications,
+    speed: NDArray[np.float64],
+    i: NDArray[np.int64],
+    is_completed: NDArray[np.bool_],
+    start: Floats,
+    end: Floats,
+) -> list[Violation]:
+    """Check by the durations of rows that each task of an application with unequal tasks ran once."""
+    assert workload.task_sizes is not None
+    owner = np.repeat(np.arange(len(workload)), workload.tasks)
+    size, owners_run = ((end - start) * speed)[is_completed], i[is_completed]
+    expected_sizes = workload.task_sizes[np.lexsort((workload.task_sizes, owner))]
+    sizes = size[np.lexsort((size, owners_run))]
+    complete = np.bincount(owners_run, minlength=len(workload)) == workload.tasks
+    sizes, expected_sizes = sizes[complete[np.sort(owners_run)]], expected_sizes[complete[owner]]
+    # durations are whole ns, rounded twice; the rounding of floats grows with time
+    slack = (NS + 2 * np.spacing(end.max(initial=0.0))) * speed.max(initial=0.0)
+    return broken(
+        "task sizes",
+        ~close(sizes, expected_sizes, slack),
+        lambda k: f"application {owner[complete[owner]][k]}",
+        lambda k: (
+            f"a task of {sizes[k]:g} Mflop ran, where one of {expected_sizes[k]:g} Mflop is next in size"
+        ),
+    )
+
+
+def rejected_or_cancelled(result: Result) -> NDArray[np.bool_]:
+    """Return which applications are rigid jobs that were rejected or cancelled: bool[applications]."""
+    if not result.rigid:
+        return np.zeros(len(result.applications), np.bool_)
+    is_failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled(result)
+    return is_failed
+
+
+def _check_jobs_run_to_end(
+    result: Result,
+    i: NDArray[np.int64],
+    run_index: NDArray[np.int64],
+    is_full: NDArray[np.bool_],
+    place: Callable[[int], str],
+) -> list[Violation]:
+    """Check that no rigid job is lost although it has run to its end on all its machines.
+
+    Parameters
+    ----------
+    is_full
+        Whether a row is not completed although it lasts for the whole run time of its job.
+    """
+    is_whole_job = np.bincount(run_index, is_full) == np.bincount(
+        run_index, result.applications["tasks"][i]
+    ) / np.bincount(run_index)
     return broken(
         "duration",
-        full & all_of_it[runs],
+        is_full & is_whole_job[run_index],
         place,
-        lambda k: f"application {i[k]} had run to its end, and was lost",
+        lambda k: f"application {i[k]} is lost, although it has run to its end on all its machines",
     )
 
 
-def _together(
+def _check_common_starts(
     result: Result,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
-    runs: NDArray[np.int64],
-    done: NDArray[np.int64],
+    run_index: NDArray[np.int64],
+    completed_tasks: NDArray[np.int64],
     place: Callable[[int], str],
 ) -> list[Violation]:
     """Check that rigid jobs start on all their machines at once, and are completed on all or on none."""
-    wanted = result.applications["tasks"]
-    size = np.bincount(runs)
-    completed = np.bincount(runs, done)
-    found = broken(
+    job_sizes = result.applications["tasks"]
+    size = np.bincount(run_index)
+    completed = np.bincount(run_index, completed_tasks)
+    violations = broken(
         "together",
-        (size[runs] > wanted[i]) | ((completed[runs] > 0) & (completed[runs] != wanted[i])),
+        (size[run_index] > job_sizes[i])
+        | ((completed[run_index] > 0) & (completed[run_index] != job_sizes[i])),
         place,
         lambda k: (
-            f"application {i[k]} starts on {size[runs[k]]} machines and is completed on "
-            f"{completed[runs[k]]:.0f} of them, it wants {wanted[i[k]]}"
+            f"application {i[k]} starts on {size[run_index[k]]} machines and is completed on "
+            f"{completed[run_index[k]]:.0f} of them, it wants {job_sizes[i[k]]}"
         ),
     )
-    pairs = np.stack((runs, u))
+    pairs = np.stack((run_index, u))
     _, first = np.unique(pairs, axis=1, return_index=True)
-    twice = np.ones(len(u), np.bool_)
-    twice[first] = False
-    return found + broken(
-        "together", twice, place, lambda k: f"application {i[k]} starts twice at once on machine {u[k]}"
+    is_duplicate = np.ones(len(u), np.bool_)
+    is_duplicate[first] = False
+    return violations + broken(
+        "together",
+        is_duplicate,
+        place,
+        lambda k: f"application {i[k]} starts twice at once on machine {u[k]}",
     )
 
 
-def _on_machines_that_are_up(
+def _check_machines_up(
     faults: Faults | None,
     machines: int,
     u: NDArray[np.int64],
     n: NDArray[np.int64],
     start: Floats,
     end: Floats,
-    whole: NDArray[np.bool_],
-    runs: NDArray[np.int64] | None,
+    needs_no_failure: NDArray[np.bool_],
+    run_index: NDArray[np.int64] | None,
     place: Callable[[int], str],
 ) -> list[Violation]:
-    dead, uncut, steps = np.zeros(len(u), np.bool_), ~whole, 0
+    """Check that machines are up while they run tasks, and that interrupted rows end at a failure.
+
+    Parameters
+    ----------
+    needs_no_failure
+        Whether the end of a row has another cause than a failure.
+    run_index
+        The run of a rigid job that each row belongs to; None if there are no rigid jobs.
+    """
+    is_down, is_unexplained, steps = np.zeros(len(u), np.bool_), ~needs_no_failure, 0
     if faults is not None and len(u):
         order = np.argsort(u, kind="stable")
         by_machine = u[order]
@@ -290,34 +331,38 @@ def _on_machines_that_are_up(
             rows = order[low:high]
             # the first outage that is not over when the row starts; it must not begin before the row ends
             first = np.searchsorted(up, start[rows], side="right")
-            dead[rows] = np.append(down, np.inf)[first] < end[rows]
-            hit, first = rows[dead[rows]], first[dead[rows]]
-            last = np.searchsorted(down, end[hit])
+            is_down[rows] = np.append(down, np.inf)[first] < end[rows]
+            rows_hit, first = rows[is_down[rows]], first[is_down[rows]]
+            last = np.searchsorted(down, end[rows_hit])
             steps += int((last - first).sum())
-            few(steps, "scenario.faults", "failures while rows of the schedule last")
-            for k, j, j_last in zip(hit.tolist(), first.tolist(), last.tolist(), strict=True):
-                dead[k] = not _between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
-            uncut[rows] &= ~np.isin(end[rows], down)
-    if runs is not None and len(u):
-        # a rigid job that has lost a machine ends on the others when these learn of it
-        struck = np.full(runs.max() + 1, np.inf)
-        np.minimum.at(struck, runs.ravel()[~whole & ~uncut], end[~whole & ~uncut])
-        uncut &= end < struck[runs.ravel()]
-    found = broken(
+            check_step_count(steps, "scenario.faults", "failures while rows of the schedule last")
+            for k, j, j_last in zip(rows_hit.tolist(), first.tolist(), last.tolist(), strict=True):
+                is_down[k] = not _is_between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
+            is_unexplained[rows] &= ~np.isin(end[rows], down)
+    if run_index is not None and len(u):
+        # a rigid job that has lost a machine ends on its other machines when they learn of the failure
+        loss_time = np.full(run_index.max() + 1, np.inf)
+        np.minimum.at(
+            loss_time,
+            run_index.ravel()[~needs_no_failure & ~is_unexplained],
+            end[~needs_no_failure & ~is_unexplained],
+        )
+        is_unexplained &= end < loss_time[run_index.ravel()]
+    violations = broken(
         "dead machine",
-        dead,
+        is_down,
         place,
         lambda k: f"machine {u[k]} is not up all the time from {start[k]} s to {end[k]} s",
     )
-    return found + broken(
+    return violations + broken(
         "cut off",
-        uncut,
+        is_unexplained,
         place,
         lambda k: f"a task is cut off at {end[k]} s, machine {u[k]} does not fail then",
     )
 
 
-def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
+def _is_between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: int) -> bool:
     """Return whether a row meets only transient failures, each between two of its tasks.
 
     Parameters
@@ -325,33 +370,39 @@ def _between_tasks(down: Floats, up: Floats, start: float, end: float, tasks: in
     down, up
         float64[k], s, failures and recoveries during the row.
     """
-    done = (down - start) / (end - start) * tasks
-    off = np.abs(done - np.rint(done)) * (end - start)
-    return bool((up <= down).all() and (off <= NS * tasks).all())
+    task_count = (down - start) / (end - start) * tasks
+    offset = np.abs(task_count - np.rint(task_count)) * (end - start)
+    return bool((up <= down).all() and (offset <= NS * tasks).all())
 
 
-def _agreement(
+def _check_agreement(
     result: Result,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
     done: NDArray[np.int64],
     start: Floats,
     end: Floats,
-    there: Floats,
-    beaten: NDArray[np.bool_],
+    output_time: Floats,
+    is_overtaken: NDArray[np.bool_],
 ) -> list[Violation]:
-    """Check that the schedule agrees with the other tables; `there`: s, when tasks are over."""
+    """Check that the schedule agrees with the other tables.
+
+    Parameters
+    ----------
+    output_time
+        The time (s) at which the output of each row has arrived.
+    """
     applications, machines = result.applications, result.machines
     count = len(applications)
     completed = np.bincount(i, done, count).astype(np.int64)
-    tasks = np.where(given_up(result), 0, applications["tasks"])
-    found = broken(
+    tasks = np.where(rejected_or_cancelled(result), 0, applications["tasks"])
+    violations = broken(
         "lost",
         completed < tasks,
         lambda k: f"application {k}",
         lambda k: f"{completed[k]} of its {tasks[k]} tasks were completed",
     )
-    found += broken(
+    violations += broken(
         "done twice",
         completed > tasks,
         lambda k: f"application {k}",
@@ -359,109 +410,117 @@ def _agreement(
     )
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, i, start)
-    np.maximum.at(last, i[done > 0], there[done > 0])
+    np.maximum.at(last, i[done > 0], output_time[done > 0])
     first, last = (np.where(np.isfinite(times), times, np.nan) for times in (first, last))
     busy = np.bincount(u, end - start, len(machines))
-    ran = np.bincount(u, done, len(machines)).astype(np.int64)
+    task_counts = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
-    # where tasks wait on machines, an application uses each machine to which its tasks came, unless all of
-    # them were withdrawn
-    came = result.tables.get("arrivals")
-    if came is None or not len(came):
+    # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless all of
+    # them are withdrawn
+    arrivals = result.tables.get("arrivals")
+    if arrivals is None or not len(arrivals):
         ordered = np.sort(u * count + i)  # numpy.unique would hash them, which takes ten times as long
         pairs = ordered[np.diff(ordered, prepend=-1) != 0]
     else:
-        pairs, of = np.unique(came["machine"] * count + came["application"], return_inverse=True)
-        pairs = pairs[np.bincount(of, came["tasks"]) > 0]
+        pairs, pair_index = np.unique(
+            arrivals["machine"] * count + arrivals["application"], return_inverse=True
+        )
+        pairs = pairs[np.bincount(pair_index, arrivals["tasks"]) > 0]
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
-    until = float(np.fmax.reduce(applications["finish"]))
+    last_finish = float(np.fmax.reduce(applications["finish"]))
     if np.isnan(applications["finish"]).any():  # rejected jobs kept machines busy until the run ended
-        until = float(np.fmax(until, result.provenance["clock_seconds"]))
-    span = until - float(applications["release"].min())
-    more = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
-    for name, rows in (("interrupted", (done == 0) & ~beaten), ("ended", beaten)):
+        last_finish = float(np.fmax(last_finish, result.provenance["clock_seconds"]))
+    span = last_finish - float(applications["release"].min())
+    further_columns = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
+    for name, rows in (("interrupted", (done == 0) & ~is_overtaken), ("ended", is_overtaken)):
         if name in machines:
-            more[name] = np.bincount(u[rows], minlength=len(machines))
+            further_columns[name] = np.bincount(u[rows], minlength=len(machines))
     for name, table, have in (
         ("first_start", "applications", first),
         ("finish", "applications", last),
         ("busy", "machines", busy),
-        ("tasks", "machines", ran),
+        ("tasks", "machines", task_counts),
         ("nodes_used", "applications", used),
-        *((name, "machines", have) for name, have in more.items()),
+        *((name, "machines", have) for name, have in further_columns.items()),
     ):
         want = result.tables[table][name]
-        most = slack.max() if len(slack) else NS
+        tolerance = slack.max() if len(slack) else NS
         if name == "utilization" and span > 0:
-            # finish - release loses most digits of the two
-            most = max(most, (most + ROUNDING * (span + float(applications["release"].max()))) / span)
-        equal = have == want if have.dtype.kind == "i" else close(have, want, most)
-        equal = equal | ((have != have) & (want != want))  # both NaN, which stands for never
-        found += differs("agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes")
-    return found
+            # the difference of finish and release loses most of their digits
+            tolerance = max(
+                tolerance, (tolerance + ROUNDING * (span + float(applications["release"].max()))) / span
+            )
+        equal = have == want if have.dtype.kind == "i" else close(have, want, tolerance)
+        equal = equal | ((have != have) & (want != want))  # NaN stands for never
+        violations += differs(
+            "agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes"
+        )
+    return violations
 
 
-def _submitted_again(result: Result, i: NDArray[np.int64], uncut: NDArray[np.bool_]) -> list[Violation]:
-    """Check that tasks which a failure cut off were submitted again.
+def _check_resubmission(
+    result: Result, i: NDArray[np.int64], is_not_interrupted: NDArray[np.bool_]
+) -> list[Violation]:
+    """Check that tasks which a failure interrupted were submitted again.
 
-    If no tasks wait on machines, no others may have been submitted again.  Schedules of copies are checked
-    in `gridsim.validation.copies`.
+    If no tasks wait on machines, no other tasks may have been submitted again.  `gridsim.validation.copies`
+    checks schedules of copies.
 
     Parameters
     ----------
-    uncut
-        bool[rows], which rows were not cut off.
+    is_not_interrupted
+        bool[rows].
     """
     if "task" in result.tables["schedule"]:
         return []
-    cut = np.bincount(i[~uncut], minlength=len(result.applications))
+    interruptions = np.bincount(i[~is_not_interrupted], minlength=len(result.applications))
     have = result.applications["resubmitted"]
-    came = result.tables.get("arrivals")
-    waits = result.rigid or (came is not None and len(came) > 0)
-    found = broken(
+    arrivals = result.tables.get("arrivals")
+    has_waiting_tasks = result.rigid or (arrivals is not None and len(arrivals) > 0)
+    violations = broken(
         "agreement",
-        (have < cut) | ((have != cut) & (not waits)),
+        (have < interruptions) | ((have != interruptions) & (not has_waiting_tasks)),
         column("applications.resubmitted"),
-        lambda k: f"is {have[k]}, the schedule has {cut[k]} tasks that were cut off",
+        lambda k: f"is {have[k]}, the schedule has {interruptions[k]} tasks that were cut off",
     )
-    if result.scenario.faults is None or emulated(result):
-        return found
+    if result.scenario.faults is None or is_emulated(result):
+        return violations
     finish = result.applications["finish"]
-    calm = _undisturbed(result.scenario.faults, len(result.machines), finish)
-    return found + broken(
+    is_before_failures = _is_before_failures(result.scenario.faults, len(result.machines), finish)
+    return violations + broken(
         "agreement",
-        calm & (have > 0),
+        is_before_failures & (have > 0),
         column("applications.resubmitted"),
-        lambda k: f"is {have[k]}, no machine fails until {finish[k]} s, its end",
+        lambda k: f"is {have[k]}, but no machine fails until it finishes at {finish[k]} s",
     )
 
 
-def _undisturbed(faults: Faults, machines: int, finish: Floats) -> NDArray[np.bool_]:
-    """Return which applications ended before any machine was down or failed: bool[applications].
+def _is_before_failures(faults: Faults, machines: int, finish: Floats) -> NDArray[np.bool_]:
+    """Return which applications finished before the first failure or outage: bool[applications].
 
-    An earlier failure may still cost tasks, as where schedulers notice it late.
+    Tasks may still be lost after the end of an outage, because schedulers detect it late.
     """
     until = float(np.fmax.reduce(finish, initial=0.0))
-    spans = [each[1:] for each in faults.outages(machines, until + NS)]
-    down = np.sort(np.concatenate([each[0] for each in spans] or [np.zeros(0)]))
-    calm: NDArray[np.bool_] = (np.searchsorted(down, finish + 2 * NS, side="right") == 0) & np.isfinite(
-        finish
-    )
-    return calm
+    outages = [each[1:] for each in faults.outages(machines, until + NS)]
+    failures = np.sort(np.concatenate([each[0] for each in outages] or [np.zeros(0)]))
+    is_earlier: NDArray[np.bool_] = (
+        np.searchsorted(failures, finish + 2 * NS, side="right") == 0
+    ) & np.isfinite(finish)
+    return is_earlier
 
 
 def _running_sums(keys: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return for each row the sum of `values` in the rows with the same key up to it, int64[k]."""
+    """Return the running sums of `values` among rows with the same key, int64[k]."""
     order = np.argsort(keys, kind="stable")
-    begins = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    group_starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
     sums = np.cumsum(values[order])
-    sums -= np.repeat((sums - values[order])[begins], np.diff(np.append(begins, len(keys))))
-    found = np.empty_like(sums)
-    found[order] = sums
-    return found
+    sums -= np.repeat((sums - values[order])[group_starts], np.diff(np.append(group_starts, len(keys))))
+    running = np.empty_like(sums)
+    running[order] = sums
+    return running
 
 
-def _arrivals(
+def _check_arrivals(
     result: Result,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
@@ -469,70 +528,75 @@ def _arrivals(
     start: Floats,
     place: Callable[[int], str],
 ) -> list[Violation]:
-    """Check that only released tasks arrive, as many as there are, and run only where they have arrived.
+    """Check that all tasks arrive, not before their release, and run only where they have arrived.
 
-    A row with a negative number of tasks says that so many were withdrawn.
+    A row with a negative number of tasks is a withdrawal.
     """
     table, applications = result.tables["arrivals"], result.applications
     machines, count = len(result.machines), len(applications)
-    v, j, came, at = (table[name] for name in ("machine", "application", "tasks", "time"))
+    v, j, arriving_tasks, at = (table[name] for name in ("machine", "application", "tasks", "time"))
 
-    def where(k: int) -> str:
+    def row_label(k: int) -> str:
         return f"arrivals[{k}]"
 
-    known = (v >= 0) & (v < machines) & (j >= 0) & (j < count)
-    found = broken(
+    is_known = (v >= 0) & (v < machines) & (j >= 0) & (j < count)
+    violations = broken(
         "unknown",
-        ~known,
-        where,
+        ~is_known,
+        row_label,
         lambda k: f"application {j[k]} on machine {v[k]}: there are {count} and {machines}",
     )
-    release = applications["release"][np.where(known, j, 0)]
-    found += broken(
+    release = applications["release"][np.where(is_known, j, 0)]
+    violations += broken(
         "arrival",
-        known & ~((came != 0) & (at >= release) & np.isfinite(at)),
-        where,
-        lambda k: f"{came[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
+        is_known & ~((arriving_tasks != 0) & (at >= release) & np.isfinite(at)),
+        row_label,
+        lambda k: f"{arriving_tasks[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
     )
-    v, j, came, at = (column[known] for column in (v, j, came, at))
-    # for each application on each machine: when it first came, how many tasks came, and how many began
-    keys, of = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
-    first, arrived, begun = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
-    np.minimum.at(first, of[: len(v)], at)
-    np.add.at(arrived, of[: len(v)], came)
-    np.add.at(begun, of[len(v) :], n)
-    found += broken(
+    v, j, arriving_tasks, at = (column[is_known] for column in (v, j, arriving_tasks, at))
+    # per application and machine: the first arrival, and the numbers of tasks that arrived and started
+    keys, key_index = np.unique(np.concatenate((v * count + j, u * count + i)), return_inverse=True)
+    first, arrived, started = np.full(len(keys), np.inf), np.zeros(len(keys)), np.zeros(len(keys))
+    np.minimum.at(first, key_index[: len(v)], at)
+    np.add.at(arrived, key_index[: len(v)], arriving_tasks)
+    np.add.at(started, key_index[len(v) :], n)
+    violations += broken(
         "arrival",
-        (came < 0) & (_running_sums(of[: len(v)], came) < 0),
-        lambda k: where(int(np.flatnonzero(known)[k])),
-        lambda k: f"{-came[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there",
+        (arriving_tasks < 0) & (_running_sums(key_index[: len(v)], arriving_tasks) < 0),
+        lambda k: row_label(int(np.flatnonzero(is_known)[k])),
+        lambda k: (
+            f"{-arriving_tasks[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there"
+        ),
     )
-    mine = of[len(v) :]
-    found += broken(
+    row_keys = key_index[len(v) :]
+    violations += broken(
         "before arrival",
-        start < first[mine],
+        start < first[row_keys],
         place,
         lambda k: (
             f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at "
-            f"{first[mine[k]]} s"
+            f"{first[row_keys[k]]} s"
         ),
     )
-    # each task comes once, or again after it was lost
-    total, most = np.bincount(j, came, count), applications["tasks"] + applications["resubmitted"]
-    found += broken(
+    # each task arrives once, and once more for each time that it is lost
+    total, max_tasks = (
+        np.bincount(j, arriving_tasks, count),
+        applications["tasks"] + applications["resubmitted"],
+    )
+    violations += broken(
         "arrival",
-        (total < applications["tasks"]) | (total > most),
+        (total < applications["tasks"]) | (total > max_tasks),
         lambda k: f"application {k}",
         lambda k: (
             f"{total[k]:.0f} tasks have come, it has {applications['tasks'][k]}, and "
             f"{applications['resubmitted'][k]} were submitted again"
         ),
     )
-    # tasks that wait on a machine when it fails have come, but do not begin there
-    wrong = arrived < begun if result.scenario.faults is not None else arrived != begun
-    return found + broken(
+    # tasks that wait on a machine when it fails have arrived, but do not start there
+    wrong = arrived < started if result.scenario.faults is not None else arrived != started
+    return violations + broken(
         "arrival",
         wrong,
         lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{arrived[k]:.0f} tasks have come, {begun[k]:.0f} have begun",
+        lambda k: f"{arrived[k]:.0f} tasks have come, {started[k]:.0f} have begun",
     )

@@ -19,7 +19,7 @@ from gridsim.model.attributes import DrawnAttributes
 from gridsim.model.sanity_checks import unusual
 from gridsim.model.time_zones import DAY, Zones
 from gridsim.scheduling.registry import make_scheduler, registered
-from gridsim.validation.copies import computed
+from gridsim.validation.copies import computed_work
 from gridsim.validation.results import validate_result
 
 #: 2025-01-01 00:00 UTC in s since 1970.
@@ -108,9 +108,9 @@ def test_listed_background_load_goes_on_from_the_origin(
     scenario = gs.Scenario(pair, gs.Workload.of([float(origin)], 1, 1.0), fluctuation=load)
     assert scenario.fluctuation is not None
     machines, spans = np.array([0, 1]), (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
-    stated = computed(load.realize(2), machines, *(span + origin * 10**9 for span in spans))
+    stated = computed_work(load.realize(2), machines, *(span + origin * 10**9 for span in spans))
     spans = (np.array([t * 10**9] * 2) for t in (begin, begin + lasts))
-    assert computed(scenario.fluctuation.realize(2), machines, *spans) == pytest.approx(stated, rel=1e-9)
+    assert computed_work(scenario.fluctuation.realize(2), machines, *spans) == pytest.approx(stated, rel=1e-9)
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])

@@ -1,4 +1,4 @@
-"""differential: what differs between ways to run is found, shrunk and saved; nothing else differs."""
+"""`differential` finds, shrinks and saves differences between ways to run, and reports no others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import differential
-from gridsim.testing.other_interpreters import COPIES, interpreter
+from gridsim.testing.other_interpreters import CAN_FORK, interpreter
 
 HELPERS = Path(__file__).parents[1] / "_helpers"
 
@@ -23,35 +23,35 @@ def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.slow
 def test_a_difference_is_shrunk_and_saved(wrong: Any, tmp_path: Path) -> None:
-    found = differential(
+    report = differential(
         [wrong.TakesTheLastFirst(), wrong.Shares()], runs=40, max_nodes=4, processes=False, folder=tmp_path
     )
-    (error,) = found.differences
+    (error,) = report.differences
     assert error.law == "cut at 1" and error.scheduler == wrong.TakesTheLastFirst()
     assert gs.Scenario.from_toml(error.file) == error.scenario
-    assert 20 < found.pairs <= 40  # smaller scenarios that were looked for do not count
-    assert "1 difference;" in str(found) and "takes-the-last-first cut at 1: " in str(found)
+    assert 20 < report.pairs <= 40  # smaller scenarios that were looked for do not count
+    assert "1 difference;" in str(report) and "takes-the-last-first cut at 1: " in str(report)
 
 
-def test_checks_of_ones_own(tmp_path: Path) -> None:
+def test_custom_checks_are_run(tmp_path: Path) -> None:
     def busy(result: gs.Result) -> str | None:
         return "somebody rests" if (result.machines["tasks"] == 0).any() else None
 
-    found = differential(["fcfs"], runs=20, processes=False, checks=[busy], folder=tmp_path)
-    assert [(error.law, error.args[0]) for error in found.differences] == [("checked", "somebody rests")]
+    report = differential(["fcfs"], runs=20, processes=False, checks=[busy], folder=tmp_path)
+    assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "somebody rests")]
 
 
-def test_time_ends_it(tmp_path: Path) -> None:
-    found = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
-    assert found.pairs < 1000 and found.seconds < 20 and not found.differences
+def test_check_ends_when_time_is_up(tmp_path: Path) -> None:
+    report = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
+    assert report.pairs < 1000 and report.seconds < 20 and not report.differences
     ways = ("again", "cut at 1", "cut at 3", "threads", "resumed")
-    assert {"checked", *ways} == {*found.variants} - {"left out"}  # it has no nodes to be compiled
-    assert found.runs == found.pairs + sum(found.variants[way] for way in ways) > found.pairs
+    assert {"checked", *ways} == {*report.variants} - {"left out"}  # it has no nodes to be compiled
+    assert report.runs == report.pairs + sum(report.variants[way] for way in ways) > report.pairs
     with pytest.raises(gs.ScenarioError, match="schedulers must name at least one"):
         differential([])
 
 
-def test_interpreters_are_started_once_and_only_in_time(
+def test_interpreters_start_once_and_only_if_time_is_left(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started: list[str] = []
@@ -66,18 +66,20 @@ def test_interpreters_are_started_once_and_only_in_time(
     assert "nothing was compared" in str(none)
     assert str(none).endswith("not run, no time left: fcfs-pull, fcfs [1], fcfs [2]")
     assert not started
-    found = differential(["fcfs", "mct", "met"], runs=2, folder=tmp_path)
-    assert found.variants["another process"] == found.pairs == 2
-    assert len(started) == (1 if COPIES else 2)
-    assert found.not_run == {"fcfs": "no runs left"}
+    report = differential(["fcfs", "mct", "met"], runs=2, folder=tmp_path)
+    assert report.variants["another process"] == report.pairs == 2
+    assert len(started) == (1 if CAN_FORK else 2)
+    assert report.not_run == {"fcfs": "no runs left"}
 
 
-def test_what_does_not_come_again_is_called_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As by a scheduler that draws from the system, seldom."""
+def test_difference_that_does_not_recur_is_called_nondeterministic(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A scheduler that seldom draws random numbers from the system has such differences."""
     different = iter(
         [None, None, "rows", "rows"]
     )  # of the runs again, cut at 1 and cut at 3, and the next one
-    monkeypatch.setattr("gridsim.testing.differential_check._differs", lambda *_: next(different, None))
+    monkeypatch.setattr("gridsim.testing.differential_check._difference", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
 
@@ -90,7 +92,7 @@ def test_other_processes_and_checkpoints_are_ways_to_run(name: str, wrong: Any, 
 
 
 @pytest.mark.claims
-def test_nothing_differs_in_twenty_thousand_pairs(tmp_path: Path) -> None:
-    """The nightly run; its budget of time may end it before."""
-    found = differential(runs=20_000, minutes=60.0, folder=tmp_path)
-    assert not found.differences, str(found)
+def test_twenty_thousand_pairs_have_no_difference(tmp_path: Path) -> None:
+    """This is the nightly run, which its budget of time may end early."""
+    report = differential(runs=20_000, minutes=60.0, folder=tmp_path)
+    assert not report.differences, str(report)

@@ -1,4 +1,4 @@
-"""check_scheduler finds faults that show seldom: under load, late, in another process, or in reports."""
+"""`check_scheduler` finds faults that seldom show: under load, late, in another process, or in reports."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import ConformanceError, check_scheduler
-from gridsim.testing.locality import can_be_isolated, isolated
+from gridsim.testing.locality import can_isolate_nodes, isolate_nodes
 
 HELPERS = Path(__file__).parents[1] / "_helpers"
-#: Found in the first examples; of each kind of check that has its own code, one.
-SOON = (
+#: Faults found in the first examples, one for each kind of check with its own code.
+FAST = (
     "NotesTooMany",
     "NotesTooFew",
     "ForeseesFailures",
@@ -48,12 +48,12 @@ sys.path.remove(str(HELPERS))
 
 @pytest.fixture
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let other interpreters import the planted schedulers, too."""
+    """Make the planted schedulers importable by other interpreters."""
     monkeypatch.syspath_prepend(HELPERS)
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in SOON else pytest.param(name, marks=pytest.mark.slow) for name in PLANTED]
+    "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in PLANTED]
 )
 @pytest.mark.usefixtures("importable")
 def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> None:
@@ -72,34 +72,34 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("importable")
-def test_the_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
-    """That of which the faults are made."""
+def test_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
+    """The planted faults are changes of this scheduler."""
     scheduler = import_module("planted_rigid").FirstFit()
-    found = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
-    assert found.with_failures >= 8 and "served" not in found.left_out
+    report = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
+    assert report.with_failures >= 8 and "served" not in report.left_out
 
 
 @pytest.mark.parametrize("name", ["Honest", "Blackboards"])
 @pytest.mark.usefixtures("importable")
 def test_isolated_nodes_share_nothing(name: str) -> None:
-    """The honest program has the same digest then, one with a blackboard another; then all is as before."""
+    """Isolation changes the digest of nodes with a blackboard only, and ends with its context."""
     scheduler = getattr(import_module("planted_nodes"), name)()
     homes, sizes = [0, 1, 2] * 4, [4000.0] * 12
     workload = gs.Workload.of([10.0 * k for k in range(12)], [40] * 12, sizes, homes)
     scenario = gs.Scenario(gs.Platform.of([500.0] * 6), workload, seed=1)
-    assert can_be_isolated(scheduler)
+    assert can_isolate_nodes(scheduler)
 
     def digest() -> str:
         return gs.simulate(scenario, scheduler, nodes="interpreted").digest
 
     shared = digest()
-    with isolated(scheduler):
-        alone = digest()
-    assert (alone == shared) == (name == "Honest") and digest() == shared
+    with isolate_nodes(scheduler):
+        isolated = digest()
+    assert (isolated == shared) == (name == "Honest") and digest() == shared
 
 
 class Dice(gs.NodeProgram):
-    """A node that keeps its tasks, or once in a hundred times sends them away, by no random stream."""
+    """A node that seldom sends its tasks away, by random numbers of the system."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if os.urandom(1)[0] < 3 and view.neighbours:
@@ -123,24 +123,26 @@ class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.slow
-def test_a_nondeterministic_scheduler_is_named_so_and_saved(tmp_path: Path) -> None:
-    """Not as a flaky test of Hypothesis, whose replay does not find the same again."""
-    said = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
-    with pytest.raises(ConformanceError, match=said) as caught:
+def test_nondeterministic_scheduler_is_reported_and_saved(tmp_path: Path) -> None:
+    """The report is no error of Hypothesis about a flaky test."""
+    message = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
+    with pytest.raises(ConformanceError, match=message) as caught:
         check_scheduler(Dicing(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
     assert caught.value.law == "repeatable" and caught.value.file == str(next(tmp_path.iterdir()))
 
 
-def test_what_was_never_reached_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_unreached_handlers_and_branches_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    found = check_scheduler(Dicing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    missed = [what.partition(" (line")[0] for what in found.never_reached]
-    assert missed == ["Dice.on_release, a branch", "Dice.on_message", "Dice.on_timer"]
-    assert "never reached: Dice.on_timer (line " in str(found)
+    report = check_scheduler(Dicing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    branches = [line.partition(" (line")[0] for line in report.never_reached]
+    assert branches == ["Dice.on_release, a branch", "Dice.on_message", "Dice.on_timer"]
+    assert "never reached: Dice.on_timer (line " in str(report)
 
 
 class Sums(gs.NodeProgram):
-    """A node that Numba can compile; nobody sends more than one task, or sets its timer."""
+    """A node that Numba can compile, with a branch and a timer that are never reached."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -170,26 +172,24 @@ class OnlyCompiled(Summing, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "missed"),
+    ("scheduler", "branches"),
     [(Summing(), ["Sums.on_release, a branch", "Sums.on_timer"]), (OnlyCompiled(), [])],
     ids=["both forms", "compiled only"],
 )
-def test_what_compiled_nodes_reach_is_seen_in_their_interpreted_form(
-    scheduler: gs.Scheduler, missed: list[str], tmp_path: Path
+def test_lines_of_compiled_nodes_are_recorded_in_interpreted_form(
+    scheduler: gs.Scheduler, branches: list[str], tmp_path: Path
 ) -> None:
     pytest.importorskip("numba")
-    found = check_scheduler(scheduler, examples=4, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    assert [what.partition(" (line")[0] for what in found.never_reached] == missed
+    report = check_scheduler(scheduler, examples=4, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    assert [line.partition(" (line")[0] for line in report.never_reached] == branches
 
 
-def test_nothing_is_reported_where_lines_cannot_be_recorded(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """As under a debugger, which records them itself."""
+def test_no_lines_are_reported_under_a_debugger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A debugger records lines itself, which excludes another recorder."""
     pytest.importorskip("numba")
     monkeypatch.setattr(sys, "gettrace", lambda: print)
-    found = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
-    assert found.never_reached == ()
+    report = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
+    assert report.never_reached == ()
 
 
 class Replaced(Dice):
@@ -213,11 +213,9 @@ class Replacing(Dicing, frozen=True, kw_only=True):
     truths: ClassVar[dict[str, Any]] = {"kept": lambda truth, node, machine: truth.memory(node).told(truth)}
 
 
-def test_handlers_that_a_subclass_replaces_are_not_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Those that it calls are, and what runs only where decisions are recorded is seen."""
+def test_overridden_handlers_are_not_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Overridden handlers that the subclass calls count, and so do lines that only record decisions."""
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    found = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    missed = [what.partition(" (line")[0] for what in found.never_reached]
-    assert missed == ["Dice.on_release, a branch", "Dice.on_timer", "Replaced.on_message"]
+    report = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    branches = [line.partition(" (line")[0] for line in report.never_reached]
+    assert branches == ["Dice.on_release, a branch", "Dice.on_timer", "Replaced.on_message"]

@@ -1,4 +1,4 @@
-"""What copies of a task begin with: as each pair of them, looked at alone, has it."""
+"""Checks of task copies, compared with a reference implementation that looks at pairs of copies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.background_load import Pace
 from gridsim.validation import copies
-from gridsim.validation.copies import Copies, FluctuatingRules, Rules, _begins, overtaken
+from gridsim.validation.copies import BackgroundLoadRules, CheckpointRules, Copies, _check_begins, overtaken
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
@@ -34,44 +34,44 @@ def rows_of(drawn: list[tuple[Any, ...]]) -> Copies:
 
 
 @st.composite
-def rules_of(draw: st.DrawFn) -> Rules:
+def rules_of(draw: st.DrawFn) -> CheckpointRules:
     interval, checkpoint, restore = (draw(st.integers(0, 9)) for _ in range(3))
     if draw(st.booleans()):
-        return Rules(interval, checkpoint, restore, draw(st.booleans()))
+        return CheckpointRules(interval, checkpoint, restore, draw(st.booleans()))
     factors = draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=6, max_size=6))
     first = np.array(draw(st.lists(st.integers(0, 2), min_size=3, max_size=3)), np.int64)
     pace = Pace(draw(st.integers(1, 7)), np.array(factors).reshape(2, 3), np.array([0, 1, 1]), first)
-    return FluctuatingRules(interval, checkpoint, restore, draw(st.booleans()), pace)
+    return BackgroundLoadRules(interval, checkpoint, restore, draw(st.booleans()), pace)
 
 
-def saved(rules: Rules, rows: Copies, j: int, at: int, work: float) -> float:
-    """ns at whole speed in the newest checkpoint of row j at `at` ns: one ns after the other."""
-    computed, kept, since = 0.0, 0.0, 0  # since its last checkpoint
+def checkpointed_work(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) -> float:
+    """Return the work (ns at full speed) in the newest checkpoint of row j at `at` ns, in steps of 1 ns."""
+    work_done, newest, since_checkpoint = 0.0, 0.0, 0  # since its last checkpoint
     if not rules.interval:
         return 0.0
     now = int(rows.start[j]) + (rules.restore if rows.begin[j] > 0 else 0)
     until = min(at, int(rows.end[j]))
     while now < until:
-        if since == rules.interval:
-            now, since = now + rules.checkpoint, 0
-            if now <= until and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
-                kept = computed
+        if since_checkpoint == rules.interval:
+            now, since_checkpoint = now + rules.checkpoint, 0
+            if now <= until and (isinstance(rules, BackgroundLoadRules) or work_done < max(1, round(work))):
+                newest = work_done
             if now >= until:
                 break
         factor = 1.0
-        if isinstance(rules, FluctuatingRules):
+        if isinstance(rules, BackgroundLoadRules):
             pace, u = rules.pace, rows.machine[j]
             step = (pace.first[u] + now // pace.period) % pace.factors.shape[1]
             factor = pace.factors[pace.series[u], step]
-        computed, now, since = computed + factor, now + 1, since + 1
-    written = since == rules.interval and rules.checkpoint == 0 and now == until
-    if written and (isinstance(rules, FluctuatingRules) or computed < max(1, round(work))):
-        kept = computed
-    return kept
+        work_done, now, since_checkpoint = work_done + factor, now + 1, since_checkpoint + 1
+    is_written = since_checkpoint == rules.interval and rules.checkpoint == 0 and now == until
+    if is_written and (isinstance(rules, BackgroundLoadRules) or work_done < max(1, round(work))):
+        newest = work_done
+    return newest
 
 
-def wanted(rows: Copies, rules: Rules, work: Any, k: int) -> float:
-    beaten, most = overtaken(rows), 0.0
+def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
+    is_overtaken, newest = overtaken(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
         j
@@ -79,29 +79,35 @@ def wanted(rows: Copies, rules: Rules, work: Any, k: int) -> float:
         if same[j] == same[k] and (rows.start[j], j) < (rows.start[k], k)
     ]
     if rules.local:
-        earlier = [j for j in earlier if not (rows.completed[j] or beaten[j])][-1:]
+        earlier = [j for j in earlier if not (rows.completed[j] or is_overtaken[j])][-1:]
         earlier = [j for j in earlier if rows.task[j] == rows.task[k]]
     for j in earlier:
-        done = saved(rules, rows, j, int(rows.start[k]), float(work[j])) / 1e9 * SPEEDS[rows.machine[j]]
-        most = max(most, float(rows.begin[j]) + done)
-    return most
+        done = (
+            checkpointed_work(rules, rows, j, int(rows.start[k]), float(work[j]))
+            / 1e9
+            * SPEEDS[rows.machine[j]]
+        )
+        newest = max(newest, float(rows.begin[j]) + done)
+    return newest
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
-def test_each_begins_with_the_newest_checkpoint(drawn: list[tuple[Any, ...]], rules: Rules) -> None:
+def test_copies_begin_with_the_newest_checkpoint(
+    drawn: list[tuple[Any, ...]], rules: CheckpointRules
+) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
-    want = np.array([wanted(rows, rules, work, k) for k in range(len(drawn))])
+    want = np.array([expected_work(rows, rules, work, k) for k in range(len(drawn))])
     wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
-    found = _begins(rows, rules, work, SIZES, SPEEDS)
-    assert [each.count for each in found] == [len(wrong)] * bool(len(wrong))
-    for each in found:
+    violations = _check_begins(rows, rules, work, SIZES, SPEEDS)
+    assert [each.count for each in violations] == [len(wrong)] * bool(len(wrong))
+    for each in violations:
         assert each.where == f"row {wrong[0]}"
         assert float(each.message.split()[-1]) == pytest.approx(want[wrong[0]], rel=1e-9)
 
 
-def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is gone through at once, the same is found."""
+def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of steps done at once does not change the violations."""
     random = np.random.default_rng(1)
     drawn = [
         (int(u), int(i), int(at), int(lasts), bool(k % 7 == 0), bool(k % 3))
@@ -110,31 +116,31 @@ def test_parts_of_what_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
     pace = Pace(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
-    for rules in (Rules(3, 1, 2, False), FluctuatingRules(3, 1, 2, False, pace)):
-        whole = _begins(rows, rules, work, SIZES, SPEEDS)
+    for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
+        reference = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
             patch.setattr(copies, "_AT_ONCE", 3)
-            assert str(_begins(rows, rules, work, SIZES, SPEEDS)) == str(whole) != "[]"
+            assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(reference) != "[]"
 
 
-def test_many_copys_of_a_task() -> None:
-    """One after the other: at once.  All at a time: refused."""
-    count, rules = 300_000, Rules(10, 1, 0, False)
+def test_many_concurrent_copies_of_a_task_are_refused() -> None:
+    """Consecutive copies are checked quickly; concurrent ones need too many steps."""
+    count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
     work = np.full(count, 1e3)
     rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
-    assert _begins(rows, rules, work, SIZES, SPEEDS) == []
+    assert _check_begins(rows, rules, work, SIZES, SPEEDS) == []
     rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
     with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of copies that run"):
-        _begins(rows, rules, work, SIZES, SPEEDS)
+        _check_begins(rows, rules, work, SIZES, SPEEDS)
 
 
-def test_more_replicas_at_a_time_than_the_scheduler_makes() -> None:
-    """The only task runs on both machines; the scheduler is said to make no second one."""
+def test_too_many_concurrent_replicas_are_detected() -> None:
+    """The only task runs on both machines, but the parameters allow one copy only."""
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], [1], 1000.0))
     result = gs.simulate(scenario, gs.WqrFt(max_replicas=2), record=True)
     assert result.tables["schedule"]["task"].tolist() == [0, 0] and validate_result(result) == []
     scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
     result.scheduler = scheduler
-    (found,) = validate_result(result)
-    assert found.message == "2 copies of a task run at a time, at most 1 may"
+    (violation,) = validate_result(result)
+    assert violation.message == "2 copies of a task run at a time, at most 1 may"

@@ -1,4 +1,4 @@
-"""Schedules in which a machine does not run what came to it in turn, and some in which it does."""
+"""Schedules in which machines run tasks in order of arrival, and some in which they do not."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ IN_TURN: Ran = [(0, 0, 1, 0.0, 10.0), (0, 1, 1, 10.0, 20.0), (0, 2, 1, 20.0, 30.
 AS_THEY_CAME: Came = [(0, 0, 1, 0.0), (0, 1, 1, 1.0), (0, 2, 1, 3.0), (1, 3, 1, 52.0), (1, 3, 1, 62.0)]
 
 
-def said(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
-    """What is wrong with this schedule, put in the place of the one that was recorded."""
+def violation_of(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
+    """Return the violation of a result with this schedule instead of the recorded one."""
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     schedule, arrivals = (
         gs.Table(
@@ -41,13 +41,13 @@ def said(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
     return broken_promise(other, "fcfs")
 
 
-def test_what_is_recorded_is_in_turn() -> None:
+def test_recorded_schedules_are_in_order_of_arrival() -> None:
     for scheduler in (gs.NoMigration(), gs.Rjss(k=1.0, rule="none")):
         result = gs.simulate(SCENARIO, scheduler, record=True)
         assert broken_promise(result, "fcfs") is None
-    assert said(IN_TURN, AS_THEY_CAME) is None
+    assert violation_of(IN_TURN, AS_THEY_CAME) is None
     # rows of a schedule, and idle machines, may come in any order
-    assert said(IN_TURN[::-1], AS_THEY_CAME) is None
+    assert violation_of(IN_TURN[::-1], AS_THEY_CAME) is None
 
 
 @pytest.mark.parametrize(
@@ -67,18 +67,21 @@ def test_what_is_recorded_is_in_turn() -> None:
         ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, it came at 52.0 s"),
     ],
 )  # fmt: skip
-def test_what_is_not_in_turn_is_found(ran: Ran, message: str) -> None:
-    assert said(ran, AS_THEY_CAME) == message
+def test_schedule_out_of_order_is_detected(ran: Ran, message: str) -> None:
+    assert violation_of(ran, AS_THEY_CAME) == message
 
 
-def test_a_task_within_a_row_that_had_not_come() -> None:
-    late = [*AS_THEY_CAME[:4], (1, 3, 1, 62.5)]
-    assert said(IN_TURN, late) == "schedule[3] has a task at 62.0 s that came at 62.5 s"
+def test_task_within_a_row_before_its_arrival_is_detected() -> None:
+    late_arrivals = [*AS_THEY_CAME[:4], (1, 3, 1, 62.5)]
+    assert violation_of(IN_TURN, late_arrivals) == "schedule[3] has a task at 62.0 s that came at 62.5 s"
     # where sizes differ a row does not say when its second task starts, but it has ended
     bags = gs.Workload.of_tasks(
         [0.0, 1.0, 2.0, 50.0], [[1000.0], [1000.0], [1000.0], [500.0, 1500.0]], [0, 0, 0, 1]
     )
     unequal = gs.Scenario(gs.Platform.equal(2, 100.0), bags, seed=1)
-    assert said(IN_TURN, late, unequal) is None
-    later = [*AS_THEY_CAME[:4], (1, 3, 1, 72.5)]
-    assert said(IN_TURN, later, unequal) == "schedule[3] has a task at 72.0 s that came at 72.5 s"
+    assert violation_of(IN_TURN, late_arrivals, unequal) is None
+    later_arrivals = [*AS_THEY_CAME[:4], (1, 3, 1, 72.5)]
+    assert (
+        violation_of(IN_TURN, later_arrivals, unequal)
+        == "schedule[3] has a task at 72.0 s that came at 72.5 s"
+    )

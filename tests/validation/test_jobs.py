@@ -1,4 +1,4 @@
-"""Jobs that move: what was simulated is sound, and each wrong row of their table is found."""
+"""Jobs that move: simulated results are sound, and each wrong row of their table is detected."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ EQUAL = gs.Network.star(bandwidth=5000.0)
 
 
 def streams(network: gs.Network = EQUAL) -> gs.Scenario:
-    """Jobs of one task, that queue."""
+    """Return a scenario of jobs of one task that queue."""
     jobs = gs.Workload.job_streams(horizon=150.0, interarrival=20.0, processing_time=25.0, seed=5)
     return gs.Scenario(gs.Platform.normal(12, 5), jobs, network, seed=5)
 
 
 def bags(network: gs.Network = EQUAL, *, unequal: bool = False) -> gs.Scenario:
-    """Applications of several tasks, some released at once, with data."""
+    """Return a scenario of applications of several tasks with data, some released at once."""
     release, tasks, home = [0.0, 0.0, 3.0, 7.5, 30.0], [3, 5, 1, 4, 2], [0, 1, 1, 2, 0]
     size = np.linspace(300.0, 900.0, 15)
     bag = gs.Workload.of(release, tasks, 500.0, home, [0, 900, 100, 0, 2500])
@@ -63,7 +63,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
 
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_was_simulated_is_sound(scenario: str, scheduler: str) -> None:
+def test_simulated_results_are_sound(scenario: str, scheduler: str) -> None:
     result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler], record=True)
     assert validate_result(result) == []
     assert validate_result(without_record(result)) == []
@@ -80,8 +80,8 @@ def without_record(result: gs.Result) -> gs.Result:
     return with_tables(result, kept)
 
 
-def changed(result: gs.Result, **changes: dict[str, NDArray[Any]]) -> gs.Result:
-    """With other columns, and a digest that is right for them."""
+def with_columns(result: gs.Result, **changes: dict[str, NDArray[Any]]) -> gs.Result:
+    """Return the result with other columns and their digest."""
     tables = {
         name: gs.Table({**dict(table.items()), **changes.get(name, {})})
         for name, table in result.tables.items()
@@ -92,68 +92,68 @@ def changed(result: gs.Result, **changes: dict[str, NDArray[Any]]) -> gs.Result:
     return other
 
 
-def plus(result: gs.Result, table: str, column: str, k: int, more: float) -> gs.Result:
+def with_increment(result: gs.Result, table: str, column: str, k: int, more: float) -> gs.Result:
     values = result.tables[table][column].copy()
     values[k] += more
-    return changed(result, **{table: {column: values}})
+    return with_columns(result, **{table: {column: values}})
 
 
-def laws(found: list[Violation]) -> set[tuple[str, str]]:
-    return {(each.law, each.where) for each in found}
+def laws(violations: list[Violation]) -> set[tuple[str, str]]:
+    return {(each.law, each.where) for each in violations}
 
 
 RJSS = gs.simulate(SCENARIOS["equal"], SCHEDULERS["rjss"], record=True)
 JOBS = RJSS.tables["jobs"]
-MOVED = int(np.flatnonzero(~np.isnan(JOBS["predicted"]))[0])
-STAYED = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
+MOVED_JOB = int(np.flatnonzero(~np.isnan(JOBS["predicted"]))[0])
+STAYING_JOB = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
 
 
 @pytest.mark.parametrize("more", [-0.1, 0.1])
-def test_a_job_takes_what_its_machine_takes(more: float) -> None:
-    """Where messages take longer or less, its start and its end alone may lie anywhere in between."""
+def test_wrong_duration_of_a_moved_job_is_detected(more: float) -> None:
+    """With jitter, the start and the end of a moved job have bounds only, but not its duration."""
     result = without_record(gs.simulate(SCENARIOS["jitter"], SCHEDULERS["rjss"], record=True))
     jobs = result.tables["jobs"]
     k = int(np.flatnonzero(~np.isnan(jobs["predicted"]))[0])
-    found = laws(validate_result(plus(result, "applications", "first_start", k, more)))
-    assert found == {("duration", f"applications[{k}]")}
+    violations = laws(validate_result(with_increment(result, "applications", "first_start", k, more)))
+    assert violations == {("duration", f"applications[{k}]")}
 
 
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize(
     ("column", "k", "more", "law"),
     [
-        ("turnaround", MOVED, 100.0, ("jobs", "jobs.turnaround[{k}]")),
-        ("turnaround", MOVED, -1e-6, ("jobs", "jobs.turnaround[{k}]")),
-        ("turnaround", STAYED, 1e-6, ("jobs", "jobs.turnaround[{k}]")),
-        ("turnaround", STAYED, np.nan, ("jobs", "jobs.turnaround[{k}]")),
-        ("waited", MOVED, 100.0, ("jobs", "jobs.turnaround[{k}]")),
-        ("waited", STAYED, 1e-6, ("agreement", "applications.first_start[{k}]")),
-        ("waited", STAYED, -1000.0, ("jobs", "jobs.waited[{k}]")),
-        ("waited", STAYED, np.nan, ("jobs", "jobs.waited[{k}]")),
+        ("turnaround", MOVED_JOB, 100.0, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", MOVED_JOB, -1e-6, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", STAYING_JOB, 1e-6, ("jobs", "jobs.turnaround[{k}]")),
+        ("turnaround", STAYING_JOB, np.nan, ("jobs", "jobs.turnaround[{k}]")),
+        ("waited", MOVED_JOB, 100.0, ("jobs", "jobs.turnaround[{k}]")),
+        ("waited", STAYING_JOB, 1e-6, ("agreement", "applications.first_start[{k}]")),
+        ("waited", STAYING_JOB, -1000.0, ("jobs", "jobs.waited[{k}]")),
+        ("waited", STAYING_JOB, np.nan, ("jobs", "jobs.waited[{k}]")),
         ("machine", int(np.flatnonzero(JOBS["machine"] < 11)[0]), 1, ("agreement", "machines.tasks[")),
-        ("machine", MOVED, -99, ("unknown", "jobs.machine[{k}]")),
-        ("machine", MOVED, 99, ("unknown", "jobs.machine[{k}]")),
-        ("probes", MOVED, 99, ("jobs", "jobs.probes[{k}]")),
-        ("probes", MOVED, -99, ("jobs", "jobs.probes[{k}]")),
-        ("probes", MOVED, 1 if JOBS["probes"][MOVED] < 4 else -1, ("messages", "messages.sent[")),
-        ("probes", STAYED, -1, ("jobs", "jobs.probes[{k}]")),
-        ("predicted", MOVED, -1000.0, ("jobs", "jobs.predicted[{k}]")),
-        ("predicted", MOVED, np.nan, ("jobs", "jobs.predicted[{k}]")),
-        ("application", MOVED, 1, ("jobs", "jobs.application[{k}]")),
+        ("machine", MOVED_JOB, -99, ("unknown", "jobs.machine[{k}]")),
+        ("machine", MOVED_JOB, 99, ("unknown", "jobs.machine[{k}]")),
+        ("probes", MOVED_JOB, 99, ("jobs", "jobs.probes[{k}]")),
+        ("probes", MOVED_JOB, -99, ("jobs", "jobs.probes[{k}]")),
+        ("probes", MOVED_JOB, 1 if JOBS["probes"][MOVED_JOB] < 4 else -1, ("messages", "messages.sent[")),
+        ("probes", STAYING_JOB, -1, ("jobs", "jobs.probes[{k}]")),
+        ("predicted", MOVED_JOB, -1000.0, ("jobs", "jobs.predicted[{k}]")),
+        ("predicted", MOVED_JOB, np.nan, ("jobs", "jobs.predicted[{k}]")),
+        ("application", MOVED_JOB, 1, ("jobs", "jobs.application[{k}]")),
     ],
 )
-def test_a_wrong_value_is_found(
+def test_wrong_value_of_a_job_is_detected(
     column: str, k: int, more: float, law: tuple[str, str], recorded: bool
 ) -> None:
     result = RJSS if recorded else without_record(RJSS)
-    found = laws(validate_result(plus(result, "jobs", column, k, more)))
+    violations = laws(validate_result(with_increment(result, "jobs", column, k, more)))
     name, where = law
-    assert any(name == each and place.startswith(where.format(k=k)) for each, place in found), found
+    assert any(name == each and place.startswith(where.format(k=k)) for each, place in violations), violations
 
 
 @pytest.mark.parametrize("scenario", ["equal", "bags"])
-def test_what_waits_for_a_dispatcher(scenario: str) -> None:
-    """Who said that all was decided at once would be wrong about jobs and about results."""
+def test_waits_for_a_dispatcher_are_checked(scenario: str) -> None:
+    """Another dispatcher would have other waits of jobs and of results."""
     for scheduler, other in (("busy", "parallel"), ("parallel", "queue")):
         result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler])
         parameters = {**result.scheduler["parameters"], "dispatcher": other}
@@ -162,46 +162,48 @@ def test_what_waits_for_a_dispatcher(scenario: str) -> None:
             scheduler={**result.scheduler, "parameters": parameters},
         )  # fmt: skip
         assert any(where.startswith("jobs.turnaround") for _, where in laws(validate_result(wrong)))
-    # of those that stayed, the one whose result waited longest
+    # the job that stayed whose result waited longest
     result = gs.simulate(SCENARIOS[scenario], SCHEDULERS["busy"])
     jobs = result.tables["jobs"]
     release, finish = (result.applications[name][jobs["application"]] for name in ("release", "finish"))
     k = int(np.argmax((release + jobs["turnaround"] - finish) * np.isnan(jobs["predicted"])))
     for more in (-1e-6, 1e-6):
-        assert laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
+        assert laws(validate_result(with_increment(result, "jobs", "turnaround", k, more)))
 
 
-def test_who_moved_has_asked_somebody() -> None:
-    """With any reading of the pick: to take the first that is better is to ask it."""
+def test_moved_job_without_a_probe_is_detected() -> None:
+    """A job moves only to a machine that it has probed, with any rule to pick it."""
     probes = JOBS["probes"].copy()
-    probes[MOVED] = 0
-    assert ("jobs", f"jobs.probes[{MOVED}]") in laws(validate_result(changed(RJSS, jobs={"probes": probes})))
+    probes[MOVED_JOB] = 0
+    assert ("jobs", f"jobs.probes[{MOVED_JOB}]") in laws(
+        validate_result(with_columns(RJSS, jobs={"probes": probes}))
+    )
 
 
-def test_a_job_that_stayed_has_no_prediction() -> None:
+def test_prediction_for_a_job_that_stayed_is_detected() -> None:
     predicted = JOBS["predicted"].copy()
-    predicted[STAYED] = 0.0
-    (found,) = validate_result(changed(RJSS, jobs={"predicted": predicted}))
-    assert (found.law, found.where) == ("jobs", f"jobs.predicted[{STAYED}]")
-    assert found.message == "is 0.0 s, the job stayed"
+    predicted[STAYING_JOB] = 0.0
+    (violation,) = validate_result(with_columns(RJSS, jobs={"predicted": predicted}))
+    assert (violation.law, violation.where) == ("jobs", f"jobs.predicted[{STAYING_JOB}]")
+    assert violation.message == "is 0.0 s, the job stayed"
 
 
-def test_a_row_too_few() -> None:
+def test_missing_row_of_jobs_is_detected() -> None:
     jobs = gs.Table({name: values[1:] for name, values in JOBS.items()})
-    (found,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
+    (violation,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
     count = len(JOBS)
-    assert str(found) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
+    assert str(violation) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
-def test_messages_that_the_jobs_do_not_make(kind: int) -> None:
+def test_wrong_number_of_messages_is_detected(kind: int) -> None:
     more = {name: RJSS.messages[name] + (np.arange(4) == kind) for name in ("sent", "delivered")}
-    found = validate_result(changed(RJSS, messages=more))
-    assert laws(found) == {("messages", f"messages.sent[{kind}]")}
+    violations = validate_result(with_columns(RJSS, messages=more))
+    assert laws(violations) == {("messages", f"messages.sent[{kind}]")}
 
 
-def test_transfers_of_other_lengths() -> None:
-    """What waits for interfaces may take longer, but not less; what may differ, only by so much."""
+def test_transfer_times_outside_their_bounds_are_detected() -> None:
+    """Transfers that wait for interfaces have a lower bound, and transfers with jitter have two bounds."""
     for name, more, right in (
         ("fifo", 5.0, False),
         ("fifo", 5000.0, True),
@@ -215,12 +217,12 @@ def test_transfers_of_other_lengths() -> None:
         finish, release, data = (result.applications[each] for each in ("finish", "release", "data"))
         time = jobs["turnaround"] - (finish - release) - data / 1000.0  # the latency of its result
         k = int(np.argmin(np.where(np.isnan(jobs["predicted"]), np.inf, time)))
-        found = laws(validate_result(plus(result, "jobs", "turnaround", k, more)))
-        assert bool(found) is right, (name, more, found)
+        violations = laws(validate_result(with_increment(result, "jobs", "turnaround", k, more)))
+        assert bool(violations) is right, (name, more, violations)
 
 
-def swapped(result: gs.Result) -> gs.Result:
-    """Two jobs that stayed change places in a queue, and all tables agree on it."""
+def with_swapped_jobs(result: gs.Result) -> gs.Result:
+    """Return the result with two jobs swapped in a queue; all tables agree."""
     jobs, applications = result.tables["jobs"], result.applications
     start, finish = applications["first_start"].copy(), applications["finish"].copy()
     waited, turnaround = jobs["waited"].copy(), jobs["turnaround"].copy()
@@ -252,24 +254,24 @@ def swapped(result: gs.Result) -> gs.Result:
     if "schedule" in result.tables:
         of = result.tables["schedule"]["application"]
         changes["schedule"] = {"start": start[of], "end": finish[of]}
-    return changed(result, **changes)
+    return with_columns(result, **changes)
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_two_jobs_that_changed_places(recorded: bool) -> None:
+def test_swapped_jobs_in_a_queue_are_detected(recorded: bool) -> None:
     result = gs.simulate(SCENARIOS["equal"], gs.Rjss(k=0.1), record=recorded)
     assert validate_result(result) == []
-    assert {law for law, _ in laws(validate_result(swapped(result)))} == {"order"}
+    assert {law for law, _ in laws(validate_result(with_swapped_jobs(result)))} == {"order"}
 
 
-def test_arrivals_that_are_not_in_order() -> None:
+def test_arrivals_out_of_order_are_detected() -> None:
     arrivals = {name: values[::-1] for name, values in RJSS.tables["arrivals"].items()}
-    found = laws(validate_result(changed(RJSS, arrivals=arrivals)))
-    assert {law for law, _ in found} == {"order"} and ("order", "arrivals[1]") in found
+    violations = laws(validate_result(with_columns(RJSS, arrivals=arrivals)))
+    assert {law for law, _ in violations} == {"order"} and ("order", "arrivals[1]") in violations
 
 
-def test_an_arrival_that_is_not_what_the_job_says() -> None:
-    """It came earlier, and did not wait longer."""
+def test_arrival_that_contradicts_the_wait_is_detected() -> None:
+    """The job arrives at another time than its wait implies."""
     result = gs.simulate(SCENARIOS["equal"], gs.NoMigration(), record=True)
     arrivals, release = result.tables["arrivals"], result.applications["release"]
     k = int(np.flatnonzero(result.tables["jobs"]["waited"] > 1.0)[0])
@@ -277,45 +279,47 @@ def test_an_arrival_that_is_not_what_the_job_says() -> None:
     time = arrivals["time"].copy()
     time[row] += 1e-6
     assert time[row] <= release[k + 1]
-    found = validate_result(changed(result, arrivals={"time": time}))
-    assert laws(found) == {("jobs", f"jobs.waited[{k}]")}
+    violations = validate_result(with_columns(result, arrivals={"time": time}))
+    assert laws(violations) == {("jobs", f"jobs.waited[{k}]")}
 
 
-def test_bags_that_came_elsewhere() -> None:
-    """Two tasks of different bags, as long, change machines in `jobs` alone."""
+def test_tasks_on_other_machines_than_in_jobs_are_detected() -> None:
+    """Two tasks of the same duration swap machines in the table ``jobs`` only."""
     result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0, rule="none"), record=True)
     machine = result.tables["jobs"]["machine"].copy()
     equal = np.flatnonzero((machine == 1) | (machine == 3))  # of one speed
     machine[equal] = 4 - machine[equal]
-    found = laws(validate_result(changed(result, jobs={"machine": machine})))
-    assert any(law == "agreement" and "on machine 1" in where for law, where in found), found
+    violations = laws(validate_result(with_columns(result, jobs={"machine": machine})))
+    assert any(law == "agreement" and "on machine 1" in where for law, where in violations), violations
 
 
-def test_a_gap_in_a_queue_of_bags() -> None:
-    """A machine waits while a task is there."""
+def test_idle_gap_in_a_queue_is_detected() -> None:
+    """The machine idles although its queue has a task."""
     result = gs.simulate(SCENARIOS["bags"], gs.NoMigration(), record=True)
     schedule = result.tables["schedule"]
     last = int(np.flatnonzero(schedule["machine"] == 1)[-1])
     later = {name: schedule[name] + (np.arange(len(schedule)) == last) for name in ("start", "end")}
-    found = laws(validate_result(changed(result, schedule=later)))
-    assert ("order", f"schedule[{last}]") in found
+    violations = laws(validate_result(with_columns(result, schedule=later)))
+    assert ("order", f"schedule[{last}]") in violations
 
 
-def test_many_tasks_of_a_machine_are_not_all_told() -> None:
+def test_message_lists_only_some_tasks_of_a_machine() -> None:
     scenario = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of(list(range(30)), 1, 500.0, [0] * 30))
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     arrivals = result.tables["arrivals"]
     order = np.arange(30)
     order[[20, 21]] = 21, 20
     other = {name: arrivals[name][order] for name in ("application", "time")}
-    said = [each for each in validate_result(changed(result, arrivals=other)) if each.where == "machine 0"]
-    assert said[0].message == (
+    text = [
+        each for each in validate_result(with_columns(result, arrivals=other)) if each.where == "machine 0"
+    ]
+    assert text[0].message == (
         "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "
         "they came as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
     )
 
 
-def test_no_table_of_jobs() -> None:
+def test_missing_table_of_jobs_is_detected() -> None:
     result = gs.simulate(SCENARIOS["bags"], gs.Rjss(k=1.0))
     tables = {name: table for name, table in result.tables.items() if name != "jobs"}
     assert ("jobs", "jobs") in laws(validate_result(with_tables(result, tables)))

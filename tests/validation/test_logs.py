@@ -1,4 +1,4 @@
-"""Schedules in Batsim's columns and job logs: sound ones pass, each kind of corruption is found and named."""
+"""Schedules in Batsim's columns and job logs: sound ones pass, and each kind of planted fault is detected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOBS = [
 
 
 def batsim(path: Path, **changes: Any) -> Path:
-    """JOBS as Batsim writes them; ``row_column=value`` changes a cell."""
+    """Write `JOBS` as a jobs table of Batsim; ``row_column=value`` changes a cell."""
     lines = [HEAD]
     for k, (job, submit, size, start, lasts, where) in enumerate(JOBS):
         end = start + lasts
@@ -68,7 +68,7 @@ def batsim(path: Path, **changes: Any) -> Path:
 
 
 def swf(path: Path, rows: list[tuple[float, ...]], header: str = "; MaxProcs: 4\n") -> Path:
-    """A job log; a row is (job, submit, wait, run time, procs, requested time)."""
+    """Write a job log of rows (job, submit, wait, run time, procs, requested time)."""
     lines = [
         f"{job} {submit} {wait} {lasts} {procs} -1 -1 {procs} {limit} -1 1 1 1 1 1 1 -1 -1"
         for job, submit, wait, lasts, procs, limit in rows
@@ -80,14 +80,14 @@ def swf(path: Path, rows: list[tuple[float, ...]], header: str = "; MaxProcs: 4\
 LOG = [(1, 0, 0, 10, 2, 20), (2, 1, 9, 5, 3, 20), (3, 2, 0, 8, 1, 20), (4, 3, 7, 2, 1, 20)]
 
 
-def laws(found: Any) -> set[str]:
-    return {violation.law for violation in found}
+def laws(violations: Any) -> set[str]:
+    return {violation.law for violation in violations}
 
 
 # -- Batsim -------------------------------------------------------------------------------------------------
 
 
-def test_a_sound_table(tmp_path: Path) -> None:
+def test_sound_table_has_no_violations(tmp_path: Path) -> None:
     path = batsim(tmp_path / "out_jobs.csv")
     assert validate_batsim(path) == validate_batsim(path, machines=6) == []
     done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "6"])
@@ -95,7 +95,7 @@ def test_a_sound_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "law", "said"),
+    ("changes", "law", "message"),
     [
         (
             {"row2_starting_time": 1.5, "row2_finish_time": 9.5},
@@ -118,19 +118,20 @@ def test_a_sound_table(tmp_path: Path) -> None:
         ({"row3_allocated_resources": "3 6"}, "unknown", "job w0!4 runs on resource 6 of 6"),
     ],
 )
-def test_planted_corruption_of_a_table(tmp_path: Path, changes: Any, law: str, said: str) -> None:
-    found = validate_batsim(batsim(tmp_path / "jobs.csv", **changes), machines=6)
+def test_planted_fault_in_a_table_is_detected(tmp_path: Path, changes: Any, law: str, message: str) -> None:
+    violations = validate_batsim(batsim(tmp_path / "jobs.csv", **changes), machines=6)
     if changes == {
         "row3_allocated_resources": "2 5"
     }:  # resource 2 is free again at 10 s, when job 2 takes it
-        said = "on resource 2"
-    assert law in laws(found), found
+        message = "on resource 2"
+    assert law in laws(violations), violations
     assert any(
-        said in str(violation) and f"{tmp_path / 'jobs.csv'}:" in violation.where for violation in found
+        message in str(violation) and f"{tmp_path / 'jobs.csv'}:" in violation.where
+        for violation in violations
     )
 
 
-def test_against_the_jobs_that_were_submitted(tmp_path: Path) -> None:
+def test_table_is_compared_with_the_submitted_jobs(tmp_path: Path) -> None:
     path = batsim(tmp_path / "jobs.csv")
     rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
     log = swf(tmp_path / "log.swf", rows)
@@ -150,21 +151,21 @@ SHORT += "allocated_resources"
 
 
 def short(path: Path, *rows: str, more: str = "") -> Path:
-    """A table with only the columns that one must have."""
+    """Write a table with only the required columns."""
     path.write_text("\n".join((SHORT + more, *rows)) + "\n")
     return path
 
 
-def test_the_only_job_of_a_log_is_run_once(tmp_path: Path) -> None:
-    """Whatever the workload in front of its number, or in a column of its own."""
+def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
+    """The workload in front of the job number, or in its own column, makes no difference."""
     log = swf(tmp_path / "log.swf", [(1, 0, 0, 10, 2, 10)])
     rows = ("w0!1,0,2,0,10,10,0-1", "w1!1,0,2,20,10,30,0-1", "1,0,2,40,10,50,0-1")
     path = short(tmp_path / "jobs.csv", *rows)
     assert validate_batsim(path) == []  # three workloads, or none
     for k in range(3):
         assert validate_batsim(short(path, rows[k]), job_log=log) == []
-    (found,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
-    assert (found.law, found.count, found.where) == ("done twice", 2, f"{path}:3")
+    (violation,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
+    assert (violation.law, violation.count, violation.where) == ("done twice", 2, f"{path}:3")
     done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
     assert done.exit_code == 1 and f"job w1!1 is at {path}:2 already (and 1 more)" in done.stdout
     named = ("1,0,2,0,10,10,0-1,w0", "1,0,2,20,10,30,0-1,w1", "w0!1,0,2,40,10,50,0-1,w0")
@@ -173,13 +174,13 @@ def test_the_only_job_of_a_log_is_run_once(tmp_path: Path) -> None:
     assert [(each.law, each.count) for each in validate_batsim(path, job_log=log)] == [("done twice", 2)]
 
 
-def test_times_agree_however_late_they_are(tmp_path: Path) -> None:
-    """At the times of a real log's end and of Unix clocks, two jobs at once on one machine."""
+def test_late_times_are_checked_for_agreement(tmp_path: Path) -> None:
+    """Two jobs overlap on one machine at the end of a real log, or at times of Unix clocks."""
     path = tmp_path / "jobs.csv"
     for at, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
         rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + 1},0" for k in range(2)]
-        found = validate_batsim(short(path, *rows), machines=1)
-        assert [(each.law, each.count) for each in found] == [("duration", 2)]
+        violations = validate_batsim(short(path, *rows), machines=1)
+        assert [(each.law, each.count) for each in violations] == [("duration", 2)]
         rows = [f"{k + 1},{at},1,{at + k},{lasts},{at + k + lasts},0" for k in range(2)]
         assert laws(validate_batsim(short(path, *rows), machines=1)) == {"overlap"}
 
@@ -190,7 +191,7 @@ JUST = 1e-3
 
 @pytest.mark.parametrize("at", [0, 1000, 28_763_000, 1_700_000_000])
 def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
-    """A millisecond is found wherever it is, a millionth nowhere."""
+    """An error of a millisecond is detected at any time, an error of a microsecond is not."""
 
     def found(by: float, moved: dict[str, int]) -> set[str]:
         base = {"submit": at, "start": at + 5, "lasts": 10, "finish": at + 15, "wait": 5, "turn": 15}
@@ -219,10 +220,10 @@ def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
     st.lists(st.tuples(st.floats(0, 1e3), st.floats(1e-5, 1e5)), min_size=1, max_size=6),
     st.sampled_from([6, 9]),
 )
-def test_what_is_rounded_is_accepted(
+def test_rounded_times_are_accepted(
     tmp_path_factory: pytest.TempPathFactory, at: float, jobs: list[tuple[float, float]], decimals: int
 ) -> None:
-    """Jobs one after the other without a gap, written as Batsim writes them, and as it is done here."""
+    """Consecutive jobs without a gap are written with the decimals of Batsim and of gridsim."""
     rows = []
     for k, (early, lasts) in enumerate(jobs):
         submit, finish = max(0.0, at - early), at + lasts
@@ -248,11 +249,11 @@ def test_what_is_rounded_is_accepted(
         ("1,0,2,0,10,10,", ""),
     ],
 )
-def test_what_ran_had_resources(tmp_path: Path, row: str, more: str) -> None:
+def test_job_that_ran_without_resources_is_detected(tmp_path: Path, row: str, more: str) -> None:
     path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
     for job_log in (None, log):
-        (found,) = validate_batsim(path, job_log=job_log)
-        assert found.law == "size" and "job 1 has run, as the table says, and has no resources" in str(found)
+        (violation,) = validate_batsim(path, job_log=job_log)
+        assert violation.law == "size" and "job 1 has run by the table and has no resources" in str(violation)
     short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
     assert validate_batsim(path, job_log=log) == []
 
@@ -262,7 +263,7 @@ INTERVALS = st.tuples(st.integers(0, 9), st.integers(1, 6), st.integers(0, 9), s
 
 
 @given(st.lists(INTERVALS, min_size=1, max_size=8), st.sampled_from([1, 3, 1 << 20]))
-def test_overlaps_are_those_of_each_resource(rows: list[tuple[int, ...]], at_once: int) -> None:
+def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: int) -> None:
     low, many, start, lasts = np.array(rows).T
     job = np.arange(len(rows))
     of, resource = np.repeat(job, many), np.concatenate([low[k] + np.arange(many[k]) for k in job])
@@ -270,15 +271,15 @@ def test_overlaps_are_those_of_each_resource(rows: list[tuple[int, ...]], at_onc
     earlier, later = overlaps(resource, times[of], until[of])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logs, "_AT_ONCE", at_once)
-        found = list(logs._shared("a.csv", job, low, low + many, times, until))
-    assert sum(count for _, count, *_ in found) == len(later)
-    if found:
-        assert found[0][0] == resource[later[0]]
-        assert found[0][2:] == (of[earlier[0]], of[later[0]])
+        shared = list(logs._shared_resources("a.csv", job, low, low + many, times, until))
+    assert sum(count for _, count, *_ in shared) == len(later)
+    if shared:
+        assert shared[0][0] == resource[later[0]]
+        assert shared[0][2:] == (of[earlier[0]], of[later[0]])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no jobs table of Batsim: there is no column job_id"),
         (HEAD, "no jobs in this table"),
@@ -292,18 +293,18 @@ def test_overlaps_are_those_of_each_resource(rows: list[tuple[int, ...]], at_onc
         (f'{HEAD}\n"1,w,p\n', ":2: not a sound CSV line (unexpected end of data)"),
     ],
 )
-def test_tables_that_are_none(tmp_path: Path, text: str, said: str) -> None:
+def test_malformed_tables_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(text)
     with pytest.raises(gs.TraceFormatError) as error:
         validate_batsim(path)
-    assert str(error.value).startswith(f"{path}:") and said in str(error.value)
+    assert str(error.value).startswith(f"{path}:") and message in str(error.value)
 
 
 # -- job logs -----------------------------------------------------------------------------------------------
 
 
-def test_a_sound_log(tmp_path: Path) -> None:
+def test_sound_log_has_no_violations(tmp_path: Path) -> None:
     path = swf(tmp_path / "log.swf", LOG)
     assert validate_swf(path) == validate_swf(path, machines=4, job_log=path) == []
     told = json.loads(CliRunner().invoke(cli, ["validate", str(path), "--json"]).stdout)
@@ -312,7 +313,7 @@ def test_a_sound_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "values", "law", "said"),
+    ("row", "values", "law", "message"),
     [
         (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 waits for -5.0 s"),
         (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, it requested 20.0 s"),
@@ -321,16 +322,18 @@ def test_a_sound_log(tmp_path: Path) -> None:
         (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 of 4 processors"),
     ],
 )
-def test_planted_corruption_of_a_log(tmp_path: Path, row: int, values: Any, law: str, said: str) -> None:
+def test_planted_fault_in_a_log_is_detected(
+    tmp_path: Path, row: int, values: Any, law: str, message: str
+) -> None:
     rows = [*LOG]
     rows[row] = values
     path = swf(tmp_path / "log.swf", rows)
-    found = {violation.law: str(violation) for violation in validate_swf(path)}
-    assert law in found and said in found[law], found
+    violations = {violation.law: str(violation) for violation in validate_swf(path)}
+    assert law in violations and message in violations[law], violations
     assert CliRunner().invoke(cli, ["validate", str(path)]).exit_code == 1
 
 
-def test_a_log_against_another(tmp_path: Path) -> None:
+def test_log_is_compared_with_another_log(tmp_path: Path) -> None:
     given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     swf(path, LOG[1:])
     assert "job 1 of the workload is not there" in str(validate_swf(path, job_log=given)[0])
@@ -340,42 +343,47 @@ def test_a_log_against_another(tmp_path: Path) -> None:
     assert "size is 1, the workload has 2" in str(validate_swf(path, job_log=given)[0])
 
 
-def test_what_is_completed_has_run(tmp_path: Path) -> None:
+def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
     given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     for wait, lasts in ((-1, -1), (0, -1), (-1, 10)):
         swf(path, [(1, 0, wait, lasts, 2, 20), *LOG[1:]])
-        assert validate_swf(path) == []  # left out, as nobody knows when it ran
-        (found,) = validate_swf(path, job_log=given)
-        assert found.law == "lost" and "job 1 is completed, and when it ran is not there" in str(found)
+        assert validate_swf(path) == []  # a job without times is left out
+        (violation,) = validate_swf(path, job_log=given)
+        assert violation.law == "lost" and "job 1 is completed, but its wait or run time is missing" in str(
+            violation
+        )
     path.write_text(path.read_text().replace("2 20 -1 1 ", "2 20 -1 5 ", 1))  # cancelled
     assert validate_swf(path, job_log=given) == []
 
 
-def test_a_log_that_has_a_number_twice(tmp_path: Path) -> None:
-    """There is one job less than there should be, and nobody can say which."""
+def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
+    """One job is missing, but the number does not tell which one."""
     path = swf(tmp_path / "log.swf", LOG)
     log = swf(tmp_path / "given.swf", [*LOG, (1, 3, 0, 10, 2, 20)])
-    (found,) = validate_swf(path, job_log=log)
-    assert str(found) == f"workload: {log}:6: job 1 of the workload is at line 2 already"
+    (violation,) = validate_swf(path, job_log=log)
+    assert str(violation) == f"workload: {log}:6: job 1 of the workload is at line 2 already"
     rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
     again = (3, 4, -1, -1, 1, -1)
-    (found,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, again, again]))
-    assert found.count == 2 and "job 3 of the workload is at line 4 already" in str(found)
+    (violation,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, again, again]))
+    assert violation.count == 2 and "job 3 of the workload is at line 4 already" in str(violation)
     assert laws(validate_swf(log, job_log=log)) == {"done twice", "workload", "lost"}
 
 
-def test_run_times_are_not_those_of_the_log(tmp_path: Path) -> None:
-    """On other machines jobs take as long as they do there: number, submission and size are compared."""
+def test_run_times_may_differ_from_the_log(tmp_path: Path) -> None:
+    """On other machines jobs have other run times, so only number, submission and size are compared."""
     given = swf(tmp_path / "given.swf", LOG)
     path = swf(tmp_path / "log.swf", [(1, 0, 0, 1, 2, 30), *LOG[1:]])
     assert validate_swf(path, job_log=given) == []
 
 
-def test_wrong_options(tmp_path: Path) -> None:
+def test_invalid_options_are_rejected(tmp_path: Path) -> None:
     path = swf(tmp_path / "log.swf", LOG)
-    for arguments, said in ((["--nodes", "0"], "--nodes must be"), (["--job-log", "none.swf"], "none.swf")):
+    for arguments, message in (
+        (["--nodes", "0"], "--nodes must be"),
+        (["--job-log", "none.swf"], "none.swf"),
+    ):
         done = CliRunner().invoke(cli, ["validate", str(path), *arguments])
-        assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output
+        assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
 
 
 # -- what they share ----------------------------------------------------------------------------------------
@@ -409,8 +417,8 @@ def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capa
     assert over_capacity(start.astype(float), end.astype(float), amount, capacity) == first
 
 
-def test_who_was_not_completed_may_have_run_for_longer_than_requested(tmp_path: Path) -> None:
-    """A job that was killed at its limit, or cancelled after it."""
+def test_uncompleted_job_may_exceed_its_request(tmp_path: Path) -> None:
+    """The job was killed at its limit, or cancelled after it."""
     path = swf(tmp_path / "log.swf", [(1, 0, 0, 25, 2, 20)])
     assert laws(validate_swf(path)) == {"duration"}
     path.write_text(path.read_text().replace("20 -1 1 1", "20 -1 5 1"))

@@ -1,4 +1,4 @@
-"""Sound results pass; each kind of corruption is found, and named."""
+"""Sound results pass, and each kind of planted fault is detected."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def scenario(faults: gs.Faults | None = None, seed: int = 3) -> gs.Scenario:
     )
 
 
-def test_digits_that_a_difference_does_not_have_are_not_missed(tmp_path):
+def test_rounding_of_differences_is_no_violation(tmp_path):
     scenario = gs.Scenario(gs.Platform.equal(1), gs.Workload.of([0.0, 20.0], [1, 1], [1.0, 0.001]))
     assert validate_result(gs.simulate(scenario, gs.Fcfs(), record=True)) == []
     short = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of([3e6 + 1 / 3], 1, 0.333))
@@ -53,7 +53,7 @@ def test_digits_that_a_difference_does_not_have_are_not_missed(tmp_path):
 
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_what_was_simulated_is_sound(name: str, faults: str) -> None:
+def test_simulated_results_are_sound(name: str, faults: str) -> None:
     result = gs.simulate(scenario(FAULTS[faults]), SCHEDULERS[name], record=True)
     assert validate_result(result) == []
     cut = result.tables["schedule"]["completed"] == 0
@@ -84,7 +84,7 @@ RIGID_FAULTS = {
 
 @pytest.mark.parametrize("faults", RIGID_FAULTS)
 @pytest.mark.parametrize("name", RIGID)
-def test_rigid_jobs_are_sound(name: str, faults: str) -> None:
+def test_results_of_rigid_jobs_are_sound(name: str, faults: str) -> None:
     result = gs.simulate(rigid_scenario(RIGID_FAULTS[faults]), RIGID[name], record=True)
     assert validate_result(result) == []
     cut = result.tables["schedule"]["completed"] == 0
@@ -93,8 +93,8 @@ def test_rigid_jobs_are_sound(name: str, faults: str) -> None:
     assert plain.digest == result.digest
 
 
-def _altered(table: str, column: str, k: int, value: float) -> list[str]:
-    """What is found when one value of a sound result of rigid jobs is another one."""
+def _laws_of_altered(table: str, column: str, k: int, value: float) -> list[str]:
+    """Return the invariants broken by a sound result of rigid jobs with one changed value."""
     result = gs.simulate(rigid_scenario(), gs.Backfill(), record=True)
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][k] = value
@@ -112,8 +112,8 @@ COPIES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COPIES, *SCHEDULERS])
-def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> None:
-    """Each value of these columns, one more and one less, of all that the scenario or the schedule tells."""
+def test_wrong_counts_of_failures_are_detected(name: str) -> None:
+    """Each value of the columns that scenario or schedule determine is changed by one."""
     scheduler = {**COPIES, **SCHEDULERS}[name]
     bags = gs.Workload.bags(
         4,
@@ -154,10 +154,10 @@ def test_what_applications_and_machines_tell_of_failures_is_found(name: str) -> 
             for k in range(len(result.tables[table])):
                 columns = {each: values.copy() for each, values in result.tables[table].items()}
                 columns[column][k] += by
-                found = [each.law for each in validate_result(_with(result, table, columns))]
+                violations = [each.law for each in validate_result(_with(result, table, columns))]
                 # tasks that waited where a failure took them are submitted again, and are in no schedule
                 unknown = column == "resubmitted" and waits and columns[column][k] >= cut[k]
-                assert law in found or unknown, (column, k, by)
+                assert law in violations or unknown, (column, k, by)
 
 
 def _with(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs.Result:
@@ -170,15 +170,15 @@ def _with(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs
 
 
 @pytest.mark.parametrize(("table", "column"), [("machines", "failures"), ("applications", "resubmitted")])
-def test_nothing_fails_where_nothing_can(table: str, column: str) -> None:
+def test_failure_counts_without_failures_are_detected(table: str, column: str) -> None:
     result = gs.simulate(scenario(), gs.Fcfs(), record=False)
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][3] = 1
-    (found,) = validate_result(_with(result, table, columns))
-    assert found.where == f"{table}.{column}[3]"
+    (violation,) = validate_result(_with(result, table, columns))
+    assert violation.where == f"{table}.{column}[3]"
 
 
-def test_who_joins_late_has_not_failed_and_who_is_reset_has() -> None:
+def test_late_machine_has_no_failure_and_reset_machine_has_one() -> None:
     faults = gs.Faults.of([0, 1, 2, 3], [0.0, 0.0, 9.0, 1e6], [5.0, 0.0, 9.0, 1e6])
     result = gs.simulate(scenario(faults), gs.Fcfs(mode="pull"), record=True)
     assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0] and validate_result(result) == []
@@ -199,21 +199,23 @@ def test_who_joins_late_has_not_failed_and_who_is_reset_has() -> None:
         ("applications", "finish", 1, np.nan, "time"),
     ],
 )
-def test_corrupted_rigid_jobs_are_found(table: str, column: str, k: int, value: float, law: str) -> None:
-    assert law in _altered(table, column, k, value)
+def test_planted_fault_in_rigid_jobs_is_detected(
+    table: str, column: str, k: int, value: float, law: str
+) -> None:
+    assert law in _laws_of_altered(table, column, k, value)
 
 
-def test_a_reset_between_two_tasks() -> None:
-    """One ends as the machine is reset, the next, bound again at once, begins."""
-    found = gs.Scenario(
+def test_reset_between_two_tasks_is_no_violation() -> None:
+    """One task ends at the instant of the reset, at which the next one starts."""
+    original = gs.Scenario(
         gs.Platform.of([1000.0]),
         gs.Workload.of(release=[0.0], tasks=[3], task_size=[50.0], submitter=[0]),
         faults=gs.Faults.of([0, 0], [0.05, 0.1], [0.05, 0.1]),
     )
-    result = gs.simulate(found, gs.Fcfs(), record=True)
+    result = gs.simulate(original, gs.Fcfs(), record=True)
     assert result.tables["schedule"]["tasks"].tolist() == [3] and validate_result(result) == []
     for faults in (gs.Faults.of([0], [0.06], [0.06]), gs.Faults.of([0], [0.05], [0.051])):
-        other = gs.Scenario(found.platform, found.workload, faults=faults).to_toml()
+        other = gs.Scenario(original.platform, original.workload, faults=faults).to_toml()
         altered = gs.Result(
             tables=result.tables,
             facts=result.facts,
@@ -229,7 +231,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def alter(path: Path, target: Path, table: str, change: Callable[[Columns], None]) -> None:
-    """A copy of a result file with some of the values in a table changed."""
+    """Write a copy of a result file with changed values in a table."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
         about = json.loads(old.read("result.json"))
         columns = {
@@ -281,7 +283,7 @@ def drop_row(columns: Columns) -> None:
 
 
 def repeat_row(columns: Columns) -> None:
-    """The same tasks once more, when everything is over."""
+    """Run the same tasks once more after the end."""
     for name in columns:
         columns[name] = np.append(columns[name], columns[name][0])
     columns["start"][-1] += 1000.0
@@ -289,20 +291,20 @@ def repeat_row(columns: Columns) -> None:
 
 
 def swap_machines(columns: Columns) -> None:
-    """Two machines of unlike speeds change places."""
+    """Swap two machines of different speeds."""
     machine = columns["machine"].copy()
     columns["machine"][machine == 0], columns["machine"][machine == 4] = 4, 0
 
 
 def onto_the_dead(columns: Columns) -> None:
-    """What ran last on machine 1, while it is down."""
+    """Move the last task of machine 1 into an outage."""
     k = int(np.flatnonzero(columns["machine"] == 1)[-1])
     length = columns["end"][k] - columns["start"][k]
     columns["start"][k], columns["end"][k] = 5.0, 5.0 + length
 
 
 def uncut(columns: Columns) -> None:
-    """A task that was cut off ended a little later."""
+    """Let an interrupted task end after the failure."""
     k = int(np.flatnonzero(columns["completed"] == 0)[0])
     columns["end"][k] += 1e-3
 
@@ -339,25 +341,25 @@ PLANTED: dict[str, tuple[str, Callable[[Columns], None], str]] = {
 
 
 @pytest.mark.parametrize("what", PLANTED)
-def test_planted_corruption_is_found(sound: Path, tmp_path: Path, what: str) -> None:
+def test_planted_fault_is_detected(sound: Path, tmp_path: Path, what: str) -> None:
     table, change, law = PLANTED[what]
     path = tmp_path / "altered.gridsim"
     alter(sound, path, table, change)
-    found = {violation.law: violation for violation in validate_result(path)}
-    assert law in found, found
-    assert ("digest" in found) == (table not in ("schedule", "arrivals"))
+    violations = {violation.law: violation for violation in validate_result(path)}
+    assert law in violations, violations
+    assert ("digest" in violations) == (table not in ("schedule", "arrivals"))
     done = CliRunner().invoke(cli, ["validate", str(path)])
-    assert done.exit_code == 1 and str(found[law]) in done.stdout
+    assert done.exit_code == 1 and str(violations[law]) in done.stdout
 
 
-def test_the_command_on_a_sound_result(sound: Path) -> None:
+def test_command_accepts_a_sound_result(sound: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(sound)])
     assert (done.exit_code, done.stdout) == (0, f"{sound}: a result with its schedule, no violations\n")
-    found = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
-    assert found == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
+    output = json.loads(CliRunner().invoke(cli, ["validate", str(sound), "--json"]).stdout)
+    assert output == {"file": str(sound), "kind": "a result with its schedule", "violations": []}
 
 
-def test_run_records(tmp_path: Path) -> None:
+def test_command_run_records_the_schedule(tmp_path: Path) -> None:
     arguments = [
         "run",
         "--nodes",
@@ -373,17 +375,17 @@ def test_run_records(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "with its schedule" in done.stdout
 
 
-def test_options_that_a_result_does_not_need(sound: Path) -> None:
+def test_options_of_other_schedules_are_rejected(sound: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
     assert done.exit_code == 2 and "--nodes is for other schedules" in done.stderr
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_damaged_files_are_rejected(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"PK\x03\x04 and so on")
-    for path, said in ((tmp_path / "none", "No such file"), (damaged, "not a sound result file")):
+    for path, message in ((tmp_path / "none", "No such file"), (damaged, "not a sound result file")):
         done = CliRunner().invoke(cli, ["validate", str(path)])
-        assert done.exit_code == 2 and said in done.stderr and "Traceback" not in done.output
+        assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
 
 
 @settings(max_examples=60, deadline=None)
@@ -393,8 +395,10 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     st.integers(0, 10**6),
     st.data(),
 )
-def test_any_value_that_is_changed_is_found(name: str, column: str, k: int, data: st.DataObject) -> None:
-    """One value of the schedule, moved by more than rounding."""
+def test_changed_value_of_the_schedule_is_detected(
+    name: str, column: str, k: int, data: st.DataObject
+) -> None:
+    """One value of the schedule is changed by more than rounding."""
     result = CACHE.setdefault(name, gs.simulate(scenario(), SCHEDULERS[name], record=True))
     table = result.tables["schedule"]
     values = {each: table[each].copy() for each in table}
@@ -430,8 +434,8 @@ def test_any_value_that_is_changed_is_found(name: str, column: str, k: int, data
     ],
     ids=repr,
 )
-def test_what_is_reported_is_checked(scheduler: gs.Scheduler, table: str, column: str) -> None:
-    """One value of a table, out of the range that other tables leave it."""
+def test_changed_value_of_a_report_is_detected(scheduler: gs.Scheduler, table: str, column: str) -> None:
+    """One value of a table is out of the range that other tables imply."""
     result = CACHE.setdefault(
         scheduler.name, gs.simulate(scenario(), scheduler, record=("schedule", "messages"))
     )

@@ -1,4 +1,4 @@
-"""One value of a small recorded schedule is wrong, and nothing else tells of it."""
+"""One wrong value of a small recorded schedule is detected by a single check."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from gridsim.validation.common import Violation
 from gridsim.validation.results import validate_result
 
 
-def found_with(result: gs.Result, table: str, column: str, k: int, value: Any) -> list[Violation]:
-    """What is found when row `k` of a sound result has another value."""
+def violations_after_change(
+    result: gs.Result, table: str, column: str, k: int, value: Any
+) -> list[Violation]:
+    """Return the violations of a sound result after a change of one value in row `k`."""
     assert validate_result(result) == []
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][k] = value
@@ -26,63 +28,63 @@ def found_with(result: gs.Result, table: str, column: str, k: int, value: Any) -
     return validate_result(altered)
 
 
-def test_a_rigid_job_is_not_cut_off_before_the_failure() -> None:
-    """Machine 0 is reset at 5 s; the job ends on machine 1 then, not at 4 s."""
+def test_early_end_of_an_interrupted_rigid_job_is_detected() -> None:
+    """Machine 0 is reset at 5 s, so the job must end on machine 1 at 5 s, not at 4 s."""
     jobs = gs.Workload.jobs_of([0.0], [2], [20.0])
     resets = gs.Faults.of([0], [5.0], [5.0])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs, faults=resets), gs.Backfill(), record=True)
     schedule = result.tables["schedule"]
     (k,) = np.flatnonzero((schedule["machine"] == 1) & (schedule["completed"] == 0))
     assert schedule["end"][k] == 5.0
-    found = {each.law: each for each in found_with(result, "schedule", "end", k, 4.0)}
-    assert found["cut off"].where == f"schedule[{k}]"
-    assert "cut off at 4.0 s, machine 1 does not fail then" in str(found["cut off"])
+    violations = {each.law: each for each in violations_after_change(result, "schedule", "end", k, 4.0)}
+    assert violations["cut off"].where == f"schedule[{k}]"
+    assert "cut off at 4.0 s, machine 1 does not fail then" in str(violations["cut off"])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "said"),
+    ("wanted", "message"),
     [
         ({"memory": 2e9}, "application 0 needs 2e+09 bytes of memory, machine 1 has 1e+09"),
         ({"kinds": "a"}, "application 0 wants machines of kind 'a', machine 1 is of kind 'b'"),
     ],
 )
-def test_a_job_runs_on_machines_that_it_wants(wanted: dict[str, Any], said: str) -> None:
+def test_job_on_an_unsuitable_machine_is_detected(wanted: dict[str, Any], message: str) -> None:
     own = gs.ListedAttributes(memory=(2e9, 1e9), kinds=("a", "b"))
     jobs = gs.Workload.jobs_of([0.0], 1, 20.0, **wanted)
     scenario = gs.Scenario(gs.Platform.equal(2, attributes=own), jobs)
     for scheduler in (gs.Asap(), gs.DgsAsap()):
         result = gs.simulate(scenario, scheduler, record=True)
-        found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
-        assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
+        violations = {each.law: each for each in violations_after_change(result, "schedule", "machine", 0, 1)}
+        assert violations["constraint"].where == "schedule[0]" and violations["constraint"].message == message
 
 
 @pytest.mark.parametrize("name", ["memory", "disk"])
-def test_a_task_runs_on_a_machine_that_has_what_it_needs(name: str) -> None:
+def test_task_on_a_machine_without_memory_or_disk_is_detected(name: str) -> None:
     own = gs.ListedAttributes(memory=(2e9, 1e9), disk=(2e9, 1e9))
     bags = gs.Workload.of([0.0], 1, 20.0, **{name: 2e9})
     scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]).with_attributes(own), bags)
     for scheduler in (gs.FairTree(), gs.Fcfs()):
         result = gs.simulate(scenario, scheduler, record=True)
-        found = {each.law: each for each in found_with(result, "schedule", "machine", 0, 1)}
-        said = f"application 0 needs 2e+09 bytes of {name}, machine 1 has 1e+09"
-        assert found["constraint"].where == "schedule[0]" and found["constraint"].message == said
+        violations = {each.law: each for each in violations_after_change(result, "schedule", "machine", 0, 1)}
+        text = f"application 0 needs 2e+09 bytes of {name}, machine 1 has 1e+09"
+        assert violations["constraint"].where == "schedule[0]" and violations["constraint"].message == text
 
 
-def test_distances_are_those_of_the_machines() -> None:
+def test_wrong_distances_of_placements_are_detected() -> None:
     own = gs.ListedAttributes(x=(0.0, 3.0, 9.0), y=(0.0, 4.0, 0.0))
     jobs = gs.Workload.jobs_of([0.0, 100.0], [2, 1], 20.0)
     scenario = gs.Scenario(gs.Platform.equal(3, attributes=own), jobs)
     for scheduler in (gs.Asap(), gs.DgsAcap()):
         result = gs.simulate(scenario, scheduler, record=True)
         assert result.tables["placements"]["distance"].tolist() == [5.0, 0.0]
-        (found,) = found_with(result, "placements", "distance", 0, 5.5)
-        assert str(found) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
-        (found,) = found_with(result, "placements", "application", 1, 0)
-        assert found.where == "placements.application"
+        (violation,) = violations_after_change(result, "placements", "distance", 0, 5.5)
+        assert str(violation) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
+        (violation,) = violations_after_change(result, "placements", "application", 1, 0)
+        assert violation.where == "placements.application"
 
 
 class Passing(gs.NodeProgram):
-    """Enqueues tasks, and at once takes them back and gives them to its neighbour."""
+    """A node that enqueues tasks, withdraws two at once, and sends them to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -100,35 +102,35 @@ class Passes(gs.NodeScheduler, frozen=True, kw_only=True):
     }
 
 
-def test_tasks_that_are_withdrawn() -> None:
-    """Of 3 tasks 2 leave machine 0 again; where machines fail, those that stay need not begin."""
+def test_wrong_withdrawals_are_detected() -> None:
+    """Machine 0 withdraws 2 of 3 tasks; if machines may fail, the third one need not start."""
     bag, never = gs.Workload.of([0.0], [3], 1000.0, [0]), gs.Faults.of([0], [1e6], [1e6])
     for faults in (None, never):
         result = gs.simulate(gs.Scenario(gs.Platform.equal(2), bag, faults=faults), Passes(), record=True)
         assert result.tables["arrivals"]["tasks"].tolist() == [3, -2, 2]
-        found = found_with(result, "arrivals", "tasks", 1, -4)
-        assert {each.law for each in found} == {"arrival", "agreement"}
+        violations = violations_after_change(result, "arrivals", "tasks", 1, -4)
+        assert {each.law for each in violations} == {"arrival", "agreement"}
         assert any(
-            "arrivals[1]: 4 tasks of application 0 leave machine 0, more than" in str(e) for e in found
+            "arrivals[1]: 4 tasks of application 0 leave machine 0, more than" in str(e) for e in violations
         )
-        found = found_with(result, "arrivals", "tasks", 1, -1)
-        assert ("arrival", "application 0") in {(each.law, each.where) for each in found}
-        found = found_with(result, "applications", "nodes_used", 0, 1)
-        assert ("agreement", "applications.nodes_used[0]") in {(each.law, each.where) for each in found}
+        violations = violations_after_change(result, "arrivals", "tasks", 1, -1)
+        assert ("arrival", "application 0") in {(each.law, each.where) for each in violations}
+        violations = violations_after_change(result, "applications", "nodes_used", 0, 1)
+        assert ("agreement", "applications.nodes_used[0]") in {(each.law, each.where) for each in violations}
 
 
-def test_no_more_tasks_come_than_there_are() -> None:
-    """Where machines may fail, a task that has come need not begin; there is still no fourth one."""
+def test_too_many_arrivals_are_detected() -> None:
+    """If machines may fail, an arrived task need not start, but a fourth arrival is an error."""
     bag, never = gs.Workload.of([0.0], [3], 1000.0), gs.Faults.of([0], [1e6], [1e6])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), bag, faults=never), gs.Fcfs(), record=True)
     assert result.tables["arrivals"]["tasks"].tolist() == [3]
-    (found,) = found_with(result, "arrivals", "tasks", 0, 4)
-    assert (found.law, found.where) == ("arrival", "application 0")
-    assert "4 tasks have come, it has 3, and 0 were submitted again" in str(found)
+    (violation,) = violations_after_change(result, "arrivals", "tasks", 0, 4)
+    assert (violation.law, violation.where) == ("arrival", "application 0")
+    assert "4 tasks have come, it has 3, and 0 were submitted again" in str(violation)
 
 
-def test_the_request_of_an_application_may_be_lost_on_its_way() -> None:
-    """Both machines fail at 0 s, so the first request that is accepted is one for lost tasks, of 300 s."""
+def test_lost_request_of_an_application_is_no_violation() -> None:
+    """Both machines fail at 0 s, so the first accepted request is for lost tasks, at 300 s."""
     scenario = gs.Scenario(
         gs.Platform.equal(2),
         gs.Workload.of([0.0], 6, 100.0),

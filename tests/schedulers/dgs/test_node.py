@@ -56,7 +56,7 @@ def scenarios(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
     )
     faults = draw(failures(nodes)) if fails else None
     made = gs.Scenario(gs.Platform.equal(nodes), workload, network, draw(st.integers(0, 99)), faults=faults)
-    return draw(cases.some_want_machines(made))
+    return draw(cases.with_machine_requirements(made))
 
 
 def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
