@@ -120,7 +120,6 @@ class BatchMode(Policy):
         return end if end <= limit else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     # -- mapping -----------------------------------------------------------------------------------------

@@ -71,7 +71,6 @@ class Once(ImmediateMode):
         super().on_faults(failed, back)
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `ImmediateMode.share`."""
         stretch, room = self._smallest(application, count, now)
         self.bound.append(application)
         self.promised.append(stretch)

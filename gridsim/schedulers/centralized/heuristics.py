@@ -41,7 +41,6 @@ class InTurn(Scheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Literal["fifo"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "fifo"
 
 
@@ -56,7 +55,6 @@ class Mct(InTurn, frozen=True, kw_only=True):
     name: ClassVar[str] = "mct"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return EarliestEnd(run)
 
 
@@ -73,7 +71,6 @@ class Met(InTurn, frozen=True, kw_only=True):
     }
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return ToTheFastest(run)
 
 
@@ -86,7 +83,6 @@ class Olb(InTurn, frozen=True, kw_only=True):
     name: ClassVar[str] = "olb"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return ByRule(run, "olb")
 
 
@@ -117,7 +113,6 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
             )
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return ByRule(run, "switching", self.low, self.high)
 
 
@@ -136,7 +131,6 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
     percent: Annotated[float, Limits(above=0, high=100)] = 20.0
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return AmongTheFastest(run, self.percent)
 
 
@@ -173,7 +167,6 @@ class Batch(Scheduler, frozen=True, kw_only=True):
             raise ScenarioError(f"{type(self).__name__}.rule must be set by a subclass, got none")
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return BatchMode(run, self.rule, nanoseconds(self.interval))
 
 
@@ -236,7 +229,6 @@ class AmongTheFastest(Timed):
         self.percent = percent
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """See `Timed.bind`."""
         few = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
         asked = np.sort(np.argsort(lasting(task_size, speeds), kind="stable")[:few])
         tasks, until = np.zeros(len(speeds), np.int64), free_at[asked]
@@ -258,7 +250,6 @@ class ByRule(Timed):
         self.on_met = False
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """See `Timed.bind`."""
         lasts, begin = lasting(task_size, speeds), np.maximum(free_at, now)
         left = (begin - now).astype(np.float64)
         machine, self.on_met = map_in_turn(

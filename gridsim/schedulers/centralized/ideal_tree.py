@@ -42,16 +42,13 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return True
 
     @property
     def order(self) -> Literal["edf"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "edf"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Down(run)
 
 
@@ -59,7 +56,6 @@ class Down(Once):
     """Shares requests out down the tree, between two children at a time."""
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """See `gridsim.schedulers.centralized.exact_stretch.Once.divide`."""
         routers = len(room) - 1
         rooms = np.concatenate((np.zeros(routers, np.int64), room))
         for low, high in _levels_up(routers):

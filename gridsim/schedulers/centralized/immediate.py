@@ -117,7 +117,6 @@ class ImmediateMode(Policy):
         return at if at <= limit else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         self.queues.due(time)
         if self.queues.tasks_done == self.total:
             engine.stop()
@@ -157,7 +156,6 @@ class Timed(ImmediateMode):
         """Return how many of `count` tasks each machine (`speeds`, Mflop/s) gets at `now`; set `free_at`."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `ImmediateMode.share`."""
         those, tasks = np.flatnonzero(self.open(application)), np.zeros(len(self.free_at), np.int64)
         free_at, task_size = self.free_at[those], float(self.run.applications.task_size[application])
         tasks[those] = self.bind(free_at, self.run.speeds[those], task_size, count, now)
@@ -179,7 +177,6 @@ class EarliestEnd(Timed):
         return EarliestEnds(self.run.speeds)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Timed.on_faults`."""
         self.known = False
         super().on_faults(failed, back)
 
@@ -196,5 +193,4 @@ class EarliestEnd(Timed):
         return np.unique(found, return_counts=True) if count > 1 else (found, np.ones(1, np.int64))
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """See `Timed.bind`."""
         return bind_earliest(free_at, speeds, task_size, count, now)

@@ -72,21 +72,17 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return self.mode == "once"
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return self.mode == "once"
 
     @property
     def order(self) -> Literal["edf"] | None:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "edf" if self.mode == "once" else None
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return Replan(run) if self.mode == "replan" else Once(run)
 
 
@@ -129,7 +125,6 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Literal["fifo", "list"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "list" if self.mode == "pull" else "fifo"
 
     @property
@@ -138,7 +133,6 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
         return self.mode != "pull"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         if self.mode == "pull":
             return Pull(run)
         return EarliestEnd(run) if self.mode == "ect" else Uniform(run)
@@ -218,7 +212,6 @@ class Pull(Policy):
         return end if end <= limit else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     def _advance(self, until: int) -> None:
@@ -282,7 +275,6 @@ class Pull(Policy):
         )
 
     def schedule(self) -> dict[str, Integers]:
-        """See `Outcome.schedule`."""
         machine, application, start, end = self.queue.starts()
         order = np.lexsort((start, machine))
         machine, application, start, end = machine[order], application[order], start[order], end[order]
@@ -307,7 +299,6 @@ class Replan(Pull):
         self.stretch = math.nan  # of the current order
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `Pull.on_faults`."""
         super().on_faults(failed, back)
         self.aggregate_speed = math.fsum(self.run.speeds[self.run.up])
 
@@ -334,7 +325,6 @@ class Replan(Pull):
         return waiting[np.argsort(release + stretch * size, kind="stable")]
 
     def note(self, log: Decisions, order: Integers) -> None:
-        """See `Pull.note`."""
         if self.aggregate_speed:
             self._note(log, "ordered", order, self.stretch)
 
@@ -353,7 +343,6 @@ class Uniform(ImmediateMode):
         self.chance = run.streams("fcfs-random")
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """See `ImmediateMode.share`."""
         those = np.flatnonzero(self.open(application))
         drawn = those[self.chance.integers(len(those), size=count)]
         return np.bincount(drawn, minlength=len(self.run.speeds)).astype(np.int64, copy=False)

@@ -76,7 +76,6 @@ class Asap(Scheduler, frozen=True, kw_only=True):
         return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return _Placements(self, run)
 
 
@@ -250,7 +249,6 @@ class _Placements(Policy):
         self._place(again + lost)
 
     def unfinished(self) -> Integers:
-        """See `gridsim.scheduling.contract.Policy`."""
         return np.flatnonzero(self.runs.end < 0)
 
     def finish(self) -> Outcome:

@@ -51,7 +51,6 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Literal["list"] | None:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "list" if self.mode == "fcfs" else None
 
     @property
@@ -60,7 +59,6 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # also of a subclass that declares it anew
         return BackfillPolicy(self, run)
 
@@ -109,7 +107,6 @@ class BackfillPolicy(Policy):
         return int(self.queue.totals()["finish"].max())
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     def _run(self, until: int) -> int:
@@ -139,7 +136,6 @@ class BackfillPolicy(Policy):
             ) from error
 
     def unfinished(self) -> Integers:
-        """See `gridsim.scheduling.contract.Policy`."""
         return np.flatnonzero(self.queue.totals()["finish"] < 0)
 
     def finish(self) -> Outcome:

@@ -123,14 +123,12 @@ class SearchNode(NodeProgram, ABC):
     # -- the client -----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """See `NodeProgram`."""
         self.links = dict.fromkeys(view.neighbours)
         for to in view.neighbours:
             view.send(to, "hello")
         view.timer(self.parameters.hop_time, "join")
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """See `NodeProgram`."""
         self.need([application.number, tasks, view.now], len(self.waiting), view)
 
     def need(self, entry: list[Any], place: int, view: View) -> None:
@@ -275,7 +273,6 @@ class SearchNode(NodeProgram, ABC):
             self.become_free(view)
 
     def on_timer(self, view: View, name: str) -> None:
-        """See `NodeProgram`."""
         if name == "round":
             self.go_on(view)
         elif name == "retry":
@@ -287,7 +284,6 @@ class SearchNode(NodeProgram, ABC):
             self.become_free(view)
 
     def on_idle(self, view: View) -> None:
-        """See `NodeProgram`."""
         self.busy = False
         self.become_free(view)
 
@@ -316,7 +312,6 @@ class RingNode(SearchNode):
     """Asks all machines within 1, 2, ... hops."""
 
     def ask(self, view: View) -> float | None:
-        """See `SearchNode`."""
         hops = self.rounds + 1
         if hops > self.parameters.max_hops or not self.links:
             return None
@@ -333,7 +328,6 @@ class WalkNode(SearchNode):
     """Sends walkers, each of which looks for a share of the hosts, again as long as they find any host."""
 
     def ask(self, view: View) -> float | None:
-        """See `SearchNode`."""
         if (self.rounds and not self.lately) or not self.links:
             return None
         missing, links, steps = self.missing, list(self.links), self.parameters.steps
@@ -363,12 +357,10 @@ class AdvertisingNode(SearchNode):
         self.asked: dict[int, None] = {}  # machines asked in this search
 
     def on_join(self, view: View) -> None:
-        """See `SearchNode`."""
         number = round(view.now * 1e6)
         self.flood(view, "profile", self.parameters.scope, view.node, number, view.node)
 
     def ask(self, view: View) -> float | None:
-        """See `SearchNode`."""
         if not self.rounds:
             self.asked.clear()
         known = {**self.links, **self.cache}  # it has the addresses of neighbours anyway

@@ -35,7 +35,6 @@ class RendezvousNode(SearchNode):
         self.sought = False  # whether it asked its neighbours for points, and learned of none
 
     def on_join(self, view: View) -> None:
-        """See `SearchNode`."""
         if view.random.random() < self.parameters.share:
             self.become_point(view)
         # by then the announcements of points have come
@@ -90,7 +89,6 @@ class RendezvousNode(SearchNode):
             view.timer(2 * self.parameters.hop_time, "noted")
 
     def on_timer(self, view: View, name: str) -> None:
-        """See `NodeProgram`."""
         if name == "noted":
             self.silent[self.noting] = None
         if name not in ("noted", "refresh"):
@@ -101,7 +99,6 @@ class RendezvousNode(SearchNode):
     # -- the client -----------------------------------------------------------------------------------------
 
     def ask(self, view: View) -> float | None:
-        """See `SearchNode`."""
         if not self.rounds:
             self.asked.clear()
         if self.asking >= 0:

@@ -263,19 +263,15 @@ class SortedNode(PlanningNode):
         self.stale = True
 
     def came(self, application: int) -> None:
-        """See `TreeNode`."""
         self.stale = True
 
     def gone(self, application: int) -> None:
-        """See `TreeNode`."""
         self.stale |= self.parameters.parent < 0
 
     def heard(self) -> None:
-        """See `TreeNode`."""
         self.stale = True
 
     def put(self, application: int, tasks: int) -> None:
-        """See `TreeNode`."""
         super().put(application, tasks)
         if self.parameters.parent < 0:
             return
@@ -309,7 +305,6 @@ class SortedNode(PlanningNode):
         self.given, self.stale, self.seen = {}, False, self.total
 
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        """See `PlanningNode`."""
         first, end = bisect_left(self.rated, application), bisect_right(self.rated, application)
         return dict(zip(self.to_whom[first:end].tolist(), self.rate[first:end].tolist(), strict=True))
 
@@ -329,21 +324,17 @@ class PlannedNode(PlanningNode):
         self.version = 0  # of the plan that `given` counts for
 
     def came(self, application: int) -> None:
-        """See `TreeNode`."""
         self.parameters.plan.change(application, True)
 
     def gone(self, application: int) -> None:
-        """See `TreeNode`."""
         if self.parameters.parent < 0:
             self.parameters.plan.change(application, False)
 
     def renew(self, view: View) -> None:
-        """See `PlanningNode`."""
         plan = self.parameters.plan
         if plan.version != self.version:
             self.version, self.given = plan.version, {}
 
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        """See `PlanningNode`."""
         of: Mapping[int, float] = self.parameters.plan.rates(view.node).get(application, {})
         return of

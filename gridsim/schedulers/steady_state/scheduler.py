@@ -57,7 +57,6 @@ class _FromMaster(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return True
 
     def layout(self, machines: int) -> Layout:
@@ -81,7 +80,6 @@ class _FromMaster(NodeScheduler, frozen=True, kw_only=True):
         return fetched / (min(link, limit) if self.port == "one" else limit)
 
     def start(self, run: Run) -> Policy:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return FromMaster(self, run)
 
 
@@ -124,7 +122,6 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
             raise ScenarioError(f"{self.name}.rule must be 'in-turn' with port 'many', got 'sorted'")
 
     def made(self, place: Place) -> TreeNode:
-        """See `_FromMaster`."""
         return SortedNode(place) if self.rule == "sorted" else InTurnNode(place)
 
 
@@ -148,11 +145,9 @@ class SteadyState(_FromMaster, frozen=True, kw_only=True):
     policy: ClassVar[type[NodeProgram]] = TreeNode
 
     def made(self, place: Place) -> TreeNode:
-        """See `_FromMaster`."""
         return PlannedNode(place)
 
     def start(self, run: Run) -> Policy:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         need("scipy.optimize", "stats", self.name)  # rather now than in the midst of the run
         return super().start(run)
 
@@ -224,7 +219,6 @@ class FromMaster(Adapter):
         super().__init__(parameters, run)
 
     def program(self, node: int) -> TreeNode:
-        """See `Adapter`."""
         of, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
         parent = -1 if node == machines else int(self.plan.parent[node])
         made: TreeNode = of.made(

@@ -76,7 +76,6 @@ class Wave(Scheduler, frozen=True, kw_only=True):
         return True
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return WavePolicy(self, run)
 
 
@@ -169,7 +168,6 @@ class WavePolicy(Policy):
         return self.now if self._advance(limit) else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     def _advance(self, limit: int) -> bool:
@@ -393,7 +391,6 @@ class WavePolicy(Policy):
         )
 
     def _schedule(self) -> dict[str, Any]:
-        """See `Outcome.schedule`."""
         rows = sorted(self.log, key=lambda row: (row[0], row[2]))
         machine, task, start, end, completed = (
             np.array([row[k] for row in rows], np.int64) for k in range(5)
