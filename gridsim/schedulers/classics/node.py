@@ -12,7 +12,7 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class: places each task on the machine from `choose`, and runs the tasks placed on this machine."""
+    """Base class: places each task on the machine from `choose`, and runs the tasks placed here."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):

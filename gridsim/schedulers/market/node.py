@@ -37,7 +37,7 @@ class MarketNode(NodeProgram):
     # -- a consumer ---------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Announce tasks with a deadline `slack` times their duration at the reference speed after release."""
+        """Announce tasks whose deadline is `slack` times their reference duration after their release."""
         duration = application.task_size / self.parameters.reference_speed
         deadline = application.release + self.parameters.slack * duration
         self.announce(view, application.number, tasks, deadline, 1)
