@@ -98,7 +98,7 @@ def collect(part: Part) -> dict[str, Any]:
             if home[job.submitter] == part.number
         ],
         "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
-        "apart": runs.apart.tolist(),
+        "apart": runs.distances.tolist(),
         "extended": runs.extended,
         "displaced": runs.displaced,
         "rows": [[int(value) for value in row] for row in runs.rows],
@@ -151,7 +151,7 @@ def merge(part: Part, found: dict[str, Any]) -> None:
             np.maximum(mine, others, out=mine)
         else:
             mine += others
-    np.maximum(runs.apart, np.array(found["apart"]), out=runs.apart)
+    np.maximum(runs.distances, np.array(found["apart"]), out=runs.distances)
     runs.rows += [tuple(row) for row in found["rows"]]
     runs.extended += found["extended"]
     runs.displaced += found["displaced"]

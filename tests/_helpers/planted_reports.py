@@ -218,7 +218,7 @@ class _AllAgain(MapInTurn):
             def note(action: str, **columns: Any) -> None:
                 log.record(action, **{**columns, "tasks": int(tasks[columns["application"]])})
 
-            self.run.decisions = SimpleNamespace(note=note)
+            self.run.decisions = SimpleNamespace(record=note)
         super()._bind()
         self.run.decisions = log
 

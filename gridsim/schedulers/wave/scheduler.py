@@ -316,7 +316,7 @@ class WavePolicy(Policy):
             self._note(action, t, u, tasks=waiting, among=among)
 
     def _draw(self, count: int, nights: list[int] | None) -> tuple[int, int]:
-        """Draw one of `count` free hosts, if possible in zones `nights`; return it and how many could be drawn."""
+        """Return one of `count` free hosts, if possible in zones `nights`, and the number of candidates."""
         lists = self.free
         if nights is not None:
             dark = [self.free[zone] for zone in nights]
