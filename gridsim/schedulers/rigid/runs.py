@@ -38,7 +38,8 @@ class Runs(Stateful):
 
     STATE = (
         "placed", "lost_runs", "completed", "first_start", "end", "done", "used", "busy", "tasks",
-        "interrupted", "rows", "distances", "cancelled", "freed_rows", "until", "extension", "extended", "displaced",
+        "interrupted", "rows", "distances", "cancelled", "freed_rows", "until", "extension", "extended",
+        "displaced",
     )  # fmt: skip
 
     def __init__(self, run: Run, durations: Integers) -> None:
