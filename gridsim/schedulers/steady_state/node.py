@@ -3,9 +3,9 @@
 submitter --job--> master --task--> worker --task--> worker
                           <-request-       <-request-
 
-A node with room requests tasks from its parent.  A parent with tasks sends one, which occupies its port for the
-transfer time of the input; then it chooses the next one.  The rule chooses the task and its
-receiver: `InTurnNode` and `SortedNode` use the reports of their children, `PlannedNode` the linear program.
+A node with room requests tasks from its parent.  A parent with tasks sends one, which occupies its port for
+the transfer time of the input; then it chooses the next one.  The rule chooses the task and its receiver:
+`InTurnNode` and `SortedNode` use the reports of their children, `PlannedNode` the linear program.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class MasterTreeNode(NodeProgram, ABC):
         """Return the number of tasks for which this machine has room; 0 at the master."""
         if view.node == self.parameters.master:
             return 0
-        return max(0, self.parameters.scheduler.buffer - view.tasks)
+        return max(0, int(self.parameters.scheduler.buffer) - view.tasks)
 
     def serve(self, view: View) -> None:
         """Enqueue tasks here, and send tasks to children while the port is free."""
