@@ -138,7 +138,8 @@ class Compiled(Policy):
         return {
             "jobs": {
                 **{name: getattr(self, name) for name in own},
-                **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
+                "lasts": runs.durations,
+                **{name: getattr(runs, name) for name in ("first_start", "end", "done")},
                 "earliest": self.times.earliest,
                 "latest": self.times.latest,
                 "tasks": jobs.tasks,

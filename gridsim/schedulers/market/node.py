@@ -80,8 +80,8 @@ class MarketNode(NodeProgram):
         for _, _, room, _, provider in sorted(bids):
             awards[provider] = min(room, left)
             left -= awards[provider]
-        reannounced = left if rounds < self.parameters.rounds else 0
-        if left and not reannounced and bids:
+        remaining = left if rounds < self.parameters.rounds else 0
+        if left and not remaining and bids:
             provider = min(bids, key=lambda bid: (bid[3], bid[1]))[-1]
             awards[provider] += left
             left = 0
@@ -93,8 +93,8 @@ class MarketNode(NodeProgram):
                 )
             else:
                 view.send(provider, "decline", call=number)
-        if reannounced:
-            self.announce(view, application, reannounced, deadline, rounds + 1)
+        if remaining:
+            self.announce(view, application, remaining, deadline, rounds + 1)
         elif left:
             view.decide("kept", application, tasks=left)
             view.enqueue(application, left)

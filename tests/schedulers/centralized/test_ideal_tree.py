@@ -45,7 +45,7 @@ def test_routers_divide_tasks_between_two_children(room: list[int], data: st.Dat
     assert tasks.sum() == count and (tasks <= room).all()
 
 
-@pytest.mark.parametrize(("nodes", "apart"), [(1, 30.0), (7, 10.0), (40, 30.0), (40, 300.0)])
+@pytest.mark.parametrize(("nodes", "interarrival"), [(1, 30.0), (7, 10.0), (40, 30.0), (40, 300.0)])
 def test_stretch_never_exceeds_the_largest_promise(nodes: int, interarrival: float) -> None:
     for seed in range(3):
         result = gs.simulate(scenario(nodes, interarrival, seed), gs.IdealTree())
