@@ -13,7 +13,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Longest duration, ns; anything longer lasts until the last instant.
+#: Longest duration, ns; longer ones are reduced to it.
 _LONGEST = 9.2e18
 #: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
@@ -56,14 +56,14 @@ class BatchMode(Policy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "left", "unreleased_count", "resubmitted", "plan", "started", "started_count", "lost", "free_at",
+        "unstarted_tasks", "unreleased_count", "resubmitted", "plan", "started", "started_count", "lost", "free_at",
         "last", "running", "next_event", "peak_waiting",
     )  # fmt: skip
 
     def __init__(self, run: Run, rule: Literal["min-min", "max-min", "sufferage"], interval: int) -> None:
         self.run, self.rule, self.interval = run, rule, interval
         machines, applications = len(run.speeds), len(run.applications)
-        self.left = np.zeros(applications, np.int64)  # unstarted tasks, mapped or not
+        self.unstarted_tasks = np.zeros(applications, np.int64)  # unstarted tasks, mapped or not
         self.unreleased_count = applications
         self.resubmitted = np.zeros(applications, np.int64)
         #: int64[4, tasks]: mapped unstarted tasks, by machine and then by start
@@ -85,34 +85,34 @@ class BatchMode(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         """Add new tasks, which wait for the next mapping event."""
-        self.left[applications] = self.run.applications.tasks[applications]
+        self.unstarted_tasks[applications] = self.run.applications.tasks[applications]
         self.unreleased_count -= len(applications)
-        self._arm()
+        self._schedule_mapping()
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Let the tasks that run on failed machines or are mapped to them wait for the next mapping event."""
+        """Return the running and mapped tasks of failed machines to the waiting tasks."""
         now = self.run.engine.now
-        self._begin(now)
+        self._start_until(now)
         interrupted = failed[self.free_at[failed] > now]
         self.lost += [(task, now) for task in self.last[interrupted].tolist()]
         self.free_at[interrupted] = now
-        np.add.at(self.left, self.running[interrupted], 1)
+        np.add.at(self.unstarted_tasks, self.running[interrupted], 1)
         np.add.at(self.resubmitted, self.running[interrupted], 1)
         self.plan = self.plan[:, ~np.isin(self.plan[_MACHINE], failed)]
-        self._arm()
+        self._schedule_mapping()
 
-    def _arm(self) -> None:
+    def _schedule_mapping(self) -> None:
         """Set the next mapping event if tasks wait and none is set."""
         now = self.run.engine.now
-        if self.next_event < now and self.left.any():
+        if self.next_event < now and self.unstarted_tasks.any():
             self.next_event = -(-now // self.interval) * self.interval if self.interval else now
             self.run.engine.at(self.next_event, "map")
 
     def on_map(self, _: list[int]) -> None:
         """Map all unstarted tasks; everything at this instant except starts has happened."""
         now = self.run.engine.now
-        self._begin(now)
-        self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
+        self._start_until(now)
+        self.peak_waiting = max(self.peak_waiting, int(self.unstarted_tasks.sum()))
         self._map(now)
         if self.interval and (self.plan[_START] > now).any():
             self.next_event = now + self.interval
@@ -120,7 +120,7 @@ class BatchMode(Policy):
 
     def advance(self, limit: int) -> int:
         """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER."""
-        if self.unreleased_count or int(self.left.sum()) > self.plan.shape[1]:
+        if self.unreleased_count or int(self.unstarted_tasks.sum()) > self.plan.shape[1]:
             return NEVER
         end = int(max(self.free_at.max(), self.plan[_END].max(initial=0)))
         return end if end <= limit else NEVER
@@ -131,11 +131,11 @@ class BatchMode(Policy):
     # -- mapping -----------------------------------------------------------------------------------------
 
     def _map(self, now: int) -> None:
-        waiting, up = np.flatnonzero(self.left), np.flatnonzero(self.run.up)
+        waiting, up = np.flatnonzero(self.unstarted_tasks), np.flatnonzero(self.run.up)
         if not (len(waiting) and len(up)):
             self.plan = np.zeros((4, 0), np.int64)
             return
-        count = self.left[waiting]
+        count = self.unstarted_tasks[waiting]
         sizes, first, kind = np.unique(
             self.run.applications.task_size[waiting], return_index=True, return_inverse=True
         )
@@ -161,13 +161,13 @@ class BatchMode(Policy):
         shift = begin[machine] - start[np.searchsorted(machine, machine)]
         self.plan = np.stack((up[machine], application, start + shift, end + shift))
         if self.run.decisions is not None:
-            self._note(self.run.decisions, now, len(up))
+            self._record_mapping(self.run.decisions, now, len(up))
 
-    def _note(self, log: Decisions, now: int, among: int) -> None:
+    def _record_mapping(self, log: Decisions, now: int, among: int) -> None:
         """Record the mapping of the waiting tasks to machines, of which `among` are up."""
         machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
         waiting, first = np.unique(application, return_index=True)
-        last = np.zeros(len(self.left), np.int64)
+        last = np.zeros(len(self.unstarted_tasks), np.int64)
         np.maximum.at(last, application, end - now)
         saw = last[waiting] / NS
         log.record(
@@ -176,21 +176,21 @@ class BatchMode(Policy):
             application=waiting,
             decider=-1,
             machine=machine[first],
-            tasks=self.left[waiting],
+            tasks=self.unstarted_tasks[waiting],
             among=among,
             saw=saw,
             true=saw,
             age=0.0,
         )
 
-    def _begin(self, until: int) -> None:
+    def _start_until(self, until: int) -> None:
         """Move the mapped tasks whose start is before `until`, ns, to the started tasks."""
         due = self.plan[_START] < until
         if not due.any():
             return
         rows, self.plan = self.plan[:, due], self.plan[:, ~due]
         machine, application = rows[_MACHINE], rows[_APPLICATION]
-        np.subtract.at(self.left, application, 1)
+        np.subtract.at(self.unstarted_tasks, application, 1)
         last = np.flatnonzero(np.append(machine[1:] != machine[:-1], True))
         busy = machine[last]
         self.free_at[busy], self.running[busy] = rows[_END, last], application[last]
@@ -202,13 +202,13 @@ class BatchMode(Policy):
 
     def finish(self) -> Outcome:
         """Start all remaining tasks, and return the outcome."""
-        self._begin(NEVER)
+        self._start_until(NEVER)
         machine, application, start, end = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
         done = np.ones_like(machine)
         if self.lost:
             task, at = np.array(self.lost, np.int64).T
             end[task], done[task] = at, 0
-        machines, applications = len(self.run.speeds), len(self.left)
+        machines, applications = len(self.run.speeds), len(self.unstarted_tasks)
         first, finish = np.full(applications, NEVER), np.full(applications, -1, np.int64)
         np.minimum.at(first, application, start)
         np.maximum.at(finish, application[done > 0], end[done > 0])

@@ -72,7 +72,7 @@ class Met(ImmediateHeuristic, frozen=True, kw_only=True):
     }
 
     def start(self, run: Run) -> Policy:
-        return FastestMachine(run)
+        return MetMode(run)
 
 
 class Olb(ImmediateHeuristic, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class Olb(ImmediateHeuristic, frozen=True, kw_only=True):
     name: ClassVar[str] = "olb"
 
     def start(self, run: Run) -> Policy:
-        return MapInTurn(run, "olb")
+        return InTurnMode(run, "olb")
 
 
 class SwitchingAlgorithm(ImmediateHeuristic, frozen=True, kw_only=True):
@@ -114,7 +114,7 @@ class SwitchingAlgorithm(ImmediateHeuristic, frozen=True, kw_only=True):
             )
 
     def start(self, run: Run) -> Policy:
-        return MapInTurn(run, "switching", self.low, self.high)
+        return InTurnMode(run, "switching", self.low, self.high)
 
 
 class KPercentBest(ImmediateHeuristic, frozen=True, kw_only=True):
@@ -132,7 +132,7 @@ class KPercentBest(ImmediateHeuristic, frozen=True, kw_only=True):
     percent: Annotated[float, Limits(above=0, high=100)] = 20.0
 
     def start(self, run: Run) -> Policy:
-        return FastestShare(run, self.percent)
+        return KPercentBestMode(run, self.percent)
 
 
 class Batch(Scheduler, frozen=True, kw_only=True):
@@ -206,7 +206,7 @@ class Sufferage(Batch, frozen=True, kw_only=True):
 # -- policies of the immediate mode -----------------------------------------------------------------------
 
 
-class FastestMachine(ImmediateMode):
+class MetMode(ImmediateMode):
     """Binds all tasks to the fastest machine."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
@@ -222,7 +222,7 @@ class FastestMachine(ImmediateMode):
         return float(durations(self.run.applications.task_size[application], speed)) / NS
 
 
-class FastestShare(ReadyTimeMode):
+class KPercentBestMode(ReadyTimeMode):
     """Binds each task to the machine that would end it first, among the fastest machines."""
 
     def __init__(self, run: Run, percent: float) -> None:
@@ -238,7 +238,7 @@ class FastestShare(ReadyTimeMode):
         return tasks
 
 
-class MapInTurn(ReadyTimeMode):
+class InTurnMode(ReadyTimeMode):
     """Binds each task by a rule of `map_in_turn` that uses the backlogs of machines."""
 
     STATE = (*ReadyTimeMode.STATE, "on_met")

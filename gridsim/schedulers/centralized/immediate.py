@@ -169,7 +169,7 @@ class EarliestEnd(ReadyTimeMode):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         #: Whether `ends` agrees with `free_at` and with the machines that are up.
-        self.ends_current = False
+        self.ends_valid = False
 
     @cached_property
     def ends(self) -> EarliestEnds:
@@ -177,18 +177,18 @@ class EarliestEnd(ReadyTimeMode):
         return EarliestEnds(self.run.speeds)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        self.ends_current = False
+        self.ends_valid = False
         super().on_faults(failed, recovered)
 
     def allocation(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
-        """Return the machines that get tasks and their numbers; few tasks do not examine every machine."""
+        """Return the machines that get tasks, ascending, and their numbers of tasks."""
         machines, unconstrained = len(self.free_at), self.run.applications.machines_for(application) is None
         if not unconstrained or count > machines or count * self.ends.kinds > machines:
-            self.ends_current = False
+            self.ends_valid = False
             return super().allocation(application, count, now)
-        if not self.ends_current:
+        if not self.ends_valid:
             self.ends.restart(self.free_at, self.run.up, now)
-            self.ends_current = True
+            self.ends_valid = True
         chosen_machines = self.ends.bind(
             self.free_at, float(self.run.applications.task_size[application]), count, now
         )

@@ -135,7 +135,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         if self.mode == "pull":
             return Pull(run)
-        return EarliestEnd(run) if self.mode == "ect" else RandomMachine(run)
+        return EarliestEnd(run) if self.mode == "ect" else RandomMode(run)
 
 
 # -- one list from which machines pull ------------------------------------------------------------------
@@ -154,7 +154,7 @@ class Pull(Policy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "queue", "lost", "left", "released", "waiting", "resubmitted", "peak_waiting", "_first", "_order"
+        "queue", "lost", "unstarted_tasks", "released", "waiting", "resubmitted", "peak_waiting", "_first", "_order"
     )  # fmt: skip
 
     def __init__(self, run: Run) -> None:
@@ -162,7 +162,7 @@ class Pull(Policy):
         self.takes_releases = run.decisions is None
         self.queue = PullQueue(run.speeds, len(run.applications), log=run.record)
         self.lost: list[tuple[int, int]] = []  # machine and time (ns) of each failure that interrupted a task
-        self.left = run.applications.tasks.copy()
+        self.unstarted_tasks = run.applications.tasks.copy()
         self.released = 0  # number of released applications
         self.waiting = 0  # number of tasks in the list
         self.resubmitted = np.zeros(len(run.applications), np.int64)
@@ -186,7 +186,7 @@ class Pull(Policy):
         if self.run.record:
             self.lost += [(u, now) for u in machines.tolist()]
         self.queue.restore(recovered, now)
-        np.add.at(self.left, lost, 1)
+        np.add.at(self.unstarted_tasks, lost, 1)
         np.add.at(self.resubmitted, lost, 1)
         self._first = int(lost.min(initial=self._first))
         self._count_waiting(len(lost))
@@ -194,7 +194,7 @@ class Pull(Policy):
     def _release(self, count: int) -> None:
         """Add the tasks of the first `count` applications to the list, except those already released."""
         if count > self.released:
-            self._count_waiting(int(self.left[self.released : count].sum()))
+            self._count_waiting(int(self.unstarted_tasks[self.released : count].sum()))
             self.released = count
 
     def _count_waiting(self, tasks: int) -> None:
@@ -206,7 +206,7 @@ class Pull(Policy):
     def advance(self, limit: int) -> int:
         """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER."""
         self._advance(limit)
-        if self.released < len(self.left) or self.waiting:
+        if self.released < len(self.unstarted_tasks) or self.waiting:
             return NEVER
         end = int(self.queue.free_at.max())
         return end if end <= limit else NEVER
@@ -219,12 +219,12 @@ class Pull(Policy):
             return
         if self._order is None and self.run.decisions is not None:
             self._order = self.order(self._waiting())
-            self.note(self.run.decisions, self._order)
+            self.record_order(self.run.decisions, self._order)
         self._start(until)
 
     def _waiting(self) -> Integers:
         """Return the applications in the list, ascending."""
-        return np.flatnonzero(self.left[: self.released])
+        return np.flatnonzero(self.unstarted_tasks[: self.released])
 
     def _start(self, until: int) -> None:
         """Start the tasks due before `until`, ns, in order of application, including later releases."""
@@ -232,7 +232,7 @@ class Pull(Policy):
         self._first, self.released, self.waiting, peak = self.queue.run_released(
             until,
             applications.release_ns,
-            self.left,
+            self.unstarted_tasks,
             applications.task_size,
             self._first,
             self.released,
@@ -244,18 +244,18 @@ class Pull(Policy):
         """Return the applications `waiting`, given in ascending order, in the order of their starts."""
         return waiting
 
-    def note(self, log: Decisions, order: Integers) -> None:
+    def record_order(self, log: Decisions, order: Integers) -> None:
         """Record the order of the waiting applications."""
-        before = np.cumsum(self.left[order]) - self.left[order]
-        self._note(log, "listed", order, before)
+        tasks_ahead = np.cumsum(self.unstarted_tasks[order]) - self.unstarted_tasks[order]
+        self._record(log, "listed", order, tasks_ahead)
 
-    def _note(self, log: Decisions, action: str, order: Integers, saw: Any) -> None:
+    def _record(self, log: Decisions, action: str, order: Integers, saw: Any) -> None:
         log.record(
             action,
             time=self.queue.now,
             application=order,
             decider=-1,
-            tasks=self.left[order],
+            tasks=self.unstarted_tasks[order],
             among=len(order),
             saw=saw,
             true=saw,
@@ -306,7 +306,9 @@ class Replan(Pull):
         """Start the tasks due before `until`, ns, in order of their deadlines."""
         if self._order is None:
             self._order = self.order(self._waiting())
-        self.waiting -= self.queue.run(until, self._order, self.left, self.run.applications.task_size)
+        self.waiting -= self.queue.run(
+            until, self._order, self.unstarted_tasks, self.run.applications.task_size
+        )
 
     def order(self, waiting: Integers) -> Integers:
         """Return `waiting` by deadline at the exact minimum stretch of unstarted tasks; ties by index."""
@@ -317,22 +319,22 @@ class Replan(Pull):
         stretch = optimal_stretch(
             release,
             size,
-            self.left[waiting] * applications.task_size[waiting],
+            self.unstarted_tasks[waiting] * applications.task_size[waiting],
             speed=self.aggregate_speed,
             now=now / NS + self.queue.backlog(now) / self.aggregate_speed,
         )
         self.stretch = stretch
         return waiting[np.argsort(release + stretch * size, kind="stable")]
 
-    def note(self, log: Decisions, order: Integers) -> None:
+    def record_order(self, log: Decisions, order: Integers) -> None:
         if self.aggregate_speed:
-            self._note(log, "ordered", order, self.stretch)
+            self._record(log, "ordered", order, self.stretch)
 
 
 # -- tasks bound at release -----------------------------------------------------------------------------
 
 
-class RandomMachine(ImmediateMode):
+class RandomMode(ImmediateMode):
     """Binds each task to a machine drawn uniformly from those that are up and suit it."""
 
     STATE = (*ImmediateMode.STATE, "stream")

@@ -68,7 +68,7 @@ class BoardNode(PlacingNode):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         load = view.board.copy()
         for _ in range(tasks):
-            machine, among = self.least(view, load), self.parameters.choices
+            machine, among = self.least_loaded(view, load), self.parameters.choices
             self.place(
                 view, application.number, machine, among if among > 0 else view.machines, load[machine]
             )
@@ -87,7 +87,7 @@ class BoardNode(PlacingNode):
         """Return the load that a task of `application` adds to a machine."""
         return 1.0
 
-    def least(self, view: Any, load: Any) -> int:
+    def least_loaded(self, view: Any, load: Any) -> int:
         """Return the machine with the least load among the choices; ties are broken at random."""
         if self.parameters.choices == 0:
             return int(view.random.choice(np.flatnonzero(load == load.min())))

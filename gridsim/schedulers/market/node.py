@@ -23,7 +23,7 @@ class MarketNode(NodeProgram):
         self.calls: dict[int, tuple[int, int, float, int, int]] = {}
         # number of a call for bids -> price, order of arrival, room, work and provider of each bid
         self.bids: dict[int, list[tuple[float, int, int, float, int]]] = {}
-        self.last = 0  # number of the last call
+        self.last_call = 0  # number of the last call
         self.price = 1.0  # price of a Mflop at this machine
         # open offers: (consumer, call) -> tasks, duration of a task, s
         self.offers: dict[tuple[int, int], tuple[int, float]] = {}
@@ -32,7 +32,7 @@ class MarketNode(NodeProgram):
 
     def on_start(self, view: View) -> None:
         """Start the numbers of calls at the time, so that bids from before a failure match no new call."""
-        self.last = view.now_ns
+        self.last_call = view.now_ns
 
     # -- a consumer ---------------------------------------------------------------------------------------
 
@@ -45,13 +45,21 @@ class MarketNode(NodeProgram):
     def announce(self, view: View, application: int, tasks: int, deadline: float, rounds: int) -> None:
         """Ask random providers for bids."""
         count = min(math.ceil(self.parameters.ask_ratio * tasks), view.machines)
-        self.last += 1
-        self.calls[self.last], self.bids[self.last] = (application, tasks, deadline, count, rounds), []
+        self.last_call += 1
+        self.calls[self.last_call], self.bids[self.last_call] = (
+            (application, tasks, deadline, count, rounds),
+            [],
+        )
         for machine in view.random.choice(view.machines, size=count, replace=False).tolist():
             view.send(
-                machine, "announce", application=application, call=self.last, tasks=tasks, deadline=deadline
+                machine,
+                "announce",
+                application=application,
+                call=self.last_call,
+                tasks=tasks,
+                deadline=deadline,
             )
-        view.timer(self.parameters.patience, "closed", self.last)
+        view.timer(self.parameters.patience, "closed", self.last_call)
 
     def on_bid(self, view: View, message: Any) -> None:
         """Store a bid; the last one closes the call."""
@@ -76,15 +84,15 @@ class MarketNode(NodeProgram):
         """
         application, tasks, deadline, _, rounds = self.calls.pop(number)
         bids = self.bids.pop(number)
-        left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
+        tasks_left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
         for _, _, room, _, provider in sorted(bids):
-            awards[provider] = min(room, left)
-            left -= awards[provider]
-        remaining = left if rounds < self.parameters.rounds else 0
-        if left and not remaining and bids:
+            awards[provider] = min(room, tasks_left)
+            tasks_left -= awards[provider]
+        remaining = tasks_left if rounds < self.parameters.rounds else 0
+        if tasks_left and not remaining and bids:
             provider = min(bids, key=lambda bid: (bid[3], bid[1]))[-1]
-            awards[provider] += left
-            left = 0
+            awards[provider] += tasks_left
+            tasks_left = 0
         for price, _, _, _, provider in bids:
             if count := awards[provider]:
                 view.decide("awarded", application, machine=provider, tasks=count, saw=price)
@@ -95,9 +103,9 @@ class MarketNode(NodeProgram):
                 view.send(provider, "decline", call=number)
         if remaining:
             self.announce(view, application, remaining, deadline, rounds + 1)
-        elif left:
-            view.decide("kept", application, tasks=left)
-            view.enqueue(application, left)
+        elif tasks_left:
+            view.decide("kept", application, tasks=tasks_left)
+            view.enqueue(application, tasks_left)
 
     # -- a provider ---------------------------------------------------------------------------------------
 

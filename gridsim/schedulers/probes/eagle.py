@@ -115,7 +115,7 @@ class SrptNode(WorkerNode):
             return
         job, scheduler, _, _ = self.current_place
         if scheduler == self.center(view):  # a reservation of the center is for one task
-            self.leave()
+            self.remove_current_place()
         self.fetch(view, job, scheduler)
 
     def choose(self, view: View) -> bool:
@@ -126,7 +126,7 @@ class SrptNode(WorkerNode):
         """
         left, cap, places = view.board, self.parameters.srpt_cap, self.places
         visited, best, least, room, smallest = 0, 0, math.inf, math.inf, math.inf
-        alive: list[list[Any]] = []
+        live_places: list[list[Any]] = []
         while visited < len(places) and room >= self.smallest:
             place = places[visited]
             visited += 1
@@ -134,31 +134,31 @@ class SrptNode(WorkerNode):
             if left[job] <= 0:
                 continue
             if left[job] < least and size <= room:
-                best, least = len(alive), left[job]
+                best, least = len(live_places), left[job]
             room, smallest = min(room, cap * size - overtaken), min(smallest, size)
-            if not alive and self.goes_first(size):
+            if not live_places and self.has_priority(size):
                 room = -math.inf
-            alive.append(place)
+            live_places.append(place)
         if visited == len(places):
             self.smallest = smallest
-        places[:visited] = alive
-        if not alive:
+        places[:visited] = live_places
+        if not live_places:
             return False
         self.current_place = self.places[best]
         for place in self.places[:best]:
             place[3] += self.current_place[2]
         return True
 
-    def goes_first(self, size: float) -> bool:
+    def has_priority(self, size: float) -> bool:
         """Return whether tasks of this size, Mflop, cannot be overtaken at the head of the queue."""
         return False
 
     def on_none(self, view: View, message: Any) -> None:
         """Remove the place in service: its job has no tasks left."""
-        self.leave()
+        self.remove_current_place()
         super().on_none(view, message)
 
-    def leave(self) -> None:
+    def remove_current_place(self) -> None:
         """Remove the place in service from the queue."""
         self.places = [place for place in self.places if place is not self.current_place]
 
@@ -186,7 +186,7 @@ class EagleNode(SrptNode):
         for worker in workers:
             view.send(worker, "long", job=job, size=size, version=self.version, bits=bits)
 
-    def goes_first(self, size: float) -> bool:
+    def has_priority(self, size: float) -> bool:
         """Return whether tasks of this size, Mflop, are long: these cannot be overtaken."""
         return bool(size > self.parameters.cutoff)
 
@@ -255,10 +255,10 @@ class DlwlNode(SrptNode):
         """Return the workers with the least waiting times, each with up to `spread` random seconds added."""
         if self.waiting_times is None:  # no worker has reported yet
             return []
-        added = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
+        delays = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
         assert isinstance(self.waiting_times, StaleTimes)
         return self.waiting_times.place(
-            int(self.is_long(application)), tasks, application.task_size, view.now, added
+            int(self.is_long(application)), tasks, application.task_size, view.now, delays
         )
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:

@@ -117,15 +117,15 @@ class SparrowNode(NodeProgram):
     # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Go on if an answer is overdue; or probe again if a job still has tasks."""
+        """Serve the next reservation if an answer is overdue; or probe again for a job with tasks left."""
         if name == "unanswered":
             self.finish(view)
             return
         job = int(value)
-        left = view.held(job)
-        if left > 0:
+        tasks = view.held(job)
+        if tasks > 0:
             application = view.application(job)
-            self.reserve(view, application, left)
+            self.reserve(view, application, tasks)
             # Pauses grow, since most reservations are waiting and not lost.  They are limited, since
             # otherwise a job would wait too long where nearly all machines have failed.
             retry = self.parameters.retry

@@ -110,9 +110,8 @@ class _Placements(Policy):
         """Place each of `applications` at its earliest start."""
         now = self.run.engine.now
         if now >= self.next_cleanup:
-            self.schedules.forget(
-                max(0, now // self.slot - 1), now
-            )  # reservations that end now may be extended
+            # reservations that end now may still be extended
+            self.schedules.forget(max(0, now // self.slot - 1), now)
             self.next_cleanup = now + _CLEANUP_INTERVAL
         self._place(applications)
 
@@ -210,7 +209,7 @@ class _Placements(Policy):
             self.run.engine.stop()
 
     def on_call_off(self, jobs: list[int]) -> None:
-        """Cancel the jobs that have not ended, at the wish of their users."""
+        """Cancel jobs on behalf of their users, unless they have ended."""
         now = self.run.engine.now
         assert self.runs.cancelled is not None
         for job in jobs:

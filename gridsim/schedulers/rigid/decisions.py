@@ -99,8 +99,8 @@ class Replay:
                 insort(self.waiting, job)
             self._start(starts[now], now)
             for job in releases[now]:
-                if (before := bisect_left(self.waiting, job)) and job not in self.running:
-                    self.record("queued", job, now, saw=before, limit=self.waiting[0], true=before)
+                if (position := bisect_left(self.waiting, job)) and job not in self.running:
+                    self.record("queued", job, now, saw=position, limit=self.waiting[0], true=position)
 
     def _end(self, job: int, completed: int, now: int) -> None:
         del self.running[job]
@@ -110,33 +110,37 @@ class Replay:
 
     def _start(self, jobs: list[tuple[int, int]], now: int) -> None:
         """Start `jobs` (job, end): first those at the head of the queue, then those that overtake it."""
-        left = list(jobs)
-        while left and left[0][0] == self.waiting[0]:
-            job, end = left.pop(0)
+        pending = list(jobs)
+        while pending and pending[0][0] == self.waiting[0]:
+            job, end = pending.pop(0)
             free = self._free()
             self.record("started", job, now, saw=free, limit=self.tasks[job], true=free)
             self._begin(job, end, now)
-        if not self.waiting or not (left or self.waiting[0] not in self.blocked):
+        if not self.waiting or not (pending or self.waiting[0] not in self.blocked):
             return
         head = self.waiting[0]
-        shadow, extra = self._reservation(head, [max(end, now) for end, _ in self.running.values()])
+        shadow_time, spare_machines = self._reservation(
+            head, [max(end, now) for end, _ in self.running.values()]
+        )
         if head not in self.blocked:
             self.blocked.add(head)
-            self._record_blocking(head, shadow, now)
-        for job, end in left:
+            self._record_blocking(head, shadow_time, now)
+        for job, end in pending:
             expected = now + self.estimate[job]
-            if expected <= shadow:
-                self.record("started-short", job, now, saw=expected / NS, limit=shadow / NS, true=end / NS)
+            if expected <= shadow_time:
+                self.record(
+                    "started-short", job, now, saw=expected / NS, limit=shadow_time / NS, true=end / NS
+                )
             else:
                 machines = self.tasks[job]
-                self.record("started-narrow", job, now, saw=machines, limit=extra, true=machines)
-                extra -= machines
+                self.record("started-narrow", job, now, saw=machines, limit=spare_machines, true=machines)
+                spare_machines -= machines
             self._begin(job, end, now)
 
-    def _record_blocking(self, head: int, shadow: float, now: int) -> None:
+    def _record_blocking(self, head: int, shadow_time: float, now: int) -> None:
         if self.easy:
             true_start, _ = self._reservation(head, [end for _, end in self.running.values()])
-            self.record("reserved", head, now, saw=shadow / NS, true=true_start / NS)
+            self.record("reserved", head, now, saw=shadow_time / NS, true=true_start / NS)
         else:
             free = self._free()
             self.record("blocked", head, now, saw=free, limit=self.tasks[head], true=free)

@@ -50,13 +50,13 @@ WORDS: DecisionTexts = {
 }
 
 
-def hosts_for(truth: Truth, node: int, machine: int) -> float:
+def available_hosts(truth: Truth, node: int, machine: int) -> float:
     """Return the number of hosts that the search of `node` has found, plus that of other free machines."""
     machines = (u for u in range(truth.machines) if u != node and truth.up(u))
     return float(search_node(truth, node).hosts_found + sum(search_node(truth, u).is_free for u in machines))
 
 
-def free_for(truth: Truth, node: int, machine: int) -> tuple[float, float]:
+def offer_state(truth: Truth, node: int, machine: int) -> tuple[float, float]:
     """Return whether `machine` is still free for `node` (1 or 0), and the age of its last offer, s."""
     host = search_node(truth, machine)
     return float(not host.busy and host.promise_client in (NOBODY, node)), truth.now - host.last_offer
@@ -69,7 +69,7 @@ def search_node(truth: Truth, machine: int) -> SearchNode:
     return node
 
 
-TRUTHS: dict[str, TruthOf] = {"asked": hosts_for, "paused": hosts_for, "sent": free_for}
+TRUTHS: dict[str, TruthOf] = {"asked": available_hosts, "paused": available_hosts, "sent": offer_state}
 
 #: Longest pause of a client that finds no host, as a multiple of `retry`.
 MAX_BACKOFF = 16.0
@@ -149,9 +149,9 @@ class SearchNode(NodeProgram, ABC):
         """Run the oldest task on this machine if it is free."""
         if self.waiting and self.is_free:
             self.busy = True
-            missing = self.unassigned_tasks
+            tasks_needed = self.unassigned_tasks
             application = self.assign_task(view, view.node)
-            view.decide("ran", application, machine=view.node, tasks=1, saw=missing, age=0.0)
+            view.decide("ran", application, machine=view.node, tasks=1, saw=tasks_needed, age=0.0)
             view.enqueue(application, 1)
 
     def assign_task(self, view: View, host: int) -> int:
@@ -264,7 +264,7 @@ class SearchNode(NodeProgram, ABC):
         self.links[message.sender] = None
 
     def on_back(self, view: View, message: Any) -> None:
-        """Search another host for a returned task, which becomes the oldest task."""
+        """Search for another host for a returned task, which becomes the oldest task."""
         view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
         self.add_tasks([message.application, message.tasks, view.now], 0, view)
 
@@ -332,11 +332,11 @@ class WalkNode(SearchNode):
     def ask(self, view: View) -> float | None:
         if (self.rounds and not self.new_offers) or not self.links:
             return None
-        missing, links, steps = self.unassigned_tasks, list(self.links), self.parameters.steps
-        walkers = min(self.parameters.walkers, missing)
+        tasks_needed, links, steps = self.unassigned_tasks, list(self.links), self.parameters.steps
+        walkers = min(self.parameters.walkers, tasks_needed)
         first = view.random.permutation(len(links)).tolist()
         for k in range(walkers):
-            share = missing // walkers + (k < missing % walkers)
+            share = tasks_needed // walkers + (k < tasks_needed % walkers)
             view.send(links[first[k % len(first)]], "walk", client=view.node, wanted=share, steps=steps - 1)
         return float((steps + 1) * self.parameters.hop_time)
 
@@ -355,7 +355,7 @@ class AdvertisingNode(SearchNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.cache: dict[int, None] = {}
+        self.advertised_hosts: dict[int, None] = {}
         self.asked_hosts: dict[int, None] = {}  # machines asked in this search
 
     def on_join(self, view: View) -> None:
@@ -365,14 +365,14 @@ class AdvertisingNode(SearchNode):
     def ask(self, view: View) -> float | None:
         if not self.rounds:
             self.asked_hosts.clear()
-        known = {**self.links, **self.cache}  # neighbours need not advertise themselves
-        left = [host for host in known if host not in self.asked_hosts]
-        if not left:
+        known = {**self.links, **self.advertised_hosts}  # neighbours need not advertise themselves
+        candidates = [host for host in known if host not in self.asked_hosts]
+        if not candidates:
             return None
-        count = min(self.unassigned_tasks, len(left))
-        for k in view.random.permutation(len(left))[:count].tolist():
-            self.asked_hosts[left[k]] = None
-            view.send(left[k], "ask", client=view.node)
+        count = min(self.unassigned_tasks, len(candidates))
+        for k in view.random.permutation(len(candidates))[:count].tolist():
+            self.asked_hosts[candidates[k]] = None
+            view.send(candidates[k], "ask", client=view.node)
         return float(2 * self.parameters.hop_time)
 
     def on_ask(self, view: View, message: Any) -> None:
@@ -382,4 +382,4 @@ class AdvertisingNode(SearchNode):
     def on_profile(self, view: View, message: Any) -> None:
         """Forward the advertisement of a machine, and store it."""
         if self.forward_new_flood(view, message):
-            self.cache[message.origin] = None
+            self.advertised_hosts[message.origin] = None

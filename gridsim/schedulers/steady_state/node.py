@@ -79,14 +79,14 @@ class MasterTreeNode(NodeProgram, ABC):
     def remove_application(self, application: int) -> None:
         """Update the rates when this node has no more tasks of an application."""
 
-    def update_child(self) -> None:
+    def invalidate_rates(self) -> None:
         """Update the rates when a child reports another speed."""
 
     # -- arrivals of tasks --------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
         """Request the first tasks."""
-        self.ask(view)
+        self.request_tasks(view)
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Send the tasks submitted at this node to the master."""
@@ -96,20 +96,20 @@ class MasterTreeNode(NodeProgram, ABC):
         """Add the tasks of an application to the stock of the master."""
         if message.application not in self.stock:
             self.add_application(message.application)
-        self.put(message.application, message.tasks)
+        self.add_tasks(message.application, message.tasks)
         self.serve(view)
 
     def on_task(self, view: View, message: Any) -> None:
         """Add a requested task to the stock of a worker."""
         self.requested_tasks -= 1
-        self.put(message.application, message.tasks)
+        self.add_tasks(message.application, message.tasks)
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
     def on_end(self, view: View) -> None:
         """Use the room of the ended task."""
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
     # -- tasks to send ------------------------------------------------------------------------------------
 
@@ -117,18 +117,18 @@ class MasterTreeNode(NodeProgram, ABC):
         """Record the request of a child."""
         if self.speeds.get(message.sender) != message.speed:
             self.links[message.sender], self.speeds[message.sender] = message.link, message.speed
-            self.update_child()
+            self.invalidate_rates()
         self.requests[message.sender] = self.requests.get(message.sender, 0) + message.tasks
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
-    def ask(self, view: View) -> None:
-        """Request tasks for the room of this machine, and a buffer of tasks for children with requests."""
+    def request_tasks(self, view: View) -> None:
+        """Request tasks for the room of this machine, and a buffer of tasks while children have requests."""
         if view.node == self.parameters.master:
             return
         buffer = self.parameters.scheduler.buffer
-        need = self.room(view) + (buffer if any(self.requests.values()) else 0)
-        tasks = need - self.requested_tasks - sum(self.stock.values())
+        demand = self.room(view) + (buffer if any(self.requests.values()) else 0)
+        tasks = demand - self.requested_tasks - sum(self.stock.values())
         if tasks > 0:
             self.requested_tasks += tasks
             speed = view.speed + sum(self.speeds.values())
@@ -149,7 +149,7 @@ class MasterTreeNode(NodeProgram, ABC):
             receiver, application = self.choose(view, children) if children else (-1, -1)
             if receiver < 0:
                 return
-            self.take(application)
+            self.remove_task(application)
             if receiver == view.node:
                 view.enqueue(application, 1)
                 continue
@@ -172,17 +172,17 @@ class MasterTreeNode(NodeProgram, ABC):
         self.sending = False
         self.send(view, self.receiver, self.application)
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
     def send(self, view: View, receiver: int, application: int) -> None:
         """Send a task to its receiver."""
         view.send(receiver, "task", application=application, tasks=1)
 
-    def put(self, application: int, tasks: int) -> None:
+    def add_tasks(self, application: int, tasks: int) -> None:
         """Add tasks to the stock."""
         self.stock[application] = self.stock.get(application, 0) + tasks
 
-    def take(self, application: int) -> None:
+    def remove_task(self, application: int) -> None:
         """Remove a task from the stock."""
         self.stock[application] -= 1
         if not self.stock[application]:
@@ -282,11 +282,11 @@ class SortedNode(RateNode):
     def remove_application(self, application: int) -> None:
         self.stale |= self.parameters.parent < 0
 
-    def update_child(self) -> None:
+    def invalidate_rates(self) -> None:
         self.stale = True
 
-    def put(self, application: int, tasks: int) -> None:
-        super().put(application, tasks)
+    def add_tasks(self, application: int, tasks: int) -> None:
+        super().add_tasks(application, tasks)
         if self.parameters.parent < 0:
             return
         at = bisect_left(self.applications, application)

@@ -88,10 +88,11 @@ class WavePolicy(Policy):
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "due", "agenda", "released", "fresh", "left", "suspended", "moves", "outside",
-        "block_time", "block_machine", "block_up", "at", "up", "feed_ended", "task", "runs", "since", "until",
-        "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead",
-        "pairs", "log", "host_stream", "linger_stream", "decision_log",
+        "now", "placement_time", "agenda", "released", "started", "tasks_left", "suspended", "moves",
+        "day_starts", "block_time", "block_machine", "block_up", "block_row", "up", "feed_ended", "task",
+        "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host", "disturbed",
+        "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
+        "decision_log",
     )  # fmt: skip
 
     def __init__(self, parameters: Wave, run: Run) -> None:
@@ -107,30 +108,30 @@ class WavePolicy(Policy):
         self.zone_numbers = np.arange(zones)
 
         self.now = 0  # ns; all earlier events have happened
-        self.due = NEVER  # time of the next placement of new tasks, ns
+        self.placement_time = NEVER  # time of the next placement of new tasks, ns
         self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAIT_END, host)
-        self.released = self.fresh = 0  # numbers of released and of started tasks
-        self.left = len(self.sizes)
+        self.released = self.started = 0  # numbers of released and of started tasks
+        self.tasks_left = len(self.sizes)
         self.suspended: list[tuple[int, int]] = []  # heap of (number of the interruption, task)
-        self.moves = self.outside = 0
+        self.moves = self.day_starts = 0
         # the current block of changes of hosts, and the number of applied ones
         self.block_time = self.block_machine = np.zeros(0, np.int64)
         self.block_up = np.zeros(0, np.bool_)
-        self.at = 0
+        self.block_row = 0
         self.feed_ended = run.feed is None
 
         # number of hosts that are up, then values per host
         self.up = machines
         self.task = [-1] * machines  # the task that runs on it or waits for it; -1: none
-        self.runs = [False] * machines
-        self.since = [0] * machines  # start of its task, ns
-        self.until = [NEVER] * machines  # end of its task, or of the wait for it, ns
+        self.computing = [False] * machines
+        self.starts = [0] * machines  # start of its task, ns
+        self.ends = [NEVER] * machines  # end of its task, or of the wait for it, ns
         #: Hosts that are up and idle, by zone, and the index of each in the list of its zone.
         self.free = [list(range(zone, machines, zones)) for zone in range(zones)]
         self.place = [u // zones for u in range(machines)]
         # values per task
-        self.done = [0.0] * len(self.sizes)  # Mflop done
-        self.owed = [0] * len(self.sizes)  # remaining migration cost, ns
+        self.progress = [0.0] * len(self.sizes)  # Mflop done
+        self.cost_left = [0] * len(self.sizes)  # remaining migration cost, ns
         self.host = [-1] * len(self.sizes)  # its last host; -1 if unstarted
         self.disturbed = [False] * len(self.sizes)
 
@@ -158,7 +159,7 @@ class WavePolicy(Policy):
         """Run all events before now, and release the tasks of `applications`."""
         now = self.run.engine.now
         self._advance(now)
-        self.due = now
+        self.placement_time = now
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
@@ -171,15 +172,15 @@ class WavePolicy(Policy):
     def _advance(self, limit: int) -> bool:
         """Run all events before `limit` ns, and return whether the run has ended."""
         while True:
-            if not self.left:
+            if not self.tasks_left:
                 return True
-            if self.at == len(self.block_time) and not self.feed_ended:
+            if self.block_row == len(self.block_time) and not self.feed_ended:
                 self._take_block()
             now = self.agenda[0][0] if self.agenda else NEVER
-            if not self.feed_ended and (change := self.block_time.item(self.at)) < now:
+            if not self.feed_ended and (change := self.block_time.item(self.block_row)) < now:
                 now = change
-            if self.due < now:
-                now = self.due
+            if self.placement_time < now:
+                now = self.placement_time
             if self.feed_ended and not self.up:
                 return True
             if now >= limit:
@@ -194,7 +195,7 @@ class WavePolicy(Policy):
             self.feed_ended = True
         else:
             self.block_time, self.block_machine, self.block_up = block.time, block.machine, block.up
-            self.at = 0
+            self.block_row = 0
             if self.decision_log is not None:
                 self.decision_log.feed(block)
 
@@ -204,32 +205,32 @@ class WavePolicy(Policy):
         agenda = self.agenda
         while agenda and agenda[0][:2] == (now, _END):
             u = heappop(agenda)[2]
-            if self.runs[u] and self.until[u] == now:  # otherwise the task was interrupted
+            if self.computing[u] and self.ends[u] == now:  # otherwise the task was interrupted
                 self._end(u, now)
-        if not self.left:
+        if not self.tasks_left:
             return
-        while self.at < len(self.block_time) and self.block_time.item(self.at) == now:
-            u = self.block_machine.item(self.at)
+        while self.block_row < len(self.block_time) and self.block_time.item(self.block_row) == now:
+            u = self.block_machine.item(self.block_row)
             if self.decision_log is not None:
-                self.decision_log.change(u, self.at)
-            if self.block_up.item(self.at):
+                self.decision_log.change(u, self.block_row)
+            if self.block_up.item(self.block_row):
                 self._recover(u, now)
             else:
                 self._fail(u, now)
-            self.at += 1
+            self.block_row += 1
         while agenda and agenda[0][0] == now:
             u = heappop(agenda)[2]
-            if not self.runs[u] and self.until[u] == now:  # otherwise its host has recovered
+            if not self.computing[u] and self.ends[u] == now:  # otherwise its host has recovered
                 self._move(u, "gave-up")
-        self.due = NEVER
-        if self.suspended or self.fresh < self.released:
+        self.placement_time = NEVER
+        if self.suspended or self.started < self.released:
             self._place(now)
 
     def _end(self, u: int, now: int) -> None:
         t = self.task[u]
         i = self._application(t)
         self._log_run(u, i, now, completed=1)
-        self.left -= 1
+        self.tasks_left -= 1
         self.machines["tasks"][u] += 1
         columns = self.applications
         columns["completed"][i] += 1
@@ -253,77 +254,77 @@ class WavePolicy(Policy):
             return
         i, speed = self._application(t), self.speeds[u]
         self._log_run(u, i, now, completed=0)
-        duration = now - self.since[u]
-        paid = min(duration, self.owed[t])
-        self.owed[t] -= paid
+        duration = now - self.starts[u]
+        paid = min(duration, self.cost_left[t])
+        self.cost_left[t] -= paid
         self.overhead[i] += paid / NS * speed
         # durations are rounded to ns, but an interrupted task must have some work left
         limit = math.nextafter(self.sizes[t], 0.0)
-        self.done[t] = min(self.done[t] + (duration - paid) / NS * speed, limit)
+        self.progress[t] = min(self.progress[t] + (duration - paid) / NS * speed, limit)
         self.machines["interrupted"][u] += 1
         self.applications["resubmitted"][i] += 1
         self.disturbed[t] = True
-        self.runs[u] = False
+        self.computing[u] = False
         if self.lingers:
-            self.until[u] = now + nanoseconds(self.linger_stream.uniform(0.0, self.linger))
-            heappush(self.agenda, (self.until[u], _WAIT_END, u))
+            self.ends[u] = now + nanoseconds(self.linger_stream.uniform(0.0, self.linger))
+            heappush(self.agenda, (self.ends[u], _WAIT_END, u))
             self._note("waited", t, u)
         else:
             self._move(u, "lost")
 
     def _log_run(self, u: int, i: int, now: int, completed: int) -> None:
-        t, since = self.task[u], self.since[u]
-        self.machines["busy"][u] += now - since
+        t, start = self.task[u], self.starts[u]
+        self.machines["busy"][u] += now - start
         if completed:
-            self.overhead[i] += self.owed[t] / NS * self.speeds[u]
+            self.overhead[i] += self.cost_left[t] / NS * self.speeds[u]
         if self.record:
-            self.log.append((u, t, since, now, completed, self.done[t]))
+            self.log.append((u, t, start, now, completed, self.progress[t]))
 
     def _move(self, u: int, action: str) -> None:
         """Remove the task from its host and suspend it, so that another host may resume it."""
         t = self.task[u]
         heappush(self.suspended, (self.moves, t))
         self.moves += 1
-        self.task[u], self.until[u] = -1, NEVER
+        self.task[u], self.ends[u] = -1, NEVER
         self._note(action, t, u)
 
     def _note(self, action: str, t: int, u: int, **columns: int) -> None:
         if self.decision_log is not None:
             i = self._application(t)
-            self.decision_log.record(action, self.now, i, t - self.offsets[i], u, self.until[u], **columns)
+            self.decision_log.record(action, self.now, i, t - self.offsets[i], u, self.ends[u], **columns)
 
     # -- placing ----------------------------------------------------------------------------------------
 
     def _place(self, now: int) -> None:
-        nights = None
-        while self.suspended or self.fresh < self.released:
+        night_zones = None
+        while self.suspended or self.started < self.released:
             count = sum(map(len, self.free))
             if not count:
                 return
-            if self.zones is not None and nights is None:
-                nights = np.flatnonzero(self.zones.night(self.zone_numbers, now)).tolist()
+            if self.zones is not None and night_zones is None:
+                night_zones = np.flatnonzero(self.zones.night(self.zone_numbers, now)).tolist()
             if self.suspended:
                 _, t = heappop(self.suspended)
             else:
-                t = self.fresh
-                self.fresh += 1
-            u, among = self._draw(count, nights)
+                t = self.started
+                self.started += 1
+            u, among = self._draw(count, night_zones)
             self._occupy(u)
             last = self.host[t]
             self._start(t, u, now)
             action = "started" if last < 0 else "returned" if last == u else "moved"
-            waiting = 1 + len(self.suspended) + self.released - self.fresh
+            waiting = 1 + len(self.suspended) + self.released - self.started
             self._note(action, t, u, tasks=waiting, among=among)
 
-    def _draw(self, count: int, nights: list[int] | None) -> tuple[int, int]:
-        """Return one of `count` free hosts, if possible in zones `nights`, and the number of candidates."""
+    def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
+        """Return one of `count` free hosts, if possible in `night_zones`, and the number of candidates."""
         lists = self.free
-        if nights is not None:
-            dark = [self.free[zone] for zone in nights]
-            if in_night := sum(map(len, dark)):
-                count, lists = in_night, dark
+        if night_zones is not None:
+            night_lists = [self.free[zone] for zone in night_zones]
+            if night_count := sum(map(len, night_lists)):
+                count, lists = night_count, night_lists
             else:
-                self.outside += 1
+                self.day_starts += 1
         k = int(self.host_stream.integers(count))
         for hosts in lists:
             if k < len(hosts):
@@ -341,19 +342,19 @@ class WavePolicy(Policy):
         else:
             if last >= 0:
                 columns["migrated"][i] += 1
-                self.owed[t] = self.cost
+                self.cost_left[t] = self.cost
             pair = i * len(self.speeds) + u
             if pair not in self.pairs:
                 self.pairs.add(pair)
                 columns["nodes_used"][i] += 1
-        computing = max(1, round((self.sizes[t] - self.done[t]) / self.speeds[u] * NS))
-        self.host[t], self.task[u], self.runs[u], self.since[u] = u, t, True, now
-        self.until[u] = now + self.owed[t] + computing
-        heappush(self.agenda, (self.until[u], _END, u))
+        duration = max(1, round((self.sizes[t] - self.progress[t]) / self.speeds[u] * NS))
+        self.host[t], self.task[u], self.computing[u], self.starts[u] = u, t, True, now
+        self.ends[u] = now + self.cost_left[t] + duration
+        heappush(self.agenda, (self.ends[u], _END, u))
 
     def _release(self, u: int) -> None:
         """Add a host that is up and idle to the free hosts."""
-        self.task[u], self.runs[u], self.until[u] = -1, False, NEVER
+        self.task[u], self.computing[u], self.ends[u] = -1, False, NEVER
         free = self.free[u % len(self.free)]
         self.place[u] = len(free)
         free.append(u)
@@ -384,7 +385,7 @@ class WavePolicy(Policy):
                 "overhead": np.array(self.overhead),
                 "slowed": zeros,
             },
-            facts={"outside_night": self.outside},
+            facts={"outside_night": self.day_starts},
             schedule=self._schedule(),
         )
 
