@@ -18,7 +18,7 @@ from gridsim.schedulers.dgs.interpreted import Interpreted as DgsNodes
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.rjss.program import Programs
-from gridsim.schedulers.steady_state.scheduler import FromMaster
+from gridsim.schedulers.steady_state.scheduler import MasterPolicy
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
@@ -49,7 +49,7 @@ def check(part: Part) -> None:
         raise ScenarioError(f"{name} does not support emulation: its nodes share what is known of jobs")
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
-    if isinstance(policy, FromMaster) and policy.planning and policy.parameters.branching:
+    if isinstance(policy, MasterPolicy) and policy.planning and policy.parameters.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
     own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
     if part.setup.spin and not own_queues:
@@ -98,7 +98,7 @@ def collect(part: Part) -> dict[str, Any]:
             if home[job.submitter] == part.number
         ],
         "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
-        "apart": runs.apart.tolist(),
+        "apart": runs.distances.tolist(),
         "extended": runs.extended,
         "displaced": runs.displaced,
         "rows": [[int(value) for value in row] for row in runs.rows],
@@ -151,7 +151,7 @@ def merge(part: Part, found: dict[str, Any]) -> None:
             np.maximum(mine, others, out=mine)
         else:
             mine += others
-    np.maximum(runs.apart, np.array(found["apart"]), out=runs.apart)
+    np.maximum(runs.distances, np.array(found["apart"]), out=runs.distances)
     runs.rows += [tuple(row) for row in found["rows"]]
     runs.extended += found["extended"]
     runs.displaced += found["displaced"]

@@ -12,7 +12,7 @@ from planted import Fault, _Planted, scheduler_of
 from wrong_schedulers import Shares, SharesPolicy
 
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.centralized.heuristics import ByRule, Olb
+from gridsim.schedulers.centralized.heuristics import InTurnMode, Olb
 from gridsim.scheduling.contract import Outcome, Policy, Run
 
 
@@ -208,7 +208,7 @@ class _CountsNoBytes(_Planted):
         super().__init__(run)
 
 
-class _AllAgain(ByRule):
+class _AllAgain(InTurnMode):
     """Says of tasks that are lost that they are all tasks of their application."""
 
     def _bind(self) -> None:
@@ -218,7 +218,7 @@ class _AllAgain(ByRule):
             def note(action: str, **columns: Any) -> None:
                 log.record(action, **{**columns, "tasks": int(tasks[columns["application"]])})
 
-            self.run.decisions = SimpleNamespace(note=note)
+            self.run.decisions = SimpleNamespace(record=note)
         super()._bind()
         self.run.decisions = log
 

@@ -71,7 +71,7 @@ class FirstFitPolicy(Policy):
         lost = [job for job in sorted(self.runs.placed) if np.isin(self.runs.placed[job][0], failed).any()]
         for job in lost:
             nodes, _ = self.runs.placed[job]
-            self.runs.cut(job, self.run.engine.now)
+            self.runs.interrupt(job, self.run.engine.now)
             self.free[nodes] = True
             self.resubmitted[job] += len(nodes)
         self.wait(self.again(lost))
@@ -129,8 +129,8 @@ class _CompletesTooSoon(FirstFitPolicy):
     def on_faults(self, failed: Any, back: Any) -> None:
         now = self.run.engine.now
         for job, (nodes, start) in sorted(self.runs.placed.items()):
-            if np.isin(nodes, failed).any() and 0.9 * self.runs.lasts[job] < now - start:
-                self.runs.lasts[job] = min(self.runs.lasts[job], now - start)
+            if np.isin(nodes, failed).any() and 0.9 * self.runs.durations[job] < now - start:
+                self.runs.durations[job] = min(self.runs.durations[job], now - start)
                 self.free[self.runs.finish(job)[0]] = True
         super().on_faults(failed, back)
 

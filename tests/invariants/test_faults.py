@@ -237,11 +237,11 @@ def test_each_centralized_scheduler_completes_every_task_once(
 
 @QUICK
 @given(scenario=scenarios(faults=True))
-def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
+def test_machines_of_one_kind_have_equal_rooms(scenario: gs.Scenario) -> None:
     """Machines of one kind are all up or none, and have room for the same."""
-    share = central.Once.share
+    share = central.ExactStretch.share
 
-    def checked(policy: central.Once, application: int, count: int, now: int) -> Any:
+    def checked(policy: central.ExactStretch, application: int, count: int, now: int) -> Any:
         up, first, kind = policy.run.up, policy._first, policy._kind
         assert (up == up[first][kind]).all()
         tasks = share(policy, application, count, now)
@@ -255,7 +255,7 @@ def test_once_asks_for_those_that_are_like_it(scenario: gs.Scenario) -> None:
         return tasks
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(central.Once, "share", checked)
+        patch.setattr(central.ExactStretch, "share", checked)
         gs.simulate(scenario, CENTRAL["once"])
 
 

@@ -250,7 +250,7 @@ def test_jobs_that_never_get_through_end_with_the_clock(mode: Any, record: Any) 
     queue = gs.Backfill(mode=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))
-    said = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left, after failures cut off \d{4} "
+    said = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "
     with pytest.raises(gs.ScenarioError, match=said):
         gs.simulate(failing, queue, record=record)
     waiting = gs.Workload.jobs_of([0.0] * 5, [1, 9, 1, 9, 1], [1.9e9, 1.0, 2e9, 1.0, 2.1e9])

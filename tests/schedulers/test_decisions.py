@@ -1,6 +1,6 @@
-"""Decisions as they are noted, against small cases by hand; that noting them changes nothing is an invariant.
+"""Recorded decisions, compared with small cases computed by hand.
 
-`check_scheduler` holds that for every scheduler; see tests/testing/test_conformance.py.
+`check_scheduler` checks for every scheduler that recording decisions changes nothing.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SMALL = (4, 3, 2)
 LATENCY, REQUEST = 0.05, 1.36e-3
 
 
-def close(found: Any, wanted: Any) -> None:
-    np.testing.assert_allclose(np.asarray(found, float), wanted, rtol=2e-9, atol=1e-12)
+def assert_close(values: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(values, float), expected, rtol=2e-9, atol=1e-12)
 
 
-def chosen(table: Table, *actions: str) -> Table:
-    which = np.isin(table["action"], actions)
-    return Table({name: column[which] for name, column in table.items()})
+def rows_of(table: Table, *actions: str) -> Table:
+    mask = np.isin(table["action"], actions)
+    return Table({name: column[mask] for name, column in table.items()})
 
 
 def bags(speeds: list[float], release: Any, tasks: Any, task_size: Any = 1000.0, **rest: Any) -> gs.Scenario:
@@ -45,7 +45,7 @@ def bags(speeds: list[float], release: Any, tasks: Any, task_size: Any = 1000.0,
 WORDS = {"took": ("took {tasks} of it", "a wait of", "s"), "left": ("left it", "", "")}
 
 
-def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
+def test_log_keeps_the_first_rows_and_counts_the_others() -> None:
     log = Decisions(WORDS, limit=5)
     for k in range(3):
         log.record("took", time=k, application=[0, 1, 2], decider=-1, tasks=[k, k, k], saw=0.5)
@@ -64,14 +64,14 @@ def test_a_log_keeps_the_first_and_counts_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [("took {that}", "", ""), ("took", ""), (1, "", ""), ("took {tasks", "", "")]
+    "text", [("took {that}", "", ""), ("took", ""), (1, "", ""), ("took {tasks", "", "")]
 )
-def test_words_that_cannot_be_said(said: Any) -> None:
+def test_invalid_texts_are_rejected(text: Any) -> None:
     with pytest.raises(gs.ScenarioError, match=r"decision_words\['took'\] must be a sentence with columns"):
-        Decisions({"took": said})
+        Decisions({"took": text})
 
 
-def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
+def test_scheduler_without_texts_does_not_record_decisions() -> None:
     class Mute(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[DecisionTexts] = {}
 
@@ -87,7 +87,7 @@ def test_a_scheduler_that_does_not_say_what_it_decides() -> None:
         gs.simulate(scenario, gs.MinCent(), record="everything")
 
 
-def test_what_is_said_of_one() -> None:
+def test_explanation_lists_the_decisions_of_an_application() -> None:
     result = gs.simulate(bags([1000.0] * 2, [10.0], 4), FairTree(samples=SMALL), record="decisions")
     assert str(result.why(0)).splitlines() == [
         "application 0: 6 decisions",
@@ -110,7 +110,7 @@ def test_what_is_said_of_one() -> None:
     ]
 
 
-def test_large_numbers_are_said_in_full() -> None:
+def test_large_numbers_are_printed_in_full() -> None:
     log = Decisions({"took": ("took it for {limit} s, {saw:.3g}", "a wait of", "s")})
     at = 2_086_480_123_456_789
     log.record(
@@ -127,7 +127,7 @@ def test_large_numbers_are_said_in_full() -> None:
     ]
 
 
-def test_why_is_refused_without_decisions_and_out_of_range() -> None:
+def test_why_requires_decisions_and_a_valid_index() -> None:
     scenario = bags([1000.0] * 2, [10.0], 4)
     with pytest.raises(gs.GridSimError, match='record="decisions"'):
         gs.simulate(scenario, FairTree(samples=SMALL), record=True).why(0)
@@ -139,83 +139,85 @@ def test_why_is_refused_without_decisions_and_out_of_range() -> None:
         result.why(0, 4)
 
 
-def test_the_first_are_kept_and_the_others_counted() -> None:
+def test_limited_result_keeps_the_first_decisions() -> None:
     scenario = bags([1000.0] * 2, [10.0, 11.0], 4)
-    every = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions")
-    few = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions", decisions_limit=5)
-    assert few.digest == every.digest and len(few.tables["decisions"]) == 5
-    for name, column in few.tables["decisions"].items():
-        np.testing.assert_array_equal(column, every.tables["decisions"][name][:5])
-    dropped = len(every.tables["decisions"]) - 5
-    assert few.provenance["decisions"]["dropped"] == dropped
-    assert str(few.why(1)).endswith(f"{dropped} later decisions of this run were not kept: its limit was met")
+    unlimited = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions")
+    limited = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions", decisions_limit=5)
+    assert limited.digest == unlimited.digest and len(limited.tables["decisions"]) == 5
+    for name, column in limited.tables["decisions"].items():
+        np.testing.assert_array_equal(column, unlimited.tables["decisions"][name][:5])
+    dropped = len(unlimited.tables["decisions"]) - 5
+    assert limited.provenance["decisions"]["dropped"] == dropped
+    assert str(limited.why(1)).endswith(
+        f"{dropped} later decisions of this run were not kept: its limit was met"
+    )
 
 
-def test_saved_and_loaded_and_not_part_of_the_digest(tmp_path: Any) -> None:
+def test_decisions_are_saved_and_not_part_of_the_digest(tmp_path: Any) -> None:
     scenario = bags([1000.0] * 2, [10.0], 4)
     result = gs.simulate(scenario, FairTree(samples=SMALL), record="decisions")
     result.save(tmp_path / "result.npz")
-    again = gs.Result.load(tmp_path / "result.npz")
-    assert str(again.why(0)) == str(result.why(0)) and again.digest == result.digest
+    loaded = gs.Result.load(tmp_path / "result.npz")
+    assert str(loaded.why(0)) == str(result.why(0)) and loaded.digest == result.digest
     assert result.digest == gs.simulate(scenario, FairTree(samples=SMALL)).digest
 
 
 # -- the fair tree ------------------------------------------------------------------------------------------
 
 
-def test_fair_tree_ages_on_two_machines() -> None:
-    """Leaf 1 sits with the root, leaf 2 learns of its share a message later, and says so a message later."""
+def test_ages_of_reports_on_two_machines() -> None:
+    """Leaf 1 is at the machine of the root; leaf 2 gets its share, and reports it, a message later each."""
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
     result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")
     table = result.tables["decisions"]
-    # both leaves told the root at 0, and were silent since
-    gave = chosen(table, "gave")
+    # both leaves have reported to the root at 0, and not since
+    gave = rows_of(table, "gave")
     assert gave["tasks"].tolist()[:2] == [2, 2] and gave["machine"].tolist()[:2] == [0, 1]
-    first, second, third = (chosen(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))
-    close(first["age"], [10.0, 10.0, 10.0])
+    first, second, third = (rows_of(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))
+    assert_close(first["age"], [10.0, 10.0, 10.0])
     # the second sample, since sizes are sampled 1 % below, has room for half a task more than needed
-    close(first["saw"], [result.facts["grid"]["stretch"][1], 3, 3])
-    close(first["true"], [0.0005, 3, 3])
-    # 10 ms later leaf 1 has said what it got, leaf 2 has not got it: the root owes it 2 tasks, in truth it is
-    # idle and has room for more
-    close(second["age"], [10.01, 0.01, 10.01])
+    assert_close(first["saw"], [result.facts["grid"]["stretch"][1], 3, 3])
+    assert_close(first["true"], [0.0005, 3, 3])
+    # 10 ms later leaf 1 has reported its tasks; those of leaf 2 are in transit, so in truth it is idle with
+    # more room
+    assert_close(second["age"], [10.01, 0.01, 10.01])
     assert second["saw"][2] < second["true"][2]
-    # then both have got a second share, and said so as soon as the limit of their rate allows after the first
+    # then both have received a second share, and report it as soon as the rate limit allows
     gap = 186 / 10_000
-    close(third["age"], [10.2 - 10.0 - gap, 10.2 - 10.0 - gap, 10.2 - 10.0 - LATENCY - REQUEST - gap])
+    assert_close(third["age"], [10.2 - 10.0 - gap, 10.2 - 10.0 - gap, 10.2 - 10.0 - LATENCY - REQUEST - gap])
 
 
-def test_fair_tree_passes_on_what_it_would_do_too_late() -> None:
-    """The router of machine 1 has two of four machines, which can do it at twice the stretch."""
+def test_router_forwards_requests_that_it_would_complete_too_late() -> None:
+    """The router of machine 1 has two of four machines, so its stretch would be twice as large."""
     scenario = bags([1000.0] * 4, [1.0, 2.0], [4, 12], submitter=[1, 1])
     grid = (0.00025, 0.0003, 0.0005, 0.001), (1000.0, 4000.0, 12000.0), (1000.0,)
     result = gs.simulate(
         scenario, FairTree(accept="minimum", grid=grid, minimum_of="busy"), record="decisions"
     )
-    idle, late = (chosen(result.why(i).decisions, "passed-on", "passed-on-idle") for i in range(2))
-    # nobody is busy: no stretch is small enough
+    idle, late = (rows_of(result.why(i).decisions, "passed-on", "passed-on-idle") for i in range(2))
+    # no leaf is busy: no stretch is small enough
     assert idle["action"].tolist() == ["passed-on-idle"] and np.isnan(idle["limit"][0])
     assert [idle[name][0] for name in ("decider", "machine", "level", "among")] == [1, 0, 1, 2]
-    close(idle["true"], [2 / 4000])
-    # held against B times the smallest stretch of the busy leaf it knows of: its own, which had a task put
-    # into an empty queue as soon as the request had been up and down again
+    assert_close(idle["true"], [2 / 4000])
+    # the limit is B times the smallest stretch of a known busy leaf: its own, which got a task when the
+    # request had travelled up and down
     assert late["action"].tolist() == ["passed-on"] and [*idle["saw"], *late["saw"]] == [0.0005, 0.001]
     down = 1.0 + 2 * (LATENCY + REQUEST)
-    close(late["limit"], [(down + 1.0 - 1.0) / 4000])
-    # in truth each machine is free for 6 tasks when it is through with the one it has
-    own = down + LATENCY + REQUEST
-    close(late["true"], [(own + 1.0 + 6.0 - 2.0) / 12000])
+    assert_close(late["limit"], [(down + 1.0 - 1.0) / 4000])
+    # in truth each machine has room for 6 tasks after its present one
+    own_start = down + LATENCY + REQUEST
+    assert_close(late["true"], [(own_start + 1.0 + 6.0 - 2.0) / 12000])
 
 
-def test_fair_tree_counts_idle_leaves_by_their_own_speed() -> None:
-    """Router 1 has machines 0 and 1: the fast one, idle, is the least; the bound is three times that."""
+def test_minimum_of_idle_leaves_uses_their_speeds() -> None:
+    """Router 1 has machines 0 and 1: the idle fast one is the minimum, and the bound three times that."""
     scenario = bags([1000.0, 4000.0, 1000.0, 1000.0], [10.0], 2, submitter=[1])
     grid = (0.001, 0.002), (2000.0,), (1000.0,)
     tree = FairTree(accept="minimum", grid=grid, bound=3.0, minimum_of="inverse-speed")
     first = gs.simulate(scenario, tree, record="decisions").why(0).decisions
-    passed = chosen(first, "passed-on", "passed-on-idle", "accepted")
+    passed = rows_of(first, "passed-on", "passed-on-idle", "accepted")
     assert (passed["action"].tolist(), passed["decider"].tolist()) == (["passed-on"], [1])
-    close([passed["saw"][0], passed["limit"][0]], [0.001, 3 / 4000])
+    assert_close([passed["saw"][0], passed["limit"][0]], [0.001, 3 / 4000])
 
 
 # -- central schedulers -------------------------------------------------------------------------------------
@@ -224,10 +226,10 @@ def test_fair_tree_counts_idle_leaves_by_their_own_speed() -> None:
 TWO = bags([1000.0, 500.0], [0.0, 1.0], 3)
 CENTRAL: dict[str, tuple[gs.Scheduler, list[tuple[str, float, int, int, int, float]]]] = {
     # of the second application: action, time, machine, tasks, among, saw
-    # at 1 s the fast machine has just become free, the slow one has half a task to go, and one waits besides
+    # at 1 s the fast machine has become free, the slow one has half a task left, and another task waits
     "replan": (gs.MinCent(), [("ordered", 1.0, -1, 3, 2, (500 + 1000 + 3000) / 1500 / 3000)]),
     "pull": (gs.Fcfs(mode="pull"), [("listed", 1.0, -1, 3, 2, 1.0)]),
-    # the fast one has to work until 2 s, and the slow one too: 2 and 1 of them are done at 4 s
+    # both machines are busy until 2 s: they complete 2 and 1 of the tasks at 4 s
     "ect": (gs.Fcfs(), [("bound", 1.0, 0, 3, 2, 3.0)]),
     "met": (gs.Met(), [("bound", 1.0, 0, 3, 2, 1.0)]),
     "once": (gs.MinCent(mode="once"), [("bound", 1.0, 0, 3, 2, 3.0 / 3000)]),
@@ -236,18 +238,18 @@ CENTRAL: dict[str, tuple[gs.Scheduler, list[tuple[str, float, int, int, int, flo
 
 
 @pytest.mark.parametrize("name", CENTRAL)
-def test_central_schedulers(name: str) -> None:
-    scheduler, wanted = CENTRAL[name]
+def test_central_schedulers_record_their_decisions(name: str) -> None:
+    scheduler, expected = CENTRAL[name]
     table = gs.simulate(TWO, scheduler, record="decisions").why(1).decisions
     columns = ("action", "time", "machine", "tasks", "among")
     rows = list(zip(*(table[column].tolist() for column in columns), strict=True))
-    assert rows == [row[:5] for row in wanted]
-    close(table["saw"], [row[5] for row in wanted])
+    assert rows == [row[:5] for row in expected]
+    assert_close(table["saw"], [row[5] for row in expected])
     assert (table["true"] == table["saw"]).all() and not table["age"].any() and (table["decider"] == -1).all()
 
 
-def test_replan_counts_on_who_is_up() -> None:
-    """Machine 1 goes at 5 s: three tasks of 10 Mflop wait, 5 are left of one: done at 40 s, of 40 Mflop."""
+def test_replan_uses_the_machines_that_are_up() -> None:
+    """Machine 1 fails at 5 s: three tasks of 10 Mflop wait and 5 Mflop run, so the last one ends at 40 s."""
     faults = gs.Faults.of([1], [5.0], [math.inf])
     scenario = bags([1.0, 1.0], [0.0], 4, 10.0, faults=faults)
     table = gs.simulate(scenario, gs.MinCent(), record="decisions").tables["decisions"]
@@ -262,7 +264,7 @@ PLAIN = {"task_order": "small", "machine_choice": "cpu", "checkpoint_interval": 
 FAILING = bags([2000.0, 1000.0], [0.0], 3, faults=gs.Faults.of([0], [0.75], [10.0]))
 
 
-def test_starts_of_a_work_queue() -> None:
+def test_work_queue_records_starts_and_restarts() -> None:
     table = gs.simulate(FAILING, gs.WqrFt(**PLAIN), record="decisions").tables["decisions"]
     columns = ("action", "time", "task", "machine", "tasks", "among", "limit")
     assert list(zip(*(table[column].tolist() for column in columns), strict=True)) == [
@@ -274,8 +276,8 @@ def test_starts_of_a_work_queue() -> None:
     assert table["saw"].tolist() == table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
 
 
-def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
-    """For as long again as it has been up: for no time at 0 s, for 0.5 s at 0.5 s."""
+def test_predicted_uptime_differs_from_the_true_one() -> None:
+    """The predicted uptime equals the past one: 0 s at 0 s, 0.5 s at 0.5 s."""
     result = gs.simulate(FAILING, gs.WqrFt(predictor="age", **PLAIN), record="decisions")
     table = result.why(0).decisions
     assert table["saw"].tolist() == [0.0, 0.0, 0.5, 1.0]
@@ -288,7 +290,7 @@ def test_what_a_work_queue_predicts_is_not_what_is_true() -> None:
     ]
 
 
-def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
+def test_work_queue_as_printed_waits_for_machine_0() -> None:
     scenario = bags([3000.0, 1000.0], [0.0], 3)
     table = gs.simulate(scenario, gs.WqrFt(as_printed=True, **PLAIN), record="all").tables["decisions"]
     assert table["action"].tolist() == ["started", "waited"] * 3
@@ -300,20 +302,20 @@ def test_a_work_queue_as_printed_waits_for_machine_0() -> None:
     ("scheduler", "scenario"),
     [(FairTree(samples=SMALL), TWO), (gs.MinCent(), TWO), (gs.WqrFt(), FAILING), (gs.Wave(), FAILING)],
 )
-def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Scenario) -> None:
+def test_decisions_are_restored_from_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Scenario) -> None:
     options = Options(record="decisions")
-    kept, run = [], Simulation(scenario, scheduler, options)
-    run.engine.at_wave_end(lambda: None if run.engine.stopping else kept.append(snapshot(run)))
-    whole = run.run().tables["decisions"]
-    for text, arrays in kept[:: max(1, len(kept) // 3)]:
-        again, copies = Simulation(scenario, scheduler, options), [array.copy() for array in arrays]
+    snapshots, run = [], Simulation(scenario, scheduler, options)
+    run.engine.at_wave_end(lambda: None if run.engine.stopping else snapshots.append(snapshot(run)))
+    uninterrupted = run.run().tables["decisions"]
+    for text, arrays in snapshots[:: max(1, len(snapshots) // 3)]:
+        resumed, copies = Simulation(scenario, scheduler, options), [array.copy() for array in arrays]
         state: Any = unpacked(json.loads(text), copies.__getitem__)
-        again.setstate(state.state)
-        for name, column in again.run().tables["decisions"].items():
-            np.testing.assert_array_equal(column, whole[name])
+        resumed.setstate(state.state)
+        for name, column in resumed.run().tables["decisions"].items():
+            np.testing.assert_array_equal(column, uninterrupted[name])
 
 
-#: Much at one instant, machines that fail, and requests that are lost with them.
+#: Many simultaneous events, and failing machines that lose requests.
 DESKTOPS = gs.Scenario(
     gs.Platform.of([1000.0, 500.0] * 4),
     gs.Workload.of([0.0, 0.0, 1.0, 5.0, 5.0], 9, 1000.0, [0, 3, 5, 5, 7]),
@@ -332,28 +334,28 @@ DESKTOPS = gs.Scenario(
         gs.WqrFt(predictor="past"),
         gs.Wave(mode="migration-linger", linger=4.0),
     ],
-    ids=lambda each: each.name,
+    ids=lambda item: item.name,
 )
-def test_they_do_not_depend_on_how_cohorts_are_cut(scheduler: gs.Scheduler) -> None:
-    whole, *cut = (
+def test_decisions_do_not_depend_on_the_cohort_limit(scheduler: gs.Scheduler) -> None:
+    unlimited, *limited = (
         gs.simulate(DESKTOPS, scheduler, record="decisions", cohort_limit=limit) for limit in (None, 1, 3)
     )
-    assert all(each.tables["decisions"] == whole.tables["decisions"] for each in cut)
-    assert whole.digest == gs.simulate(DESKTOPS, scheduler).digest
-    assert whole.machines["failures"].sum() > 3
+    assert all(result.tables["decisions"] == unlimited.tables["decisions"] for result in limited)
+    assert unlimited.digest == gs.simulate(DESKTOPS, scheduler).digest
+    assert unlimited.machines["failures"].sum() > 3
 
 
-def test_machines_fail_when_a_work_queue_says_that_they_will_in_truth() -> None:
+def test_true_uptimes_agree_with_the_failures() -> None:
     result = gs.simulate(DESKTOPS, gs.WqrFt(predictor="age", checkpoint_cost=0.1), record="all")
-    ran, noted = result.tables["schedule"], result.tables["decisions"]
+    schedule, decisions = result.tables["schedule"], result.tables["decisions"]
     names = "application", "task", "machine"
-    starts = zip(*(noted[name].tolist() for name in (*names, "time")), strict=True)
-    fails = dict(zip(starts, (noted["time"] + noted["true"]).tolist(), strict=True))
-    ran_from = zip(*(ran[name].tolist() for name in (*names, "start")), strict=True)
-    left = np.array([fails.pop(key) for key in ran_from]) - ran["end"]
+    starts = zip(*(decisions[name].tolist() for name in (*names, "time")), strict=True)
+    fails = dict(zip(starts, (decisions["time"] + decisions["true"]).tolist(), strict=True))
+    runs = zip(*(schedule[name].tolist() for name in (*names, "start")), strict=True)
+    left = np.array([fails.pop(key) for key in runs]) - schedule["end"]
     assert not fails and left.min() > -1e-9
-    cut = (np.abs(left) < 1e-9) & (ran["completed"] == 0)
-    assert cut.sum() == result.machines["interrupted"].sum() > 3
-    acts = noted["action"].tolist()
-    assert acts.count("restarted") == result.applications["resubmitted"].sum()
-    assert acts.count("replicated") == result.applications["replicas"].sum()
+    interrupted = (np.abs(left) < 1e-9) & (schedule["completed"] == 0)
+    assert interrupted.sum() == result.machines["interrupted"].sum() > 3
+    actions = decisions["action"].tolist()
+    assert actions.count("restarted") == result.applications["resubmitted"].sum()
+    assert actions.count("replicated") == result.applications["replicas"].sum()

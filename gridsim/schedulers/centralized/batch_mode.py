@@ -1,4 +1,4 @@
-"""A policy that maps tasks to machines in batches, and maps them anew until they start."""
+"""A policy that maps tasks to machines in batches, and maps them again until they start."""
 
 from __future__ import annotations
 
@@ -13,59 +13,65 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Longest duration, ns; anything longer lasts until the last instant.
+#: Longest duration, ns; longer ones are reduced to it.
 _LONGEST = 9.2e18
 #: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
 
 
-def lasting(task_size: float | Floats, speeds: Floats) -> Floats:
-    """Return the whole ns, at least 1, that a task of `task_size` Mflop takes at `speeds` (Mflop/s)."""
-    lasts: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
-    return lasts
+def durations(task_size: float | Floats, speeds: Floats) -> Floats:
+    """Return the duration of a task of `task_size` Mflop at `speeds` (Mflop/s), rounded to ns, at least 1."""
+    rounded: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
+    return rounded
 
 
-def sooner_than_never(left: Floats, now: int) -> None:
-    """Raise OverflowError if the work that is `left`, ns from `now` on, lasts beyond the last instant."""
+def check_ends(left: Floats, now: int) -> None:
+    """Check that the remaining work `left`, ns from `now` on, ends before the last instant.
+
+    Raises
+    ------
+    OverflowError
+        If a machine has work beyond the last instant.
+    """
     if left.max() + now > _LONGEST:
         raise OverflowError("a task ends after the last instant")
 
 
 class BatchMode(Policy):
-    """Maps all tasks that have not started by `rule` at each mapping event.
+    """Maps all unstarted tasks by `rule` at each mapping event.
 
-    Tasks of one size are a row of `map_batch`, in order of their first application, and machines of one speed
-    are of one kind.
+    Tasks of equal size form a row of `map_batch`, in order of their first application; machines of equal
+    speed are of one kind.
 
-    Machines have no queue of their own (``peak_queue`` is 0); ``facts["peak_waiting"]`` has the most tasks
-    that had not started at a mapping event.  Where machines fail, the policy is a source of the engine that
-    ends the run with the last task.
+    Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
+    unstarted tasks at a mapping event.  If machines fail, the policy is a source of the engine, which ends
+    the run with the last task.
 
     Parameters
     ----------
     rule
         Rule of `map_batch`.
     interval
-        ns between mapping events while tasks wait; 0 for one at each change.
+        Time between mapping events while tasks wait, ns; 0 for a mapping event at each change.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "left", "unreleased", "resubmitted", "plan", "started", "begun", "lost", "free_at", "last", "running",
-        "next_event", "peak_waiting",
+        "unstarted_tasks", "unreleased_count", "resubmitted", "plan", "started", "started_count", "lost", "free_at",
+        "last", "running", "next_event", "peak_waiting",
     )  # fmt: skip
 
     def __init__(self, run: Run, rule: Literal["min-min", "max-min", "sufferage"], interval: int) -> None:
         self.run, self.rule, self.interval = run, rule, interval
         machines, applications = len(run.speeds), len(run.applications)
-        self.left = np.zeros(applications, np.int64)  # tasks that have not started, mapped or not
-        self.unreleased = applications
+        self.unstarted_tasks = np.zeros(applications, np.int64)  # unstarted tasks, mapped or not
+        self.unreleased_count = applications
         self.resubmitted = np.zeros(applications, np.int64)
-        #: int64[4, tasks]: mapped tasks that have not started, by machine and then by start
+        #: int64[4, tasks]: mapped unstarted tasks, by machine and then by start
         self.plan = np.zeros((4, 0), np.int64)
-        self.started: list[Integers] = []  # the same for tasks that have started
-        self.begun = 0  # how many tasks have started
-        self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; when, ns)
-        # for the last task that each machine has started: its end or loss (ns), its number, its application
+        self.started: list[Integers] = []  # the same for started tasks
+        self.started_count = 0
+        self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; time of the loss, ns)
+        # of the last task started on each machine: its end or loss (ns), its number and its application
         self.free_at = np.zeros(machines, np.int64)
         self.last = np.zeros(machines, np.int64)
         self.running = np.zeros(machines, np.int64)
@@ -78,59 +84,58 @@ class BatchMode(Policy):
     # -- events ------------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Let new tasks wait for the next mapping event."""
-        self.left[applications] = self.run.applications.tasks[applications]
-        self.unreleased -= len(applications)
-        self._arm()
+        """Add new tasks, which wait for the next mapping event."""
+        self.unstarted_tasks[applications] = self.run.applications.tasks[applications]
+        self.unreleased_count -= len(applications)
+        self._schedule_mapping()
 
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Let tasks that ran or were to run on a machine that fails wait for the next mapping event."""
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Return the running and mapped tasks of failed machines to the waiting tasks."""
         now = self.run.engine.now
-        self._begin(now)
-        cut = failed[self.free_at[failed] > now]
-        self.lost += [(task, now) for task in self.last[cut].tolist()]
-        self.free_at[cut] = now
-        np.add.at(self.left, self.running[cut], 1)
-        np.add.at(self.resubmitted, self.running[cut], 1)
+        self._start_until(now)
+        interrupted = failed[self.free_at[failed] > now]
+        self.lost += [(task, now) for task in self.last[interrupted].tolist()]
+        self.free_at[interrupted] = now
+        np.add.at(self.unstarted_tasks, self.running[interrupted], 1)
+        np.add.at(self.resubmitted, self.running[interrupted], 1)
         self.plan = self.plan[:, ~np.isin(self.plan[_MACHINE], failed)]
-        self._arm()
+        self._schedule_mapping()
 
-    def _arm(self) -> None:
+    def _schedule_mapping(self) -> None:
         """Set the next mapping event if tasks wait and none is set."""
         now = self.run.engine.now
-        if self.next_event < now and self.left.any():
+        if self.next_event < now and self.unstarted_tasks.any():
             self.next_event = -(-now // self.interval) * self.interval if self.interval else now
             self.run.engine.at(self.next_event, "map")
 
     def on_map(self, _: list[int]) -> None:
-        """Handle a mapping event: everything at this instant except starts has happened."""
+        """Map all unstarted tasks; everything at this instant except starts has happened."""
         now = self.run.engine.now
-        self._begin(now)
-        self.peak_waiting = max(self.peak_waiting, int(self.left.sum()))
+        self._start_until(now)
+        self.peak_waiting = max(self.peak_waiting, int(self.unstarted_tasks.sum()))
         self._map(now)
         if self.interval and (self.plan[_START] > now).any():
             self.next_event = now + self.interval
             self.run.engine.at(self.next_event, "map")
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends when the last task ends."""
-        if self.unreleased or int(self.left.sum()) > self.plan.shape[1]:
+        """Return the end of the last task, ns, if it is known and not after `limit`; otherwise NEVER."""
+        if self.unreleased_count or int(self.unstarted_tasks.sum()) > self.plan.shape[1]:
             return NEVER
         end = int(max(self.free_at.max(), self.plan[_END].max(initial=0)))
         return end if end <= limit else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     # -- mapping -----------------------------------------------------------------------------------------
 
     def _map(self, now: int) -> None:
-        waiting, up = np.flatnonzero(self.left), np.flatnonzero(self.run.up)
+        waiting, up = np.flatnonzero(self.unstarted_tasks), np.flatnonzero(self.run.up)
         if not (len(waiting) and len(up)):
             self.plan = np.zeros((4, 0), np.int64)
             return
-        count = self.left[waiting]
+        count = self.unstarted_tasks[waiting]
         sizes, first, kind = np.unique(
             self.run.applications.task_size[waiting], return_index=True, return_inverse=True
         )
@@ -139,30 +144,30 @@ class BatchMode(Policy):
         counts = np.zeros(len(rows), np.int64)
         np.add.at(counts, row_of, count)
         speeds, column = np.unique(self.run.speeds[up], return_inverse=True)
-        lasts = lasting(sizes[rows, None], speeds)
+        task_durations = durations(sizes[rows, None], speeds)
         begin = np.maximum(self.free_at[up], now)
         left = (begin - now).astype(np.float64)
-        row, machine = map_batch(lasts, counts, left, self.rule, kind=column)
-        sooner_than_never(left, now)
+        row, machine = map_batch(task_durations, counts, left, self.rule, kind=column)
+        check_ends(left, now)
         by_row = np.argsort(row_of, kind="stable")
         application = np.empty_like(row)
         application[np.argsort(row, kind="stable")] = np.repeat(waiting[by_row], count[by_row])
-        # each machine runs tasks one after the other, in the order in which they were mapped
-        turn = np.argsort(machine, kind="stable")
-        row, machine, application = row[turn], machine[turn], application[turn]
-        length = lasts[row, column[machine]].astype(np.int64)
+        # each machine runs its tasks one after another, in the order in which they were mapped
+        by_machine = np.argsort(machine, kind="stable")
+        row, machine, application = row[by_machine], machine[by_machine], application[by_machine]
+        length = task_durations[row, column[machine]].astype(np.int64)
         end = np.cumsum(length)
         start = end - length
         shift = begin[machine] - start[np.searchsorted(machine, machine)]
         self.plan = np.stack((up[machine], application, start + shift, end + shift))
         if self.run.decisions is not None:
-            self._note(self.run.decisions, now, len(up))
+            self._record_mapping(self.run.decisions, now, len(up))
 
-    def _note(self, log: Decisions, now: int, among: int) -> None:
-        """Record that the waiting tasks have been mapped to some of `among` machines."""
+    def _record_mapping(self, log: Decisions, now: int, among: int) -> None:
+        """Record the mapping of the waiting tasks to machines, of which `among` are up."""
         machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
         waiting, first = np.unique(application, return_index=True)
-        last = np.zeros(len(self.left), np.int64)
+        last = np.zeros(len(self.unstarted_tasks), np.int64)
         np.maximum.at(last, application, end - now)
         saw = last[waiting] / NS
         log.record(
@@ -171,45 +176,45 @@ class BatchMode(Policy):
             application=waiting,
             decider=-1,
             machine=machine[first],
-            tasks=self.left[waiting],
+            tasks=self.unstarted_tasks[waiting],
             among=among,
             saw=saw,
             true=saw,
             age=0.0,
         )
 
-    def _begin(self, until: int) -> None:
-        """Mark the tasks that were to start before `until` ns as started."""
+    def _start_until(self, until: int) -> None:
+        """Move the mapped tasks whose start is before `until`, ns, to the started tasks."""
         due = self.plan[_START] < until
         if not due.any():
             return
         rows, self.plan = self.plan[:, due], self.plan[:, ~due]
         machine, application = rows[_MACHINE], rows[_APPLICATION]
-        np.subtract.at(self.left, application, 1)
+        np.subtract.at(self.unstarted_tasks, application, 1)
         last = np.flatnonzero(np.append(machine[1:] != machine[:-1], True))
-        who = machine[last]
-        self.free_at[who], self.running[who] = rows[_END, last], application[last]
-        self.last[who] = self.begun + last
+        busy = machine[last]
+        self.free_at[busy], self.running[busy] = rows[_END, last], application[last]
+        self.last[busy] = self.started_count + last
         self.started.append(rows)
-        self.begun += len(machine)
+        self.started_count += len(machine)
 
-    # -- the report --------------------------------------------------------------------------------------
+    # -- the outcome -------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Start all tasks that are left, and return the outcome."""
-        self._begin(NEVER)
+        """Start all remaining tasks, and return the outcome."""
+        self._start_until(NEVER)
         machine, application, start, end = np.concatenate([np.zeros((4, 0), np.int64), *self.started], axis=1)
         done = np.ones_like(machine)
         if self.lost:
             task, at = np.array(self.lost, np.int64).T
             end[task], done[task] = at, 0
-        machines, applications = len(self.run.speeds), len(self.left)
+        machines, applications = len(self.run.speeds), len(self.unstarted_tasks)
         first, finish = np.full(applications, NEVER), np.full(applications, -1, np.int64)
         np.minimum.at(first, application, start)
         np.maximum.at(finish, application[done > 0], end[done > 0])
         busy = np.zeros(machines, np.int64)
         np.add.at(busy, machine, end - start)
-        met = np.unique(application * machines + machine) // machines
+        used_by = np.unique(application * machines + machine) // machines
 
         def count(index: Integers, length: int) -> Integers:
             return np.bincount(index, minlength=length).astype(np.int64, copy=False)
@@ -222,7 +227,7 @@ class BatchMode(Policy):
                 "finish": finish,
                 "completed": count(application[done > 0], applications),
                 "resubmitted": self.resubmitted,
-                "nodes_used": count(met, applications),
+                "nodes_used": count(used_by, applications),
             },
             machines={
                 "busy": busy,

@@ -1,10 +1,9 @@
-"""The classic mapping heuristics as centralized schedulers: they map tasks in turn, or in batches.
+"""The classic mapping heuristics as centralized schedulers, in immediate mode and in batch mode.
 
 They are from M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
 independent tasks onto heterogeneous computing systems", JPDC 59 (1999).  The expected time of a task on a
-machine is the time that it takes there.  Like the other baselines, they know the whole grid at every instant
-and are charged nothing for it; see `gridsim.schedulers.centralized.pull` for what that means, and for
-machines that fail.
+machine is its true time.  Like the other baselines, they know the whole grid at every instant, at no cost;
+`gridsim.schedulers.centralized.pull` describes the rules for information and for failures.
 """
 
 from __future__ import annotations
@@ -18,8 +17,13 @@ from gridcore.centralized.earliest_ends import bind_earliest
 from gridcore.centralized.mapping import map_in_turn
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.centralized.batch_mode import BatchMode, lasting, sooner_than_never
-from gridsim.schedulers.centralized.immediate import TIMED_WORDS, EarliestEnd, ImmediateMode, Timed
+from gridsim.schedulers.centralized.batch_mode import BatchMode, check_ends, durations
+from gridsim.schedulers.centralized.immediate import (
+    READY_TIME_WORDS,
+    EarliestEnd,
+    ImmediateMode,
+    ReadyTimeMode,
+)
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -29,42 +33,37 @@ from gridsim.support.parameters import Limits
 _SHORTEST, _LONGEST = 1e-6, 4e9
 
 
-class InTurn(Scheduler, frozen=True, kw_only=True):
-    """Binds the tasks of an application in turn to machines at its release; each runs them in that order.
+class ImmediateHeuristic(Scheduler, frozen=True, kw_only=True):
+    """Base class of schedulers that bind tasks one by one at release; machines run them in that order.
 
     Lost tasks are bound again at once to machines that are up.
     """
 
     name: ClassVar[str] = "in-turn"
     decentralized: ClassVar[bool] = False
-    decision_words: ClassVar[DecisionTexts] = TIMED_WORDS
+    decision_words: ClassVar[DecisionTexts] = READY_TIME_WORDS
 
     @property
     def order(self) -> Literal["fifo"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "fifo"
 
 
-class Mct(InTurn, frozen=True, kw_only=True):
+class Mct(ImmediateHeuristic, frozen=True, kw_only=True):
     """Minimum completion time (MCT, Maheswaran et al. 1999): each task goes where it would end first.
 
-    Ties go to the machine with the lowest id.
-
-    Makes the same schedule as ``Fcfs(mode="ect")``.
+    Ties go to the machine with the lowest id.  The schedule equals that of ``Fcfs(mode="ect")``.
     """
 
     name: ClassVar[str] = "mct"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return EarliestEnd(run)
 
 
-class Met(InTurn, frozen=True, kw_only=True):
-    """Minimum execution time (MET, Maheswaran et al. 1999): each task goes to the machine fastest at it.
+class Met(ImmediateHeuristic, frozen=True, kw_only=True):
+    """Minimum execution time (MET, Maheswaran et al. 1999): each task goes to the fastest machine.
 
-    How much work that machine has does not count, so all tasks go to the fastest machine that is up (ties:
-    the lowest id).
+    Ready times are ignored, so all tasks go to the fastest machine that is up (ties: the lowest id).
     """
 
     name: ClassVar[str] = "met"
@@ -73,35 +72,33 @@ class Met(InTurn, frozen=True, kw_only=True):
     }
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return ToTheFastest(run)
+        return MetMode(run)
 
 
-class Olb(InTurn, frozen=True, kw_only=True):
+class Olb(ImmediateHeuristic, frozen=True, kw_only=True):
     """Opportunistic load balancing (OLB, Maheswaran et al. 1999): each task goes to the first machine ready.
 
-    How long the task takes there does not count.  Ties go to the machine with the lowest id.
+    Execution times are ignored.  Ties go to the machine with the lowest id.
     """
 
     name: ClassVar[str] = "olb"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return ByRule(run, "olb")
+        return InTurnMode(run, "olb")
 
 
-class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
-    """Switching algorithm (Maheswaran et al. 1999): `Mct` until the load is balanced, then `Met` until not.
+class SwitchingAlgorithm(ImmediateHeuristic, frozen=True, kw_only=True):
+    """Switching algorithm (Maheswaran et al. 1999): `Mct` until the load is balanced, then `Met`.
 
-    The paper uses ready times in place of backlogs.  On the clock of a long run these are all alike, so that
-    the balance would be 1.
+    The paper computes the balance from ready times.  Backlogs replace them here, since in a long run all
+    ready times are nearly equal, and the balance would be about 1.
 
     Parameters
     ----------
     low, high
-        Thresholds of the balance, the smallest over the largest backlog of the machines that are up: the
-        scheduler goes over to `Met` at `high` or more, and back to `Mct` at `low` or less.  It begins with
-        `Mct`, and looks at the balance before each task.  While no machine has work it does not switch.
+        Thresholds of the balance, which is the smallest backlog divided by the largest, of the machines that
+        are up: the scheduler switches to `Met` at `high` or more, and to `Mct` at `low` or less.  It starts
+        with `Mct` and computes the balance before each task.  While no machine has work it does not switch.
     """
 
     name: ClassVar[str] = "switching"
@@ -117,18 +114,17 @@ class SwitchingAlgorithm(InTurn, frozen=True, kw_only=True):
             )
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return ByRule(run, "switching", self.low, self.high)
+        return InTurnMode(run, "switching", self.low, self.high)
 
 
-class KPercentBest(InTurn, frozen=True, kw_only=True):
-    """K-percent best (Maheswaran et al. 1999): like `Mct`, among the machines that are fastest at a task.
+class KPercentBest(ImmediateHeuristic, frozen=True, kw_only=True):
+    """K-percent best (Maheswaran et al. 1999): `Mct` restricted to the fastest machines.
 
     Parameters
     ----------
     percent
-        Share of the machines that are up, in percent, rounded up to whole machines; 100 is `Mct`, 100 /
-        machines is `Met`.  Of machines that take the same time, the lowest ids are chosen.
+        Percentage of the machines that are up, rounded up to whole machines; 100 equals `Mct`, 100 / machines
+        equals `Met`.  Of equally fast machines, those with the lowest ids are used.
     """
 
     name: ClassVar[str] = "k-percent-best"
@@ -136,21 +132,20 @@ class KPercentBest(InTurn, frozen=True, kw_only=True):
     percent: Annotated[float, Limits(above=0, high=100)] = 20.0
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return AmongTheFastest(run, self.percent)
+        return KPercentBestMode(run, self.percent)
 
 
 class Batch(Scheduler, frozen=True, kw_only=True):
-    """Maps all tasks that have not started at each mapping event, including tasks mapped before.
+    """Base class of schedulers that map all unstarted tasks at each mapping event.
 
-    A machine runs its tasks in the order in which they were mapped to it.  Lost tasks wait for the next
-    mapping event, and so do tasks that were mapped to a machine that fails.
+    A machine runs its tasks in the order in which they were mapped to it.  If a machine fails, its running
+    task and the tasks mapped to it wait for the next mapping event.
 
     Parameters
     ----------
     interval
-        S between mapping events.  0: there is one at each release and each change of machines, after
-        everything else at that instant; else, 1e-6 to 4e9 s, at its multiples while tasks wait.
+        Time between mapping events, s: they occur at the multiples of 1e-6 to 4e9 s while tasks wait.  0 for
+        a mapping event at each release, failure and recovery, after everything else at that instant.
     """
 
     name: ClassVar[str] = "batch"
@@ -162,7 +157,7 @@ class Batch(Scheduler, frozen=True, kw_only=True):
             "s",
         )
     }
-    #: See `gridcore.centralized.mapping.map_batch`.
+    #: Rule of `gridcore.centralized.mapping.map_batch`.
     rule: ClassVar[Literal["min-min", "max-min", "sufferage"]]
 
     interval: Annotated[float, Limits(low=_SHORTEST, high=_LONGEST, unit="s", or_zero=True)] = 0.0
@@ -173,18 +168,17 @@ class Batch(Scheduler, frozen=True, kw_only=True):
             raise ScenarioError(f"{type(self).__name__}.rule must be set by a subclass, got none")
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return BatchMode(run, self.rule, nanoseconds(self.interval))
 
 
 class MinMin(Batch, frozen=True, kw_only=True):
     """Min-min (Maheswaran et al. 1999): the task that can be completed first is mapped first.
 
-    It goes to the machine that completes it first, and so on with the others.  See `Batch` for when tasks are
-    mapped.
+    It goes to the machine that completes it first; this is repeated for the remaining tasks.  Mapping events
+    are those of `Batch`.
 
-    Tasks of one size are taken in order of application.  Ties go to the size whose first waiting application
-    has the lowest index, and to the machine with the lowest id.
+    Tasks of equal size are taken in order of application.  Ties go to the size whose first waiting
+    application has the lowest index, and to the machine with the lowest id.
     """
 
     name: ClassVar[str] = "min-min"
@@ -192,7 +186,7 @@ class MinMin(Batch, frozen=True, kw_only=True):
 
 
 class MaxMin(Batch, frozen=True, kw_only=True):
-    """Max-min (Maheswaran et al. 1999): like `MinMin`, but the last earliest completion goes first."""
+    """Max-min (Maheswaran et al. 1999): the task with the latest earliest completion is mapped first."""
 
     name: ClassVar[str] = "max-min"
     rule: ClassVar[Literal["max-min"]] = "max-min"
@@ -201,54 +195,53 @@ class MaxMin(Batch, frozen=True, kw_only=True):
 class Sufferage(Batch, frozen=True, kw_only=True):
     """Sufferage (Maheswaran et al. 1999): a machine goes to the task that would suffer most without it.
 
-    It works in passes as published; see `gridcore.centralized.mapping.map_batch`.  Otherwise it is like
-    `MinMin`.
+    It maps tasks in passes as published, by `gridcore.centralized.mapping.map_batch`.  Mapping events and
+    ties are those of `MinMin`.
     """
 
     name: ClassVar[str] = "sufferage"
     rule: ClassVar[Literal["sufferage"]] = "sufferage"
 
 
-# -- policies that map tasks in turn ----------------------------------------------------------------------
+# -- policies of the immediate mode -----------------------------------------------------------------------
 
 
-class ToTheFastest(ImmediateMode):
-    """Binds all tasks to the machine that takes the least time for one."""
+class MetMode(ImmediateMode):
+    """Binds all tasks to the fastest machine."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
-        """Give all tasks to the machine that is up and takes the least time for one task."""
+        """Return all tasks for the fastest machine that is up."""
         up, tasks = np.flatnonzero(self.run.up), np.zeros(len(self.run.speeds), np.int64)
-        lasts = lasting(self.run.applications.task_size[application], self.run.speeds[up])
-        tasks[up[np.argmin(lasts)]] = count
+        times = durations(self.run.applications.task_size[application], self.run.speeds[up])
+        tasks[up[np.argmin(times)]] = count
         return tasks
 
     def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """See `ImmediateMode.grounds`: the time that a task takes there, s."""
+        """Return the duration of a task on the machine, s."""
         [speed] = self.run.speeds[machines]
-        return float(lasting(self.run.applications.task_size[application], speed)) / NS
+        return float(durations(self.run.applications.task_size[application], speed)) / NS
 
 
-class AmongTheFastest(Timed):
-    """Binds each task to the machine that would end it first, among those that take the least time."""
+class KPercentBestMode(ReadyTimeMode):
+    """Binds each task to the machine that would end it first, among the fastest machines."""
 
     def __init__(self, run: Run, percent: float) -> None:
         super().__init__(run)
         self.percent = percent
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """See `Timed.bind`."""
-        few = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
-        asked = np.sort(np.argsort(lasting(task_size, speeds), kind="stable")[:few])
-        tasks, until = np.zeros(len(speeds), np.int64), free_at[asked]
-        tasks[asked] = bind_earliest(until, speeds[asked], task_size, count, now)
-        free_at[asked] = until
+        number = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
+        fastest = np.sort(np.argsort(durations(task_size, speeds), kind="stable")[:number])
+        tasks, ready = np.zeros(len(speeds), np.int64), free_at[fastest]
+        tasks[fastest] = bind_earliest(ready, speeds[fastest], task_size, count, now)
+        free_at[fastest] = ready
         return tasks
 
 
-class ByRule(Timed):
-    """Binds each task by a rule of `map_in_turn` that looks at the work that machines have left."""
+class InTurnMode(ReadyTimeMode):
+    """Binds each task by a rule of `map_in_turn` that uses the backlogs of machines."""
 
-    STATE = (*Timed.STATE, "on_met")
+    STATE = (*ReadyTimeMode.STATE, "on_met")
 
     def __init__(
         self, run: Run, rule: Literal["olb", "switching"], low: float = 0.6, high: float = 0.9
@@ -258,13 +251,12 @@ class ByRule(Timed):
         self.on_met = False
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        """See `Timed.bind`."""
-        lasts, begin = lasting(task_size, speeds), np.maximum(free_at, now)
+        times, begin = durations(task_size, speeds), np.maximum(free_at, now)
         left = (begin - now).astype(np.float64)
         machine, self.on_met = map_in_turn(
-            lasts[None], [count], left, self.rule, low=self.low, high=self.high, on_met=self.on_met
+            times[None], [count], left, self.rule, low=self.low, high=self.high, on_met=self.on_met
         )
-        sooner_than_never(left, now)
+        check_ends(left, now)
         tasks = np.bincount(machine, minlength=len(speeds)).astype(np.int64, copy=False)
-        np.copyto(free_at, begin + tasks * lasts.astype(np.int64), where=tasks > 0)
+        np.copyto(free_at, begin + tasks * times.astype(np.int64), where=tasks > 0)
         return tasks

@@ -1,4 +1,4 @@
-"""The fair tree with perfect and fresh information: which of its costs remain when messages are free.
+"""The fair tree with perfect and fresh information, which shows what its messages cost.
 
 J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids",
 with exact availabilities in place of summaries and every request decided at the root (B = 0).
@@ -12,27 +12,27 @@ import numpy as np
 
 from gridcore.fair_tree.summaries import split
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, Once
+from gridsim.schedulers.centralized.exact_stretch import BOUND_WORDS, ExactStretch
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 
 
 class IdealTree(Scheduler, frozen=True, kw_only=True):
-    """The fair tree with an ideal root, which knows at each release what each leaf could take at any stretch.
+    """The fair tree with an ideal root, which knows the room of each leaf at any stretch.
 
     The root finds the smallest stretch S at which all leaves together have room for the request.  The request
-    then goes down the tree: each router shares it out to its two children in proportion to their room at S,
-    never above that room, by largest remainder (ties: the left child).  Routers below use the S of the root.
+    then goes down the tree: each router divides it between its two children in proportion to their room at S,
+    never above that room, by largest remainder (ties: the left child).  All routers use the S of the root.
     Each leaf runs EDF at its own minimum stretch.  Table ``requests`` has the S of each application
-    (``promised``, s/Mflop).  A later application with a larger S may delay an earlier one, but where no
-    machine fails, no stretch becomes larger than the largest S.
+    (``promised``, s/Mflop).  A later application with a larger S may delay an earlier one, but if no machine
+    fails, no stretch exceeds the largest S.
 
-    Where machines fail, lost tasks are known at once and go down from the root like a new request of that
-    many tasks, with the first release and size of their application; machines that are down have no room.
+    If machines fail, lost tasks are known at once and go down from the root like a new request of as many
+    tasks, with the first release and size of their application; failed machines have no room.
 
-    It reads the whole grid, takes no time and sends no message.  This ideal shows what the information of
-    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` finds the same S, but
-    shares tasks out over all machines at once.
+    It knows the whole grid, takes no time and sends no message.  This ideal shows what the information of
+    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` uses the same S, but
+    divides tasks among all machines at once.
     """
 
     name: ClassVar[str] = "ideal-tree"
@@ -42,36 +42,32 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return True
 
     @property
     def order(self) -> Literal["edf"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "edf"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Down(run)
+        return TreeDivision(run)
 
 
-class Down(Once):
-    """Shares requests out down the tree, between two children at a time."""
+class TreeDivision(ExactStretch):
+    """Divides requests down the tree, between two children at a time."""
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """See `gridsim.schedulers.centralized.exact_stretch.Once.divide`."""
         routers = len(room) - 1
         rooms = np.concatenate((np.zeros(routers, np.int64), room))
         for low, high in _levels_up(routers):
             rooms[low:high] = rooms[2 * low + 1 : 2 * high + 1].reshape(-1, 2).sum(axis=1)
-        tasks, todo = np.zeros_like(room), [(0, count)]
-        while todo:
-            node, share = todo.pop()
+        tasks, stack = np.zeros_like(room), [(0, count)]
+        while stack:
+            node, share = stack.pop()
             if node >= routers:
                 tasks[node - routers] = share
                 continue
             shares = split(rooms[2 * node + 1 : 2 * node + 3], share).tolist()
-            todo += [(2 * node + 1 + j, part) for j, part in enumerate(shares) if part]
+            stack += [(2 * node + 1 + j, part) for j, part in enumerate(shares) if part]
         return tasks
 
 

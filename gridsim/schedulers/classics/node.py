@@ -1,4 +1,4 @@
-"""What one node of each classic scheduler does; see `gridsim.schedulers.classics.scheduler`."""
+"""Node programs of the schedulers in `gridsim.schedulers.classics.scheduler`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class: places each task on the machine that `choose` returns, and runs what others place here."""
+    """Base class: places each task on the machine from `choose`, and runs the tasks placed here."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
             self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
     def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
-        """Run a task on `machine`, chosen from `among`, of which the node saw the load `saw`."""
+        """Place a task on `machine`, one of `among` candidates, whose observed load is `saw`."""
         view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
@@ -30,7 +30,7 @@ class PlacingNode(NodeProgram):
         view.enqueue(message.application, message.tasks)
 
     def choose(self, view: Any) -> int:
-        """Return the machine of the next task."""
+        """Return the machine for the next task."""
         return int(view.random.integers(view.machines))
 
 
@@ -39,7 +39,7 @@ class RandomNode(PlacingNode):
 
 
 class RoundRobinNode(PlacingNode):
-    """Places its tasks on one machine after another; each node begins with another machine."""
+    """Places its tasks on one machine after another, from a random one on."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -54,9 +54,9 @@ class RoundRobinNode(PlacingNode):
 
 
 class BoardNode(PlacingNode):
-    """Base class: places each task where the board shows the least, on all machines or on some random ones.
+    """Base class: places each task on the least loaded machine by the board, of all or of some random ones.
 
-    What it places itself at one instant it adds to what the board shows.
+    To the loads on the board it adds the tasks that it places itself at the same instant.
     """
 
     def on_start(self, view: Any) -> None:
@@ -68,7 +68,7 @@ class BoardNode(PlacingNode):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         load = view.board.copy()
         for _ in range(tasks):
-            machine, among = self.least(view, load), self.parameters.choices
+            machine, among = self.least_loaded(view, load), self.parameters.choices
             self.place(
                 view, application.number, machine, among if among > 0 else view.machines, load[machine]
             )
@@ -81,33 +81,33 @@ class BoardNode(PlacingNode):
         self.publish(view)
 
     def publish(self, view: Any) -> None:
-        """Put this machine's load on the board."""
+        """Publish the load of this machine on the board."""
 
     def size(self, view: Any, application: Any) -> float:
-        """Return what a task of `application` adds to the load of a machine."""
+        """Return the load that a task of `application` adds to a machine."""
         return 1.0
 
-    def least(self, view: Any, load: Any) -> int:
-        """Return the machine with the least load, a random one of several, among its choices."""
+    def least_loaded(self, view: Any, load: Any) -> int:
+        """Return the machine with the least load among the choices; ties are broken at random."""
         if self.parameters.choices == 0:
             return int(view.random.choice(np.flatnonzero(load == load.min())))
         best = self.choose(view)
         for _ in range(self.parameters.choices - 1):
-            other = self.choose(view)
-            if load[other] < load[best]:
-                best = other
+            machine = self.choose(view)
+            if load[machine] < load[best]:
+                best = machine
         return best
 
 
 class QueueNode(BoardNode):
-    """Chooses by the number of tasks of a machine."""
+    """Chooses by the number of tasks of each machine."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.tasks)
 
 
 class WorkNode(BoardNode):
-    """Chooses by the time that a machine needs for what it has; it expects others to be as fast as itself."""
+    """Chooses by the time that each machine needs for its tasks, taken to be as fast as this one."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=True)
@@ -117,16 +117,16 @@ class WorkNode(BoardNode):
 
 
 class PowerNode(PlacingNode):
-    """Asks d random machines how many tasks they have, and places the task on the one with the fewest.
+    """Probes d random machines for the number of their tasks, and places the task on the one with the fewest.
 
-    With a memory it also asks the machines that had the fewest at the last decision (Mitzenmacher, Prabhakar
-    and Shah 2002).  Request r is kept at r % room.  Without any answer the task stays here.
+    With a memory it also probes the machines that had the fewest at the last decision (Mitzenmacher,
+    Prabhakar and Shah 2002).  Request r is stored at r % room.  Without any answer the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        self.next, self.request = room, np.full(room, -1)  # numbers of requests; -1 for a decided one
+        self.next, self.request = room, np.full(room, -1)  # number of each request; -1 if it is decided
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
         self.memory = np.full(parameters.memory + 1, -1)
@@ -134,7 +134,7 @@ class PowerNode(PlacingNode):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         room, choices = self.parameters.room, self.parameters.choices
         for number in range(self.next, self.next + tasks):
-            self.decide(view, number - room)  # which has not been, if there is no room
+            self.decide(view, number - room)  # the oldest request makes room, if it is undecided
             at, self.next = number % room, number + 1
             self.request[at], self.application[at], self.answers[at] = number, application.number, 0
             self.load[at, :], self.machine[at, 0] = np.inf, view.node
@@ -162,7 +162,7 @@ class PowerNode(PlacingNode):
         self.decide(view, int(value))
 
     def decide(self, view: Any, number: int) -> None:
-        """Place the task of a request by the answers that there are, unless it has been placed."""
+        """Place the task of a request by the answers received so far, unless it has been placed."""
         at = number % self.parameters.room
         if self.request[at] == number:
             load, self.request[at] = self.load[at], -1
@@ -179,41 +179,41 @@ class PowerNode(PlacingNode):
 class IdleNode(PlacingNode):
     """Reports to a random dispatcher when it is idle; places tasks on machines that have reported to it.
 
-    Reports are used in the order in which they come; a task for which there is none goes to a random machine.
-    Report r is kept at r % room.
+    Reports are used in order of arrival; without a report, a task goes to a random machine.  Report r is
+    stored at r % room.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.idle = np.zeros(parameters.room, int)
-        self.first, self.beyond = 0, 0  # of the reports that have not been used
+        self.first, self.end = 0, 0  # range of the unused reports
 
     def on_start(self, view: Any) -> None:
         self.on_idle(view)
 
     def on_idle(self, view: Any) -> None:
-        some = self.parameters.dispatchers
-        view.send(view.random.integers(min(some, view.machines) if some > 0 else view.machines), "free")
+        count = self.parameters.dispatchers
+        view.send(view.random.integers(min(count, view.machines) if count > 0 else view.machines), "free")
 
     def on_free(self, view: Any, message: Any) -> None:
-        self.idle[self.beyond % self.parameters.room] = message.sender
-        self.beyond += 1
-        self.first = max(self.first, self.beyond - self.parameters.room)
+        self.idle[self.end % self.parameters.room] = message.sender
+        self.end += 1
+        self.first = max(self.first, self.end - self.parameters.room)
 
     def choose(self, view: Any) -> int:
-        if self.first == self.beyond:
+        if self.first == self.end:
             return int(view.random.integers(view.machines))
         self.first += 1
         return int(self.idle[(self.first - 1) % self.parameters.room])
 
 
 class StealingNode(PlacingNode):
-    """Runs what is submitted here; without work it asks random machines for half of what waits there."""
+    """Runs the tasks submitted here; an idle machine asks random machines for half of their waiting tasks."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # how many machines may be asked before the next pause; when it last had no work and got some
-        self.left, self.began = 0, -1.0
+        # machines to ask before the next pause; the last time at which it received work while it had none
+        self.attempts, self.began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("kept", application.number, tasks=tasks)
@@ -228,35 +228,35 @@ class StealingNode(PlacingNode):
         self.on_idle(view)
 
     def on_idle(self, view: Any) -> None:
-        self.left = self.parameters.attempts
+        self.attempts = self.parameters.attempts
         self.ask(view)
 
     def ask(self, view: Any) -> None:
-        """Ask the next machine, unless there is work by now; after the last one, begin anew after a pause."""
+        """Ask the next machine if there is still no work; after the last attempt, pause and start over."""
         view.cancel("late")
         if view.work == 0.0 and view.machines > 1:
-            if self.left > 0:
-                other = view.random.integers(view.machines - 1)
-                view.send(other + (other >= view.node), "steal")
-            self.left -= 1
-            view.timer(self.parameters.patience if self.left >= 0 else self.parameters.pause, "late")
+            if self.attempts > 0:
+                victim = view.random.integers(view.machines - 1)
+                view.send(victim + (victim >= view.node), "steal")
+            self.attempts -= 1
+            view.timer(self.parameters.patience if self.attempts >= 0 else self.parameters.pause, "late")
 
     def on_timer(self, view: Any, name: str) -> None:  # no answer, or the pause is over
-        if self.left < 0:
-            self.left = self.parameters.attempts
+        if self.attempts < 0:
+            self.attempts = self.parameters.attempts
         self.ask(view)
 
     def on_steal(self, view: Any, message: Any) -> None:
-        # a task may wait only because it starts at this instant
+        # a task that starts at this instant is still counted as waiting
         left = (view.waiting - int(self.began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")
-        for application, tasks in view.queued[::-1]:  # what would run last goes first
+        for application, tasks in view.queued[::-1]:  # the last of the queue are stolen first
             if left > 0:
-                taken = view.take(application, min(tasks, left))
-                view.decide("gave", application, machine=message.sender, tasks=taken, saw=left)
-                view.send(message.sender, "task", application=application, tasks=taken)
-                left -= taken
+                count = view.take(application, min(tasks, left))
+                view.decide("gave", application, machine=message.sender, tasks=count, saw=left)
+                view.send(message.sender, "task", application=application, tasks=count)
+                left -= count
 
     def on_nothing(self, view: Any, message: Any) -> None:
         self.ask(view)

@@ -1,6 +1,6 @@
 """Classic policies that place each task by itself, and work stealing.
 
-Nodes are in `gridsim.schedulers.classics.node`.
+The node programs are in `gridsim.schedulers.classics.node`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Time = Annotated[float, Limits(above=0, unit="s")]
 _TASK = partial(Message, 170, moves_tasks=True, application=int, tasks=int)
 
 
-#: What nodes decide.
+#: Texts of the decisions.
 _PLACED: DecisionTexts = {"placed": ("put a task on machine {machine}", "tasks there:", "")}
 _BY_WORK: DecisionTexts = {"placed": ("put a task on machine {machine}", "work of", "s")}
 _STEALING: DecisionTexts = {
@@ -44,23 +44,23 @@ _STEALING: DecisionTexts = {
 
 
 def tasks_at(truth: Truth, node: int, machine: int) -> float:
-    """Return how many tasks `machine` has, with the running one."""
+    """Return the number of tasks of `machine`, the running one included."""
     return float(truth.tasks(machine))
 
 
 def work_at(truth: Truth, node: int, machine: int) -> float:
-    """Return how long `machine` needs for what it has, s."""
+    """Return the time that `machine` needs for its tasks, s."""
     return truth.work(machine)
 
 
 class Classic(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of the classic schedulers: machines run their tasks in the order in which they come.
+    """Base class of the classic schedulers: machines run their tasks in order of arrival.
 
     Parameters
     ----------
     instant
-        Whether messages, those that move tasks included, take no time, as queueing theory has it.  They are
-        counted nevertheless.
+        Whether messages take no time, as queueing theory assumes; this includes those that move tasks.
+        Messages are counted nevertheless.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -72,13 +72,11 @@ class Classic(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return not self.instant
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
-        """See `NodeScheduler`."""
-        return {name: make(delay=0.0 if self.instant else None) for name, make in self.kinds.items()}
+        return {name: kind(delay=0.0 if self.instant else None) for name, kind in self.kinds.items()}
 
 
 class Random(Classic, frozen=True, kw_only=True):
@@ -89,7 +87,7 @@ class Random(Classic, frozen=True, kw_only=True):
 
 
 class RoundRobin(Classic, frozen=True, kw_only=True):
-    """Round robin: the tasks submitted at a machine go to all machines in turn, from a random one on."""
+    """Round robin: tasks submitted at a machine go to all machines in turn, starting at a random one."""
 
     name: ClassVar[str] = "round-robin"
     policy: ClassVar[type[NodeProgram]] = RoundRobinNode
@@ -101,14 +99,14 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     Parameters
     ----------
     choices
-        Machines that are asked for each task, drawn with replacement.
+        Machines that are probed for each task, drawn with replacement.
     memory
-        Machines that are asked again, since they had the fewest tasks at the last decision of the node
+        Machines that are probed in addition, as they had the fewest tasks at the last decision of the node
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
-        S until a task is placed by the answers that have come.
+        Time, in s, after which a task is placed by the answers received so far.
     room
-        Requests that a node keeps at once; with more, the oldest is decided by the answers that have come.
+        Requests that a node stores; if a further one comes, the oldest is decided by the answers so far.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -126,15 +124,17 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     room: _Count = 128
 
 
-class ByBoard(BoardScheduler, frozen=True, kw_only=True):
-    """Base class of those that choose by the board, see `BoardScheduler` for `age`, `refresh` and `error`.
+class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
+    """Base class of schedulers that place tasks by the loads on the board.
+
+    Parameters `age`, `refresh` and `error` of the board are those of `BoardScheduler`.
 
     Parameters
     ----------
     choices
         Machines among which a task is placed, drawn at random with replacement; 0 for all.
     instant
-        As of the other classic schedulers.
+        Whether messages that move tasks take no time.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -147,21 +147,20 @@ class ByBoard(BoardScheduler, frozen=True, kw_only=True):
 
     @property
     def messages(self) -> Mapping[str, Message]:  # type: ignore[override]
-        """See `NodeScheduler`."""
         return {"task": _TASK(delay=0.0 if self.instant else None)}
 
 
-class JoinShortestQueue(ByBoard, frozen=True, kw_only=True):
-    """Join the shortest queue: each task goes to the machine with the fewest tasks, as the board shows them.
+class JoinShortestQueue(BoardPlacement, frozen=True, kw_only=True):
+    """Join the shortest queue: each task goes to the machine with the fewest tasks, by the board.
 
-    With ``choices=2`` it is power of two choices by what the board shows.
+    With ``choices=2`` it is power of two choices with the loads on the board.
     """
 
     name: ClassVar[str] = "join-shortest-queue"
     policy: ClassVar[type[NodeProgram]] = QueueNode
 
 
-class LeastWork(ByBoard, frozen=True, kw_only=True):
+class LeastWork(BoardPlacement, frozen=True, kw_only=True):
     """Least work: each task goes to the machine that needs the least time for its tasks, by the board."""
 
     name: ClassVar[str] = "least-work"
@@ -181,10 +180,10 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
     Parameters
     ----------
     dispatchers
-        Machines 0 to dispatchers - 1 get the reports: those at which applications are submitted. 0 for all
-        machines.
+        Number of machines that receive reports: machines 0 to `dispatchers` - 1, at which applications are
+        submitted; 0 for all machines.
     room
-        Reports that a dispatcher keeps; with more, it forgets the oldest.
+        Reports that a dispatcher stores; if a further one comes, the oldest is dropped.
     """
 
     name: ClassVar[str] = "join-idle-queue"
@@ -196,7 +195,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
 
 
 class WorkStealing(Classic, frozen=True, kw_only=True):
-    """Random work stealing: a machine without work asks random ones for half of what waits there.
+    """Random work stealing: an idle machine asks random ones for half of their waiting tasks.
 
     Tasks run where they are submitted unless they are stolen.
 
@@ -205,9 +204,9 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     attempts
         Machines that are asked, one after another, before a pause.
     pause
-        S after which a machine that is still without work asks again.
+        Time, in s, after which a machine that is still idle starts over.
     patience
-        S until the next machine is asked, if no answer comes.
+        Time, in s, after which the next machine is asked if no answer has come.
     """
 
     name: ClassVar[str] = "work-stealing"

@@ -118,7 +118,7 @@ class Grid(Adapter):
 
     def stop(self, job: int, node: int, attempt: int) -> None:
         """Stop a machine that still works on a lost run of a job."""
-        if self.runs.wrecks:
+        if self.runs.lost_runs:
             self.runs.stop(job, node, attempt, self.now)
 
     def over(self) -> None:
@@ -159,7 +159,7 @@ class Grid(Adapter):
         now = self.run.engine.now
         self.core.enter(now)
         for job in jobs:
-            self.runs.run_out(job, now)
+            self.runs.end_lost_runs(job, now)
             if self.records[job].phase != PLACED or self.runs.end_of(job) > now:
                 continue
             nodes, _ = self.runs.finish(job)
@@ -226,7 +226,7 @@ class Grid(Adapter):
             return first
         if job.phase == PLACED:
             job.phase = BROKEN
-            self.runs.wreck(job.number, node, job.attempt, self.run.engine.now)
+            self.runs.lose(job.number, node, job.attempt, self.run.engine.now)
             return True
         return False
 

@@ -138,7 +138,8 @@ class Compiled(Policy):
         return {
             "jobs": {
                 **{name: getattr(self, name) for name in own},
-                **{name: getattr(runs, name) for name in ("lasts", "first_start", "end", "done")},
+                "lasts": runs.durations,
+                **{name: getattr(runs, name) for name in ("first_start", "end", "done")},
                 "earliest": self.times.earliest,
                 "latest": self.times.latest,
                 "tasks": jobs.tasks,
@@ -281,7 +282,7 @@ class Compiled(Policy):
             start, slot = self.flow.start_of(job), self.times.slot
             until = (start + int(self.held[job])) * slot
             self.runs.place(job, self.flow.machines_of(job), start * slot, until)
-            self.runs.wreck(job, node, attempt, self.run.engine.now)
+            self.runs.lose(job, node, attempt, self.run.engine.now)
         return phase in (BROKEN, COMMITTING)
 
     def search_anew(self, job: int, attempt: int) -> None:
@@ -310,7 +311,7 @@ class Compiled(Policy):
             self.runs.cancelled[:] = self.phase == CANCELLED
         for job in np.flatnonzero(self.phase == DONE).tolist():
             if self.run.record or self.runs.places is not None:
-                self.runs.note(job, self.flow.machines_of(job))
+                self.runs.record_completion(job, self.flow.machines_of(job))
             if job in self.runs.used:
                 self.runs.used[job].update(self.flow.machines_of(job).tolist())
         return outcome(

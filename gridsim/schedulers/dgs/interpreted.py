@@ -201,7 +201,7 @@ class Interpreted(Adapter):
 
     def _stop(self, job: int, node: int, attempt: int) -> None:
         """Stop a machine that still works on a lost run of a job."""
-        if self.runs.wrecks:
+        if self.runs.lost_runs:
             self.runs.stop(job, node, attempt, self.now)
 
     # -- events of the engine ---------------------------------------------------------------------------
@@ -211,7 +211,7 @@ class Interpreted(Adapter):
         now = self.run.engine.now
         self.core.enter(now)
         for job in jobs:
-            self.runs.run_out(job, now)
+            self.runs.end_lost_runs(job, now)
             if self.records[job].phase != PLACED or self.runs.end_of(job) > now:
                 continue
             nodes, start = self.runs.finish(job)
@@ -270,7 +270,7 @@ class Interpreted(Adapter):
             return first
         if job.phase == PLACED and job.attempt == attempt:
             job.phase = int(BROKEN)
-            self.runs.wreck(number, node, attempt, self.now)
+            self.runs.lose(number, node, attempt, self.now)
             return True
         return False
 

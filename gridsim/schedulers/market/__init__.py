@@ -1,1 +1,1 @@
-"""A market: machines bid for tasks, and pay a penalty for those that end too late."""
+"""A market: machines bid for tasks, and pay a penalty for late ones."""

@@ -1,9 +1,9 @@
-"""What a machine of the market does: a consumer announces tasks, and a provider bids for them.
+"""The node program of the market: a consumer announces tasks, and providers bid for them.
 
 consumer --announce(tasks, deadline)--> some providers
          <--bid(room, price, work)-----
-         --award(tasks)--------------->  the cheapest with room; of the others the one with the least work
-         --decline-------------------->  who gets nothing
+         --award(tasks)--------------->  the cheapest providers with room; at last the one with the least work
+         --decline-------------------->  the other bidders
 """
 
 from __future__ import annotations
@@ -15,102 +15,117 @@ from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
 class MarketNode(NodeProgram):
-    """A machine that sells its time, and buys time for the tasks that are submitted to it."""
+    """A machine that sells computing time, and buys it for the tasks submitted at it."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # number of a call for bids -> application, tasks, deadline, machines asked, rounds so far
+        # number of a call for bids -> application, tasks, deadline, number of machines asked, round
         self.calls: dict[int, tuple[int, int, float, int, int]] = {}
-        # of each call: price, order, room, work, provider
+        # number of a call for bids -> price, order of arrival, room, work and provider of each bid
         self.bids: dict[int, list[tuple[float, int, int, float, int]]] = {}
-        self.last = 0  # number of the last call
-        self.price = 1.0  # that this machine asks for a Mflop
-        # what has been offered and not decided: (consumer, call) -> tasks, s of each of them
+        self.last_call = 0  # number of the last call
+        self.price = 1.0  # price of a Mflop at this machine
+        # open offers: (consumer, call) -> tasks, duration of a task, s
         self.offers: dict[tuple[int, int], tuple[int, float]] = {}
-        # (deadline, price of a Mflop, tasks left) of the contracts of an application, in order
+        # application -> deadline, price of a Mflop and tasks left of each contract, in order
         self.contracts: dict[int, list[list[float]]] = {}
 
     def on_start(self, view: View) -> None:
-        """Number calls so that no bid for a call of an earlier life, before a failure, is taken for one."""
-        self.last = view.now_ns
+        """Start the numbers of calls at the time, so that bids from before a failure match no new call."""
+        self.last_call = view.now_ns
 
     # -- a consumer ---------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Announce tasks; each should end within `slack` times what it takes at the reference speed."""
-        lasts = application.task_size / self.parameters.reference_speed
-        self.announce(view, application.number, tasks, application.release + self.parameters.slack * lasts, 1)
+        """Announce tasks whose deadline is `slack` times their reference duration after their release."""
+        duration = application.task_size / self.parameters.reference_speed
+        deadline = application.release + self.parameters.slack * duration
+        self.announce(view, application.number, tasks, deadline, 1)
 
     def announce(self, view: View, application: int, tasks: int, deadline: float, rounds: int) -> None:
         """Ask random providers for bids."""
         count = min(math.ceil(self.parameters.ask_ratio * tasks), view.machines)
-        self.last += 1
-        self.calls[self.last], self.bids[self.last] = (application, tasks, deadline, count, rounds), []
-        for to in view.random.choice(view.machines, size=count, replace=False).tolist():
-            view.send(to, "announce", application=application, call=self.last, tasks=tasks, deadline=deadline)
-        view.timer(self.parameters.patience, "closed", self.last)
+        self.last_call += 1
+        self.calls[self.last_call], self.bids[self.last_call] = (
+            (application, tasks, deadline, count, rounds),
+            [],
+        )
+        for machine in view.random.choice(view.machines, size=count, replace=False).tolist():
+            view.send(
+                machine,
+                "announce",
+                application=application,
+                call=self.last_call,
+                tasks=tasks,
+                deadline=deadline,
+            )
+        view.timer(self.parameters.patience, "closed", self.last_call)
 
     def on_bid(self, view: View, message: Any) -> None:
-        """Keep a bid; the last one closes the call."""
-        if message.call not in self.calls:  # it was closed without this bid
+        """Store a bid; the last one closes the call."""
+        if message.call not in self.calls:  # the call was closed without this bid
             view.send(message.sender, "decline", call=message.call)
             return
-        bids, asked = self.bids[message.call], self.calls[message.call][3]
+        bids, count = self.bids[message.call], self.calls[message.call][3]
         bids.append((message.price, len(bids), message.room, message.work, message.sender))
-        if len(bids) == asked:
+        if len(bids) == count:
             self.award(view, message.call)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Do without the bids that are missing."""
+        """Close a call without the missing bids."""
         if int(value) in self.calls:
             self.award(view, int(value))
 
     def award(self, view: View, number: int) -> None:
-        """Give the tasks to the cheapest providers, as many to each as it has room for before the deadline.
+        """Award the tasks to the cheapest providers, to each as many as it can end before the deadline.
 
-        For what is left others are asked, `rounds` times in all.  Then the deadline cannot be met, and what
-        is left goes to the provider with the least work, or is run here if nobody has answered.
+        The remaining tasks are announced again, up to `rounds` times in all.  After the last round they go
+        to the provider with the least work, and will miss the deadline; they run here if nobody has bid.
         """
         application, tasks, deadline, _, rounds = self.calls.pop(number)
         bids = self.bids.pop(number)
-        left, given = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
+        tasks_left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
         for _, _, room, _, provider in sorted(bids):
-            given[provider] = min(room, left)
-            left -= given[provider]
-        again = left if rounds < self.parameters.rounds else 0
-        if left and not again and bids:
+            awards[provider] = min(room, tasks_left)
+            tasks_left -= awards[provider]
+        remaining = tasks_left if rounds < self.parameters.rounds else 0
+        if tasks_left and not remaining and bids:
             provider = min(bids, key=lambda bid: (bid[3], bid[1]))[-1]
-            given[provider] += left
-            left = 0
-        for price, _, _, _, to in bids:
-            if count := given[to]:
-                view.decide("awarded", application, machine=to, tasks=count, saw=price)
-                view.send(to, "award", application=application, tasks=count, call=number, deadline=deadline)
+            awards[provider] += tasks_left
+            tasks_left = 0
+        for price, _, _, _, provider in bids:
+            if count := awards[provider]:
+                view.decide("awarded", application, machine=provider, tasks=count, saw=price)
+                view.send(
+                    provider, "award", application=application, tasks=count, call=number, deadline=deadline
+                )
             else:
-                view.send(to, "decline", call=number)
-        if again:
-            self.announce(view, application, again, deadline, rounds + 1)
-        elif left:
-            view.decide("kept", application, tasks=left)
-            view.enqueue(application, left)
+                view.send(provider, "decline", call=number)
+        if remaining:
+            self.announce(view, application, remaining, deadline, rounds + 1)
+        elif tasks_left:
+            view.decide("kept", application, tasks=tasks_left)
+            view.enqueue(application, tasks_left)
 
     # -- a provider ---------------------------------------------------------------------------------------
 
     def on_announce(self, view: View, message: Any) -> None:
-        """Say for how many tasks there is room before the deadline, at what price, and how much work is here.
+        """Bid with the number of tasks that can end before the deadline, the price, and the work here.
 
-        Offers that have not been decided count as work, as far as this machine does not compete for them.
+        Open offers count as work, in the proportion 1 - `competition`.
         """
-        lasts = view.application(message.application).task_size / view.speed
-        open_ = sum(tasks * each for tasks, each in self.offers.values())
-        until = message.deadline - view.now - view.work - (1.0 - self.parameters.competition) * open_
-        room = min(max(0, math.floor(until / lasts + 1e-9)), message.tasks)
+        duration = view.application(message.application).task_size / view.speed
+        offered_time = sum(tasks * length for tasks, length in self.offers.values())
+        time_left = (
+            message.deadline - view.now - view.work - (1.0 - self.parameters.competition) * offered_time
+        )
+        room = min(max(0, math.floor(time_left / duration + 1e-9)), message.tasks)
         if room:
-            self.offers[message.sender, message.call] = room, lasts
+            self.offers[message.sender, message.call] = room, duration
         view.send(message.sender, "bid", call=message.call, room=room, price=self.price, work=view.work)
 
     def on_award(self, view: View, message: Any) -> None:
-        """Run the tasks; who is wanted asks for more."""
+        """Queue the awarded tasks and raise the price."""
         self.offers.pop((message.sender, message.call), None)
         self.contracts.setdefault(message.application, []).append(
             [message.deadline, self.price, float(message.tasks)]
@@ -119,14 +134,14 @@ class MarketNode(NodeProgram):
         view.enqueue(message.application, message.tasks)
 
     def on_decline(self, view: View, message: Any) -> None:
-        """Who had room and is not wanted asks for less, down to its costs."""
+        """Lower the price, but not below the cost, if this machine had room."""
         if self.offers.pop((message.sender, message.call), None) is not None:
             self.price = max(self.parameters.cost, self.price / (1.0 + self.parameters.step))
 
     def on_done(self, view: View, application: Any) -> None:
-        """Get the price of a task, less the penalty if it is late."""
+        """Record the payment for a task: its price, less the penalty if it is late."""
         contracts = self.contracts.get(application.number)
-        if not contracts:  # it is the machine's own
+        if not contracts:  # the task was not bought by another machine
             return
         deadline, price, _ = contracts[0]
         late = int(view.now > deadline + 1e-6)

@@ -20,41 +20,41 @@ _Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def price_of(truth: Truth, node: int, machine: int) -> float:
-    """Return what a Mflop costs at a machine now."""
+    """Return the present price of a Mflop at a machine."""
     return float(truth.memory(machine).price)  # type: ignore[attr-defined]
 
 
 class Market(NodeScheduler, frozen=True, kw_only=True):
     """A market (after GridIS, Xiao et al. 2005): machines bid for tasks, and pay a penalty for late ones.
 
-    A machine announces the tasks that are submitted to it, with a deadline, to random machines.  These bid:
-    for how many tasks they have room before the deadline, and at what price.  The cheapest get the tasks.  A
-    machine that gets tasks raises its price, and one that had room and gets none lowers it.
+    A machine announces the tasks submitted at it, with a deadline, to random machines.  Each of these bids
+    with its price and the number of tasks that it can end before the deadline.  The cheapest get the tasks.
+    A machine that gets tasks raises its price, and one that had room and gets none lowers it.
 
-    Table ``payments`` has a row for each task that was bought: its machine, what that got, and whether the
-    task was late.
+    Table ``payments`` has a row for each task that was bought: the machine that ran it, its payment, and
+    whether the task was late.
 
     Parameters
     ----------
     ask_ratio
-        Machines that are asked, for each task; at most all.
+        Machines that are asked for a bid, per task.
     patience
-        S until a call for bids is closed, if bids are missing.
+        Time, in s, after which a call for bids is closed if bids are missing.
     rounds
-        Calls for bids for the same tasks.  What then has no place goes to the bidder with the least work.
+        Maximum number of calls for the same tasks; tasks left then go to the bidder with the least work.
     slack
-        The deadline of a task is this many times what it takes at `reference_speed`, after its release.
+        Time from the release of a task to its deadline, as a multiple of its duration at `reference_speed`.
     reference_speed
-        Mflop/s, see `slack`.
+        Speed at which `slack` takes the duration of a task, Mflop/s.
     competition
-        Share of the time that a machine has offered to others, who have not decided, that it offers again:
-        with 1 it bids as if nobody else would accept, with 0 it never promises the same time twice.
+        Share of the time in its open offers that a machine offers to others as well: with 1 it bids as if no
+        open offer were accepted, with 0 it never offers the same time twice.
     step
         Relative change of a price when a machine gets tasks or is declined.
     cost
-        Lowest price of a Mflop, without unit; machines begin with 1.
+        Lowest price of a Mflop, dimensionless; all prices start at 1.
     penalty
-        Share of the price that a machine loses for a task that ends after its deadline; above 1 it pays.
+        Share of the price that a machine loses if a task ends after its deadline; above 1 it has to pay.
     """
 
     name: ClassVar[str] = "market"
@@ -63,7 +63,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
-        # in this order: what a call has decided leaves, and is handled, before the next call for the rest
+        # in this order, since the awards of a call must arrive before the next call for its remaining tasks
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
         "announce": Message(96, application=int, call=int, tasks=int, deadline=float),

@@ -1,4 +1,4 @@
-"""Hawk: a central scheduler places long jobs by its books, and probes place short ones.  LWL: books for all.
+"""Hawk: a central scheduler places long jobs and probes place short ones.  LWL: one center for all jobs.
 
 P. Delgado, F. Dinu, A.-M. Kermarrec, W. Zwaenepoel, "Hawk: hybrid datacenter scheduling" (USENIX ATC 2015).
 """
@@ -20,9 +20,9 @@ from gridsim.schedulers.probes.worker import (
     Fetch,
     Share,
     WorkerNode,
-    numbers,
-    reserved_of,
-    with_center,
+    center_layout,
+    kernel_arguments,
+    reserved_count,
 )
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram
@@ -36,24 +36,25 @@ class HawkNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.attempts = 0  # to steal, since the slot became free
+        self.attempts = 0  # attempts to steal since the slot became free
 
     def on_free(self, view: View) -> None:
-        """See `WorkerNode`."""
         self.attempts = 0
         self.steal(view)
 
     def steal(self, view: View) -> None:
-        """Ask a random worker of the big partition for reservations that wait behind a long task there."""
+        """Ask a random worker of the general partition for reservations behind a long task."""
         if self.attempts < self.parameters.steal_attempts:
             self.attempts += 1
             workers = self.workers(view)
-            view.send(view.random.integers(reserved_of(self.parameters.reserved, workers), workers), "steal")
+            view.send(
+                view.random.integers(reserved_count(self.parameters.reserved, workers), workers), "steal"
+            )
 
     def on_steal(self, view: View, message: Any) -> None:
-        """Give away the first reservations of short jobs in a row that wait behind a long task."""
+        """Send the thief the first consecutive reservations of short jobs behind a long task."""
         queue, begin, center = self.queue, 0, self.center(view)
-        if not self.booked:
+        if not self.serves_center:
             while begin < len(queue) and queue[begin][1] != center:
                 begin += 1
         while begin < len(queue) and queue[begin][1] == center:
@@ -61,38 +62,38 @@ class HawkNode(WorkerNode):
         end = begin
         while end < len(queue) and queue[end][1] != center:
             end += 1
-        given = [queue[k] for k in range(begin, end)]
-        if given:
+        stolen = [queue[k] for k in range(begin, end)]
+        if stolen:
             self.queue = deque(entry for k, entry in enumerate(queue) if not begin <= k < end)
-            view.send(message.sender, "loot", loot=np.array(given, np.int64))
+            view.send(message.sender, "loot", loot=np.array(stolen, np.int64))
         else:
             view.send(message.sender, "nothing")
 
     def on_loot(self, view: View, message: Any) -> None:
-        """Queue what was stolen."""
+        """Queue the stolen reservations."""
         self.queue.extend((int(job), int(scheduler)) for job, scheduler in message.loot)
-        if not self.taken:
+        if not self.busy:
             self.serve(view)
 
     def on_nothing(self, view: View, message: Any) -> None:
-        """Try again, unless something has come meanwhile."""
-        if not self.taken:
+        """Try another worker, if the slot is still free."""
+        if not self.busy:
             self.steal(view)
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """A center places long jobs on a part of the workers, probes place short ones on all; idle workers steal.
+    """Long jobs are placed by a center on one part of the workers, short ones by probes; idle workers steal.
 
     Parameters
     ----------
     cutoff
-        Mflop; a job whose tasks are larger, by their estimate, is long.
+        A job whose estimated task size is larger, in Mflop, is long.
     reserved
-        Share of the workers, those with the lowest numbers, that runs no long tasks.
+        Share of the workers that runs no long tasks; they are those with the lowest numbers.
     steal_attempts
-        Workers that a worker without work asks, one after another; 0: no stealing.
+        Workers that an idle worker tries to steal from, one after another; 0 for no stealing.
     fetch_time
-        s that the books add to the waiting time of a worker that has tasks: it has to fetch one.
+        Time, in s, that the center adds to the waiting time of a worker with tasks, which has to fetch one.
     """
 
     name: ClassVar[str] = "hawk"
@@ -116,28 +117,25 @@ class Hawk(Probing, frozen=True, kw_only=True):
         return False
 
     def layout(self, machines: int) -> Layout:
-        """See `NodeScheduler`."""
-        return with_center(machines)
+        return center_layout(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `NodeScheduler`."""
         if type(self) is not Hawk:
             return None
         return workers.Hawk(
-            machines + 1, applications, steal_attempts=self.steal_attempts, **numbers(self, machines)
+            machines + 1, applications, steal_attempts=self.steal_attempts, **kernel_arguments(self, machines)
         )
 
 
 class LwlNode(WorkerNode):
-    """A worker; it passes all jobs that are submitted here to the central scheduler."""
+    """A worker that passes all jobs submitted at it to the center."""
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """See `WorkerNode`."""
         view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a center sends each task to where it waits the least, and knows when tasks end.
+    """Least work left: a center sends each task to the worker with the least waiting time, which it knows.
 
     Parameters
     ----------
@@ -161,11 +159,9 @@ class Lwl(Probing, frozen=True, kw_only=True):
         return False
 
     def layout(self, machines: int) -> Layout:
-        """See `NodeScheduler`."""
-        return with_center(machines)
+        return center_layout(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `NodeScheduler`."""
-        return (
-            workers.Lwl(machines + 1, applications, **numbers(self, machines)) if type(self) is Lwl else None
-        )
+        if type(self) is not Lwl:
+            return None
+        return workers.Lwl(machines + 1, applications, **kernel_arguments(self, machines))

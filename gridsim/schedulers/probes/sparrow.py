@@ -1,4 +1,4 @@
-"""Sparrow: a job reserves places at random machines; those that reach their reservation first get its tasks.
+"""Sparrow: a job places reservations at random machines, and the first to serve theirs get its tasks.
 
 K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low latency scheduling" (SOSP 2013).
 """
@@ -24,20 +24,20 @@ from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
 
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
-#: The longest pause before a job probes again, in times of the first.
-_LONGEST = 100.0
+#: The longest pause before a job probes again, as a multiple of the first pause.
+_MAX_BACKOFF = 100.0
 
 
 class SparrowNode(NodeProgram):
-    """A machine: the scheduler of the jobs that are submitted here, and a worker with one slot."""
+    """A machine: the scheduler of the jobs submitted at it, and a worker with one slot."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
-        self.taken = False  # whether the slot runs a task or waits for an answer
+        self.busy = False  # whether the slot runs a task or waits for an answer
 
     def workers(self, view: View) -> int:
-        """Return how many nodes are workers: those with the lowest numbers."""
+        """Return the number of workers; they are the nodes with the lowest numbers."""
         return view.machines
 
     # -- the scheduler ------------------------------------------------------------------------------------
@@ -47,24 +47,24 @@ class SparrowNode(NodeProgram):
         self.schedule(view, application, tasks)
 
     def schedule(self, view: View, application: Any, tasks: int) -> None:
-        """Reserve places for a job, and again later if some get lost."""
+        """Send the probes of a job, and set the timer after which it probes again."""
         self.reserve(view, application, tasks)
         if self.parameters.retry < math.inf:
             view.timer(self.parameters.retry, "retry", application.number)
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         """Send probes to workers."""
-        for to in self.choose_workers(view, application, tasks):
-            view.send(to, "probe", job=application.number)
+        for worker in self.choose_workers(view, application, tasks):
+            view.send(worker, "probe", job=application.number)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return to which workers the probes of a job go: random ones."""
+        """Return the workers that the probes of a job go to, drawn at random with replacement."""
         count = math.ceil(self.parameters.probe_ratio * tasks)
-        found: list[int] = view.random.integers(self.workers(view), size=count).tolist()
-        return found
+        workers: list[int] = view.random.integers(self.workers(view), size=count).tolist()
+        return workers
 
     def on_fetch(self, view: View, message: Any) -> None:
-        """Bind the next task of a job to the worker that asks, if any is left."""
+        """Bind the next task of a job to the worker that fetches, if a task is left."""
         if view.held(message.job) > 0:
             view.decide("bound", message.job, machine=message.sender, tasks=1, saw=0.0)
             view.send(message.sender, "task", application=message.job, tasks=1)
@@ -76,61 +76,60 @@ class SparrowNode(NodeProgram):
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
         self.queue.append((message.job, message.sender))
-        if not self.taken:
+        if not self.busy:
             self.serve(view)
 
     def serve(self, view: View) -> None:
-        """Turn to the first reservation."""
+        """Serve the first reservation of the queue."""
         if self.queue:
             self.fetch(view, *self.queue.popleft())
         else:
             self.on_free(view)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
-        """Ask for a task of a job."""
-        self.taken = True
+        """Fetch a task of a job from its scheduler."""
+        self.busy = True
         view.send(scheduler, "fetch", job=job)
         if self.parameters.patience < math.inf:
             view.timer(self.parameters.patience, "unanswered")
 
     def on_free(self, view: View) -> None:
-        """Handle that the slot is free, and the queue empty."""
+        """Act when the slot is free and the queue is empty; by default do nothing."""
 
     def on_task(self, view: View, message: Any) -> None:
-        """Run a task."""
+        """Run the task that was fetched."""
         view.cancel("unanswered")
         view.enqueue(message.application, message.tasks)
 
     def on_none(self, view: View, message: Any) -> None:
-        """All tasks of the job have gone to others."""
+        """Serve the next reservation: the job has no tasks left."""
         view.cancel("unanswered")
         self.finish(view)
 
     def on_idle(self, view: View) -> None:
-        """See `NodeProgram`."""
         self.finish(view)
 
     def finish(self, view: View) -> None:
-        """Turn to the next reservation."""
-        self.taken = False
+        """Free the slot and serve the next reservation."""
+        self.busy = False
         self.serve(view)
 
     # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Go on without an answer that is lost; or replace lost reservations, if a job still has tasks."""
+        """Serve the next reservation if an answer is overdue; or probe again for a job with tasks left."""
         if name == "unanswered":
             self.finish(view)
             return
         job = int(value)
-        left = view.held(job)
-        if left > 0:
+        tasks = view.held(job)
+        if tasks > 0:
             application = view.application(job)
-            self.reserve(view, application, left)
-            # after ever longer pauses, since most reservations wait, and are not lost; but without a limit
-            # a job would wait for ever where nearly all machines have left
+            self.reserve(view, application, tasks)
+            # Pauses grow, since most reservations are waiting and not lost.  They are limited, since
+            # otherwise a job would wait too long where nearly all machines have failed.
             retry = self.parameters.retry
-            view.timer(min(max(retry, view.now - application.release), _LONGEST * retry), "retry", job)
+            view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
 
 
 class CancellingNode(SparrowNode):
@@ -138,60 +137,58 @@ class CancellingNode(SparrowNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.probed: dict[int, list[int]] = {}  # job -> workers that have not asked for a task of it
+        self.reservations: dict[int, list[int]] = {}  # job -> workers that have not yet fetched a task of it
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
-        """See `SparrowNode`."""
-        chosen = self.choose_workers(view, application, tasks)
-        self.probed.setdefault(application.number, []).extend(chosen)
-        for to in chosen:
-            view.send(to, "probe", job=application.number)
+        workers = self.choose_workers(view, application, tasks)
+        self.reservations.setdefault(application.number, []).extend(workers)
+        for worker in workers:
+            view.send(worker, "probe", job=application.number)
 
     def on_fetch(self, view: View, message: Any) -> None:
-        """See `SparrowNode`."""
         super().on_fetch(view, message)
-        waiting = self.probed.get(message.job, [])
+        waiting = self.reservations.get(message.job, [])
         if message.sender in waiting:
             waiting.remove(message.sender)
         if view.held(message.job) == 0:
-            for to in dict.fromkeys(self.probed.pop(message.job, [])):
-                view.send(to, "cancel", job=message.job)
+            for worker in dict.fromkeys(self.reservations.pop(message.job, [])):
+                view.send(worker, "cancel", job=message.job)
 
     def on_cancel(self, view: View, message: Any) -> None:
-        """Remove the reservations of a job."""
+        """Remove the reservations of a job from the queue."""
         self.queue = deque(entry for entry in self.queue if entry != (message.job, message.sender))
 
 
-class EarlyNode(NodeProgram):
-    """A machine without late binding: its scheduler asks workers for their loads, and sends tasks at once."""
+class EarlyBindingNode(NodeProgram):
+    """A machine without late binding: its scheduler asks workers for their loads, then sends the tasks."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.asked = 0  # groups of questions so far
-        # group -> job, tasks to place, answers awaited, answers: load, number, worker
+        self.last_group = 0  # number of the last group of questions
+        # group -> job, tasks to place, number of questions, answers: load, order of arrival, worker
         self.groups: dict[int, tuple[int, int, int, list[tuple[int, int, int]]]] = {}
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Ask workers for a whole job, or for each of its tasks."""
-        parts = [tasks] if self.parameters.sampling == "batch" else [1] * tasks
-        for part in parts:
-            self.ask(view, application.number, part)
+        """Ask workers for their loads: once for the whole job, or once for each task."""
+        batches = [tasks] if self.parameters.sampling == "batch" else [1] * tasks
+        for batch in batches:
+            self.ask(view, application.number, batch)
 
     def ask(self, view: View, job: int, tasks: int) -> None:
         """Ask random workers for their loads."""
-        count, self.asked = math.ceil(self.parameters.probe_ratio * tasks), self.asked + 1
-        self.groups[self.asked] = (job, tasks, count, [])
-        for to in view.random.integers(view.machines, size=count).tolist():
-            view.send(to, "ask", group=self.asked)
+        count, self.last_group = math.ceil(self.parameters.probe_ratio * tasks), self.last_group + 1
+        self.groups[self.last_group] = (job, tasks, count, [])
+        for worker in view.random.integers(view.machines, size=count).tolist():
+            view.send(worker, "ask", group=self.last_group)
         if self.parameters.patience < math.inf:
-            view.timer(self.parameters.patience, "unanswered", self.asked)
+            view.timer(self.parameters.patience, "unanswered", self.last_group)
 
     def on_ask(self, view: View, message: Any) -> None:
-        """Answer how many tasks are here."""
+        """Answer with the number of tasks at this machine."""
         view.send(message.sender, "load", group=message.group, tasks=view.tasks)
 
     def on_load(self, view: View, message: Any) -> None:
-        """Place the tasks once all answers are here."""
+        """Place the tasks once all answers have arrived."""
         if message.group in self.groups:
             _, _, count, answers = self.groups[message.group]
             answers.append((message.tasks, len(answers), message.sender))
@@ -199,21 +196,21 @@ class EarlyNode(NodeProgram):
                 self.place(view, message.group)
 
     def place(self, view: View, group: int) -> None:
-        """Send one task after another to the worker with the fewest tasks, those just sent included."""
+        """Send each task to the worker with the fewest tasks; tasks already sent count."""
         job, tasks, _, answers = self.groups.pop(group)
         heapq.heapify(answers)
         for _ in range(tasks):
-            load, number, to = answers[0]
-            heapq.heapreplace(answers, (load + 1, number, to))
-            view.decide("placed", job, machine=to, tasks=1, saw=float(load))
-            view.send(to, "task", application=job, tasks=1)
+            load, number, worker = answers[0]
+            heapq.heapreplace(answers, (load + 1, number, worker))
+            view.decide("placed", job, machine=worker, tasks=1, saw=float(load))
+            view.send(worker, "task", application=job, tasks=1)
 
     def on_task(self, view: View, message: Any) -> None:
         """Queue a task."""
         view.enqueue(message.application, message.tasks)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Do without the answers that are lost; with none, ask others."""
+        """Place the tasks by the answers received so far; without any, ask other workers."""
         if int(value) in self.groups:
             job, tasks, _, answers = self.groups[int(value)]
             if answers:
@@ -223,24 +220,24 @@ class EarlyNode(NodeProgram):
                 self.ask(view, job, tasks)
 
 
-def without_losses(parameters: Any, run: Run) -> Any:
-    """Return the parameters of a run; where no machine fails, nothing need be asked again."""
+def run_parameters(parameters: Any, run: Run) -> Any:
+    """Return the parameters of a run, without timeouts if no machine fails."""
     return (
         parameters if run.faults else msgspec.structs.replace(parameters, patience=math.inf, retry=math.inf)
     )
 
 
 def work_of(truth: Truth, node: int, machine: int) -> float:
-    """Return the work of a machine, s."""
+    """Return the remaining work of a machine, s."""
     return truth.work(machine)
 
 
 def tasks_at(truth: Truth, node: int, machine: int) -> float:
-    """Return how many tasks a machine has, with the running one."""
+    """Return the number of tasks of a machine, the running one included."""
     return float(truth.tasks(machine))
 
 
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions of probe-based schedulers.
 WORDS: DecisionTexts = {
     "bound": ("gave a task to machine {machine}, whose slot was free", "work there:", "s"),
     "placed": ("put a task on machine {machine}", "tasks there:", ""),
@@ -251,20 +248,20 @@ TRUTHS: dict[str, TruthOf] = {"bound": work_of, "placed": tasks_at}
 class Probing(NodeScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that probe workers, with their common parameters.
 
-    A job whose tasks or reservations are lost never ends without `retry`.
-    Where no machine can fail nothing is lost: `patience` and `retry` are then without effect.
+    With an infinite `retry`, a job whose tasks or reservations are lost never ends.
+    If no machine can fail, `patience` and `retry` have no effect.
 
     Parameters
     ----------
     degree
-        Neighbours of a node, of which it makes no use.
+        Neighbours of each node; these schedulers do not use them.
     probe_ratio
-        Probes per task, at least one.
+        Probes per task, at least 1.
     patience
-        S after which a worker goes on without the answer of a scheduler that may have failed.
+        Time, in s, after which a worker stops waiting for the answer of a scheduler, which may have failed.
     retry
-        S after which a job that has tasks left probes again, since reservations may be lost with failed
-        workers; then again after pauses twice as long each, at most a hundred times as long.
+        Time, in s, after which a job with tasks left probes again, since failed workers lose reservations.
+        The pause doubles with each repetition, up to 100 times `retry`.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -278,25 +275,28 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
     retry: Seconds = 60.0
 
     def start(self, run: Run) -> Policy:
-        """See `gridsim.scheduling.contract.Scheduler`."""
-        return Adapter(without_losses(self, run), run)
+        return Adapter(run_parameters(self, run), run)
 
 
 class Sparrow(Probing, frozen=True, kw_only=True):
-    """Batch sampling with late binding: tasks go to the workers that first reach a reservation of their job.
-
-    Raises ScenarioError for options that exclude each other.
+    """Batch sampling with late binding: tasks go to the workers that first serve a reservation of their job.
 
     Parameters
     ----------
     late_binding
-        Whether probes reserve places; if not, workers answer how many tasks they have, and tasks go to those
-        with the fewest at once.
+        Whether probes reserve places.  If not, workers answer with the number of their tasks, and each task
+        is sent at once to the worker with the fewest.
     sampling
-        ``"batch"``: the probes of a job are for all its tasks; ``"task"``: each task has its own, without
-        late binding.
+        ``"batch"``: the probes of a job serve all its tasks; ``"task"``: each task has its own probes, which
+        requires ``late_binding=False``.
     cancellation
-        Whether reservations of a job are cancelled when its last task has been given out; with late binding.
+        Whether the remaining reservations of a job are cancelled when its last task is bound; requires late
+        binding.
+
+    Raises
+    ------
+    ScenarioError
+        If ``sampling="task"`` is combined with late binding, or ``cancellation`` with early binding.
     """
 
     name: ClassVar[str] = "sparrow"
@@ -319,12 +319,11 @@ class Sparrow(Probing, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.late_binding and self.sampling == "task":
-            raise ScenarioError("sparrow.sampling must be 'batch' with late binding, got 'task'")
+            raise ScenarioError("sparrow.sampling 'task' requires late_binding False")
         if self.cancellation and not self.late_binding:
-            raise ScenarioError("sparrow.cancellation must be False without late binding, got True")
+            raise ScenarioError("sparrow.cancellation requires late_binding True")
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """See `NodeScheduler`."""
         if type(self) is not Sparrow or not self.late_binding or self.cancellation:
             return None
         return workers.Sparrow(
@@ -337,7 +336,6 @@ class Sparrow(Probing, frozen=True, kw_only=True):
         )
 
     def program(self, node: int) -> NodeProgram:
-        """See `NodeScheduler`."""
         if not self.late_binding:
-            return EarlyNode(self)
+            return EarlyBindingNode(self)
         return CancellingNode(self) if self.cancellation else self.policy(self)

@@ -1,7 +1,7 @@
 """A centralized scheduler of rigid jobs that knows the whole grid at every instant and needs no messages.
 
-It is the baseline of DGS_ASAP.  Failures of machines are known at once: a job that has lost a machine is
-released on all its machines and placed again, and no job is placed on a machine that is down.
+It is the baseline of DGS_ASAP.  Failures are known at once: a job that loses a machine is removed from all
+its machines and placed again, and no job is placed on a failed machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
 #: Time between two removals of past reservations from the schedules, ns.
-_TIDY = 3600 * 10**9
+_CLEANUP_INTERVAL = 3600 * 10**9
 
 
 class Asap(Scheduler, frozen=True, kw_only=True):
@@ -31,21 +31,22 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
 
-    It is a heuristic, not a bound: placing each job at once and for good, it may do worse than `Backfill`.
+    It is a heuristic, not a bound: it places each job at once and permanently, so it may do worse than
+    `Backfill`.
 
-    A job with a deadline that its earliest start does not meet is rejected; when a user cancels a job, its
-    machines are free at once.
+    A job whose earliest start does not meet its deadline is rejected.  When a user cancels a job, its
+    machines are released at once.
 
-    Of the machines that are free then, those with the lowest ids are taken.  A job that wants certain
-    machines gets the earliest start on these.  Jobs are placed in the order of their release, then of their
-    index, and stay where they are placed.  When a job outlives its reservation, that is extended as by
-    `DgsAsap`; jobs that are in its way then are placed anew, in the order of their starts.  Source: the aim
-    of DGS_ASAP (Vasilakos, Sacha and Pierre).
+    Of the machines that are free at the start, those with the lowest ids are used.  A job that requires
+    certain machines gets the earliest start on these.  Jobs are placed in order of release, then of index,
+    and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`; jobs whose
+    reservations conflict with it are placed again, in order of their starts.  Source: the aim of DGS_ASAP
+    (Vasilakos, Sacha and Pierre).
 
     Parameters
     ----------
     slot, estimate
-        As for `gridsim.DgsAsap`.
+        Duration of a slot, and estimate of run times, as of `gridsim.DgsAsap`.
     """
 
     name: ClassVar[str] = "asap"
@@ -72,35 +73,34 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        """The run times, if these are the estimates."""
         return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return _Placements(self, run)
 
 
 class _Placements(Policy):
-    """The policy of `Asap`, which holds the reservations of all machines."""
+    """The policy of `Asap`, with the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "schedules", "runs", "resubmitted", "waiting", "rejected", "tidy_at",
+        "schedules", "runs", "resubmitted", "waiting", "rejected", "next_cleanup",
     )  # fmt: skip
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
-        lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
-        self.length = -(-wanted // self.slot)
-        self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
+        durations, estimates = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        self.length = -(-estimates // self.slot)
+        self.earliest, self.latest = slots_allowed(run.applications, estimates, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
-        self.runs = Runs(run, lasts)
+        self.runs = Runs(run, durations)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
-        #: Jobs that want more machines than are up.
+        #: Jobs that need more machines than are up.
         self.waiting: list[int] = []
-        #: Jobs that would not have met their deadlines.
+        #: Jobs whose earliest starts did not meet their deadlines.
         self.rejected: list[int] = []
-        self.tidy_at = 0
+        self.next_cleanup = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
         run.engine.on("call-off", self.on_call_off, priority=5, phase=TIMER)
         run.engine.on("outlived", self.on_outlived, priority=6, phase=TIMER)
@@ -109,9 +109,10 @@ class _Placements(Policy):
     def on_release(self, applications: list[int]) -> None:
         """Place each of `applications` at its earliest start."""
         now = self.run.engine.now
-        if now >= self.tidy_at:
-            self.schedules.forget(max(0, now // self.slot - 1), now)  # what ends now may still be extended
-            self.tidy_at = now + _TIDY
+        if now >= self.next_cleanup:
+            # reservations that end now may still be extended
+            self.schedules.forget(max(0, now // self.slot - 1), now)
+            self.next_cleanup = now + _CLEANUP_INTERVAL
         self._place(applications)
 
     def _place(self, jobs: list[int]) -> None:
@@ -122,32 +123,34 @@ class _Placements(Policy):
             machines = up if suited is None else up[suited[up]]
             length = int(self.length[job])
             earliest = max(-(-now // self.slot), int(self.earliest[job]))
-            found = self.schedules.earliest_start(machines, int(applications.tasks[job]), length, earliest)
-            if found is None:
-                self.note("waited", job, len(machines), int(applications.tasks[job]))
+            placement = self.schedules.earliest_start(
+                machines, int(applications.tasks[job]), length, earliest
+            )
+            if placement is None:
+                self.record("waited", job, len(machines), int(applications.tasks[job]))
                 self.waiting.append(job)
                 continue
-            start, nodes = found
+            start, nodes = placement
             if start > self.latest[job]:
-                self.note("rejected", job, start * self.slot / NS, int(self.latest[job]) * self.slot / NS)
+                self.record("rejected", job, start * self.slot / NS, int(self.latest[job]) * self.slot / NS)
                 self.rejected.append(job)
                 continue
-            self.note("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
+            self.record("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
             count = len(nodes)
             self.schedules.reserve(
                 nodes, np.full(count, start), np.full(count, length), np.full(count, job), now
             )
             end = self.runs.place(job, nodes, start * self.slot, (start + length) * self.slot)
             self.run.engine.at(end, "finish", job)
-            self._watch(job)
+            self._set_extension_timer(job)
 
-    def _watch(self, job: int) -> None:
-        """Look at a job again when what it has reserved ends, if it goes on then."""
+    def _set_extension_timer(self, job: int) -> None:
+        """Set a timer for the end of the reservation of a job, if the job outlives it."""
         if self.runs.outlives(job):
             self.run.engine.at(int(self.runs.until[job]), "outlived", job)
 
     def on_outlived(self, jobs: list[int]) -> None:
-        """Extend the reservations of jobs that go on, and place those anew that this displaces."""
+        """Extend the reservations of jobs that outlive them, and place the displaced jobs again."""
         now = self.run.engine.now
         displaced = list[tuple[int, int]]()
         for job in sorted({*jobs} & self.runs.placed.keys()):
@@ -155,26 +158,26 @@ class _Placements(Policy):
                 continue  # the timer belongs to a reservation that was lost
             nodes, start = self.runs.placed[job]
             end = self.runs.extend(job, self.slot)
-            met = set[int]()
+            conflicts = set[int]()
             for node in nodes.tolist():
-                found = self.schedules.extend(node, start // self.slot, end // self.slot, job, now)
-                assert found is not None
-                met.update(found[0].tolist())
+                extension = self.schedules.extend(node, start // self.slot, end // self.slot, job, now)
+                assert extension is not None
+                conflicts.update(extension[0].tolist())
             self.runs.extended += len(nodes)
-            self.note("extended", job, end / NS, among=len(met))
-            for other in sorted(met):
+            self.record("extended", job, end / NS, among=len(conflicts))
+            for other in sorted(conflicts):
                 nodes, start = self.runs.placed.pop(other)
                 self._free(other, nodes, start // self.slot)
                 displaced.append((start, other))
-            self._watch(job)
+            self._set_extension_timer(job)
         self.runs.displaced += len(displaced)
         for _, job in sorted(displaced):
-            self.note("displaced", job, math.nan)
+            self.record("displaced", job, math.nan)
             self._place([job])
-        self._over()
+        self._stop_if_done()
 
-    def note(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
-        """Record a decision, if decisions are recorded; the value that it sees is the true one."""
+    def record(self, action: str, job: int, saw: float, limit: float = math.nan, among: int = -1) -> None:
+        """Record a decision if decisions are recorded; the value seen is the true one."""
         if self.run.decisions is not None:
             self.run.decisions.record(
                 action,
@@ -190,31 +193,31 @@ class _Placements(Policy):
             )
 
     def on_finish(self, jobs: list[int]) -> None:
-        """End jobs and release what they had reserved beyond their end."""
+        """End jobs, and release the rest of their reservations."""
         now = self.run.engine.now
         for job in jobs:
             if job not in self.runs.placed or self.runs.end_of(job) > now:
                 continue  # the timer belongs to a run that was lost
             nodes, start = self.runs.finish(job)
             self._free(job, nodes, start // self.slot)
-        self._over()
+        self._stop_if_done()
 
-    def _over(self) -> None:
-        """End the run if all jobs are done, rejected or cancelled."""
+    def _stop_if_done(self) -> None:
+        """End the run if all jobs are completed, rejected or cancelled."""
         cancelled = 0 if self.runs.cancelled is None else int(self.runs.cancelled.sum())
         if self.runs.completed + len(self.rejected) + cancelled == len(self.resubmitted):
             self.run.engine.stop()
 
     def on_call_off(self, jobs: list[int]) -> None:
-        """Cancel jobs, as their users want, that are not over."""
+        """Cancel jobs on behalf of their users, unless they have ended."""
         now = self.run.engine.now
         assert self.runs.cancelled is not None
         for job in jobs:
             if self.runs.end[job] >= 0 or job in self.rejected:
                 continue
             self.runs.cancelled[job] = 1
-            held = len(self.runs.placed[job][0]) if job in self.runs.placed else 0
-            self.note("cancelled", job, held)
+            machines = len(self.runs.placed[job][0]) if job in self.runs.placed else 0
+            self.record("cancelled", job, machines)
             if job in self.waiting:
                 self.waiting.remove(job)
                 continue
@@ -223,38 +226,37 @@ class _Placements(Policy):
             for node in nodes.tolist():
                 self.runs.stop(job, node, 0, now)
             self._free(job, nodes, start // self.slot)
-        self._over()
+        self._stop_if_done()
 
     def _free(self, job: int, nodes: Integers, start: int) -> None:
-        """Release what is left of what a job has reserved on `nodes` from slot `start` on."""
+        """Release the rest of the reservation of a job, which began at slot `start` on `nodes`."""
         now, count = self.run.engine.now, len(nodes)
         end = max(start, -(-now // self.slot))
         self.schedules.release(
             nodes, np.full(count, start), now, ends=np.full(count, end), jobs=np.full(count, job)
         )
 
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Place lost jobs again, behind all jobs that are placed already; jobs that waited go first."""
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Place the waiting jobs, then the lost ones; jobs already placed keep their reservations."""
         now = self.run.engine.now
         _, jobs, starts, _ = self.schedules.lose(failed, now // self.slot, now)
         lost = []
         for job, start in sorted(set(zip(jobs.tolist(), starts.tolist(), strict=True))):
             if job in self.runs.placed and self.runs.placed[job][1] == start * self.slot:
                 nodes, _ = self.runs.placed[job]
-                self.runs.cut(job, now)
-                self.note("lost", job, int(np.isin(nodes, failed).sum()))
+                self.runs.interrupt(job, now)
+                self.record("lost", job, int(np.isin(nodes, failed).sum()))
                 self._free(job, nodes, start)
                 self.resubmitted[job] += len(nodes)
                 lost.append(job)
-        again, self.waiting = self.waiting, []
-        self._place(again + lost)
+        waiting, self.waiting = self.waiting, []
+        self._place(waiting + lost)
 
     def unfinished(self) -> Integers:
-        """See `gridsim.scheduling.contract.Policy`."""
         return np.flatnonzero(self.runs.end < 0)
 
     def finish(self) -> Outcome:
-        """Return the outcome; jobs that still wait want more machines than will ever be up at once."""
+        """Return the outcome; waiting jobs have failed, as too few machines are ever up at once."""
         failed = np.zeros(len(self.resubmitted), np.int64)
         failed[[*self.waiting, *self.rejected]] = 1
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)

@@ -1,4 +1,4 @@
-"""Centralized queues of rigid jobs: first come, first served, and EASY backfilling over the whole grid."""
+"""One queue of rigid jobs for the whole grid: first come, first served, or EASY backfilling."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _LAST = 2**62
 class Backfill(Scheduler, frozen=True, kw_only=True):
     """EASY backfilling (Lifka 1995) or FCFS: a centralized baseline, one queue for the whole grid.
 
-    Jobs start in the order of their release, at any instant, not in slots.
+    Jobs start in order of release, at any instant and not in slots.
 
-    Of the machines that are free, those with the lowest ids are taken.  Failures are known at once, and a job
-    that has lost a machine goes back to its place in the queue.  The scheduler has perfect information, with
-    no latency and no messages.
+    Of the free machines, those with the lowest ids are used.  Failures are known at once, and a job that
+    loses a machine returns to its place in the queue.  The scheduler has perfect information, without latency
+    and without messages.
 
     Parameters
     ----------
     mode
-        ``"easy"``, when the first job of the queue does not fit, it gets a reservation at the earliest
-        instant at which it fits according to the estimates, and later jobs that do not delay it start before
-        it (EASY, Lifka 1995); ``"fcfs"``, the later jobs wait, too.
+        ``"easy"``: if the first job of the queue does not fit, it gets a reservation at the earliest instant
+        at which it fits by the estimates, and later jobs that do not delay it start before it (EASY, Lifka
+        1995); ``"fcfs"``: the later jobs wait as well.
     estimate
-        What it takes as the run time: ``"requested"``, what the user asked for; ``"run"``, the run time
-        itself.  A job that outlives its estimate is expected to end now, at any time.
+        Estimate of run times: ``"requested"``, the time requested by the user; ``"run"``, the true run time.
+        A job that outlives its estimate is expected to end at any time.
     """
 
     name: ClassVar[str] = "backfill"
@@ -51,24 +51,22 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Literal["list"] | None:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return "list" if self.mode == "fcfs" else None
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, if these are the estimates."""
+        """The run times, if these are the estimates."""
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # also of a subclass that declares it anew
+        one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # a subclass may have declared another type
         return BackfillPolicy(self, run)
 
 
 class BackfillPolicy(Policy):
-    """The policy of `Backfill`; its kernel knows all releases from the beginning.
+    """The policy of `Backfill`, whose kernel knows all releases from the start.
 
-    Where machines fail, it is a source of the engine, and it ends the run when the last job ends.
+    If machines fail, it is a source of the engine, which ends the run with the last job.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
@@ -76,12 +74,12 @@ class BackfillPolicy(Policy):
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
-        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        durations, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
-        # the log is also needed to find the machines of each run, where machines fail, and what was decided
+        # decisions, and the machines of each run if machines fail, are derived from the log
         log = run.record or run.faults or run.decisions is not None
-        self.queue = BackfillQueue(len(run.speeds), tasks, lasts, self.estimate, easy=easy, log=log)
-        #: ns -> number of machines that are up from then on, where decisions are recorded.
+        self.queue = BackfillQueue(len(run.speeds), tasks, durations, self.estimate, easy=easy, log=log)
+        #: Time (ns) -> number of machines that are up from then on, if decisions are recorded.
         self.up: dict[int, int] = {}
         self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
         self.resubmitted = np.zeros(len(tasks), np.int64)
@@ -89,74 +87,74 @@ class BackfillPolicy(Policy):
             run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Not called; see `Policy.takes_releases`."""
+        """Do nothing: the kernel knows all releases (`Policy.takes_releases`)."""
 
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """Put jobs that have lost a machine back to their places in the queue."""
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Return jobs that have lost a machine to their places in the queue."""
         now = self.run.engine.now
         if self.run.decisions is not None:
             self.up[now] = int(self.run.up.sum())
-        if now > self.queue.now:  # at 0 machines fail before jobs are released
+        if now > self.queue.now:  # at time 0, machines fail before jobs are released
             self._run(now)
-        cut = self.queue.fail(failed, now)
-        self.resubmitted[cut] += self.run.applications.tasks[cut]
-        self.queue.restore(back[self.run.up[back]], now)
+        lost = self.queue.fail(failed, now)
+        self.resubmitted[lost] += self.run.applications.tasks[lost]
+        self.queue.restore(recovered[self.run.up[recovered]], now)
 
     def advance(self, limit: int) -> int:
-        """Run the queue; the end of the last job is the end of the run.  See `gridsim.engine.Source`."""
+        """Run the queue up to `limit`, ns, and return the end of the last job; NEVER if jobs remain."""
         if self._run(limit) < len(self.resubmitted):
             return NEVER
         return int(self.queue.totals()["finish"].max())
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     def _run(self, until: int) -> int:
-        """Run the queue up to `until` ns, and return how many jobs have ended.
+        """Run the queue up to `until`, ns, and return the number of ended jobs.
 
-        Raises ScenarioError if a job would end after the last instant, because failures cut it off each time
-        or because the jobs before it take too long.
+        Raises
+        ------
+        ScenarioError
+            If a job would end after the last instant, because failures interrupt it each time or the jobs
+            before it take too long.
         """
         try:
             return self.queue.run(until)
         except OverflowError as error:
             left, jobs = len(self.unfinished()), len(self.resubmitted)
-            what, why = "workload", ""
+            table, details = "workload", ""
             if self.run.faults:
-                tasks, cut = self.run.applications.tasks, self.queue.totals()["cut"].sum()
-                again = self.resubmitted // tasks
-                worst = int(again.argmax())
-                what = "faults"
-                why = (
-                    f", after failures cut off {cut} runs.  Job {worst}, of {tasks[worst]} machines for "
-                    f"{self.estimate[worst] / NS:.4g} s, was begun again {again[worst]} times: so many "
-                    "machines hardly ever stay up together for so long.  Leave such jobs out "
-                    "(workload.max_nodes), or let machines fail less often"
+                tasks, interruptions = self.run.applications.tasks, self.queue.totals()["cut"].sum()
+                restarts = self.resubmitted // tasks
+                worst = int(restarts.argmax())
+                table = "faults"
+                details = (
+                    f" after {interruptions} interrupted runs; job {worst}, of {tasks[worst]} machines for "
+                    f"{self.estimate[worst] / NS:.4g} s, was restarted {restarts[worst]} times: limit the "
+                    "machines of jobs (workload.max_nodes) or use less frequent failures"
                 )
             raise ScenarioError(
-                f"{what} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{why}"
+                f"{table} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{details}"
             ) from error
 
     def unfinished(self) -> Integers:
-        """See `gridsim.scheduling.contract.Policy`."""
         return np.flatnonzero(self.queue.totals()["finish"] < 0)
 
     def finish(self) -> Outcome:
         """Run the remaining jobs, and return the outcome.
 
-        Jobs that still wait then want more machines than will ever be up.
+        Jobs that wait at the end need more machines than are ever up at once.
         """
         self._run(NEVER)
         totals = self.queue.totals()
         done = totals["finish"] >= 0
         tasks = self.run.applications.tasks
-        columns = self.queue.starts()  # empty if nothing is logged
+        columns = self.queue.starts()  # empty without a log
         machine, job, start, end, completed = columns
-        self._note(np.stack((job, start, end, completed)))
+        self._record_decisions(np.stack((job, start, end, completed)))
         first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
         if self.run.faults:
-            # runs that were cut off at the instant of their start do not count
+            # runs interrupted at the instant of their start do not count
             first, used = np.full(len(tasks), NEVER), np.zeros(len(tasks), np.int64)
             np.minimum.at(first, job, start)
             first[first == NEVER] = -1
@@ -183,17 +181,17 @@ class BackfillPolicy(Policy):
             ),
         )
 
-    def _note(self, runs: Integers) -> None:
-        """Record what was decided.
+    def _record_decisions(self, runs: Integers) -> None:
+        """Record the decisions that follow from the runs.
 
         Parameters
         ----------
         runs
-            int64[4, k], job, start, end (ns) and completed (0 or 1) of each machine of each run.
+            Job, start, end (ns) and completed (0 or 1) of each machine of each run, int64[4, k].
         """
         if self.run.decisions is None:
             return
-        each = np.append(True, (runs[:2, 1:] != runs[:2, :-1]).any(axis=0))[: runs.shape[1]]
+        first_rows = np.append(True, (runs[:2, 1:] != runs[:2, :-1]).any(axis=0))[: runs.shape[1]]
         jobs = self.run.applications
         Replay(
             self.run.decisions,
@@ -202,6 +200,6 @@ class BackfillPolicy(Policy):
             release=jobs.release_ns,
             estimate=self.estimate,
             tasks=jobs.tasks,
-            runs=runs[:, each],
+            runs=runs[:, first_rows],
             up=self.up,
         )

@@ -1,4 +1,4 @@
-"""Records of the decisions of the centralized queue, derived from its runs after the end.
+"""Records of the decisions of the central queue, derived from its runs after the end.
 
 The rules are those of `gridcore.rigid_queue.backfill`, which names their sources.
 """
@@ -13,7 +13,7 @@ from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions of `Backfill`.
 WORDS: DecisionTexts = {
     "queued": (
         "put it in the queue, now of {among} jobs, behind {saw:.0f}; application {limit:.0f} was the head",
@@ -46,22 +46,22 @@ WORDS: DecisionTexts = {
 
 
 class Replay:
-    """Replays the queue from its runs, and records in `decisions` what was decided.
+    """A replay of the queue from its runs, which records its decisions in `decisions`.
 
-    A run that was cut off at the instant of its start does not appear.
+    Runs that were interrupted at the instant of their start are left out.
 
     Parameters
     ----------
     machines
-        Number of machines that are up at first.
+        Number of machines that are up at the start.
     easy
         Whether the queue backfills.
     release, estimate, tasks
-        int64[jobs], in ns, ns and machines.
+        Release (ns), estimated run time (ns) and machines of each job, int64[jobs].
     runs
-        int64[4, k], job, start, end (ns) and completed (0 or 1), in order of start and job.
+        Job, start, end (ns) and completed (0 or 1) of each run, by start and job, int64[4, k].
     up
-        ns -> number of machines that are up from then on.
+        Time (ns) -> number of machines that are up from then on.
     """
 
     def __init__(
@@ -80,66 +80,70 @@ class Replay:
         self.estimate: list[int] = estimate.tolist()
         self.tasks: list[int] = tasks.tolist()
         self.waiting: list[int] = []
-        #: Job -> its estimated end and its true end, ns.
+        #: Job -> its estimated and its true end, ns.
         self.running: dict[int, tuple[int, int]] = {}
-        self.told: set[int] = set()  # jobs that were the head and did not fit
+        self.blocked: set[int] = set()  # jobs that did not fit as the head of the queue
         starts: dict[int, list[tuple[int, int]]] = defaultdict(list)
         ends: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        come: dict[int, list[int]] = defaultdict(list)
+        releases: dict[int, list[int]] = defaultdict(list)
         for job, at in enumerate(release.tolist()):
-            come[at].append(job)
+            releases[at].append(job)
         for job, start, end, completed in runs.T.tolist():
             starts[start].append((job, end))
             ends[end].append((job, completed))
-        for now in sorted({*come, *starts, *ends, *up}):
+        for now in sorted({*releases, *starts, *ends, *up}):
             self.up = up.get(now, self.up)
             for job, completed in ends[now]:
                 self._end(job, completed, now)
-            for job in come[now]:
+            for job in releases[now]:
                 insort(self.waiting, job)
             self._start(starts[now], now)
-            for job in come[now]:
-                if (before := bisect_left(self.waiting, job)) and job not in self.running:
-                    self.note("queued", job, now, saw=before, limit=self.waiting[0], true=before)
+            for job in releases[now]:
+                if (position := bisect_left(self.waiting, job)) and job not in self.running:
+                    self.record("queued", job, now, saw=position, limit=self.waiting[0], true=position)
 
     def _end(self, job: int, completed: int, now: int) -> None:
         del self.running[job]
         if not completed:
             insort(self.waiting, job)
-            self.note("lost", job, now)
+            self.record("lost", job, now)
 
     def _start(self, jobs: list[tuple[int, int]], now: int) -> None:
-        """Start `jobs` (job, end) now: first those at the head of the queue, then those that overtake it."""
-        left = list(jobs)
-        while left and left[0][0] == self.waiting[0]:
-            job, end = left.pop(0)
+        """Start `jobs` (job, end): first those at the head of the queue, then those that overtake it."""
+        pending = list(jobs)
+        while pending and pending[0][0] == self.waiting[0]:
+            job, end = pending.pop(0)
             free = self._free()
-            self.note("started", job, now, saw=free, limit=self.tasks[job], true=free)
+            self.record("started", job, now, saw=free, limit=self.tasks[job], true=free)
             self._begin(job, end, now)
-        if not self.waiting or not (left or self.waiting[0] not in self.told):
+        if not self.waiting or not (pending or self.waiting[0] not in self.blocked):
             return
         head = self.waiting[0]
-        shadow, extra = self._reservation(head, [max(end, now) for end, _ in self.running.values()])
-        if head not in self.told:
-            self.told.add(head)
-            self._blocked(head, shadow, now)
-        for job, end in left:
+        shadow_time, spare_machines = self._reservation(
+            head, [max(end, now) for end, _ in self.running.values()]
+        )
+        if head not in self.blocked:
+            self.blocked.add(head)
+            self._record_blocking(head, shadow_time, now)
+        for job, end in pending:
             expected = now + self.estimate[job]
-            if expected <= shadow:
-                self.note("started-short", job, now, saw=expected / NS, limit=shadow / NS, true=end / NS)
+            if expected <= shadow_time:
+                self.record(
+                    "started-short", job, now, saw=expected / NS, limit=shadow_time / NS, true=end / NS
+                )
             else:
-                wanted = self.tasks[job]
-                self.note("started-narrow", job, now, saw=wanted, limit=extra, true=wanted)
-                extra -= wanted
+                machines = self.tasks[job]
+                self.record("started-narrow", job, now, saw=machines, limit=spare_machines, true=machines)
+                spare_machines -= machines
             self._begin(job, end, now)
 
-    def _blocked(self, head: int, shadow: float, now: int) -> None:
+    def _record_blocking(self, head: int, shadow_time: float, now: int) -> None:
         if self.easy:
-            really, _ = self._reservation(head, [end for _, end in self.running.values()])
-            self.note("reserved", head, now, saw=shadow / NS, true=really / NS)
+            true_start, _ = self._reservation(head, [end for _, end in self.running.values()])
+            self.record("reserved", head, now, saw=shadow_time / NS, true=true_start / NS)
         else:
             free = self._free()
-            self.note("blocked", head, now, saw=free, limit=self.tasks[head], true=free)
+            self.record("blocked", head, now, saw=free, limit=self.tasks[head], true=free)
 
     def _begin(self, job: int, end: int, now: int) -> None:
         self.waiting.remove(job)
@@ -149,14 +153,14 @@ class Replay:
         return self.up - sum(self.tasks[job] for job in self.running)
 
     def _reservation(self, head: int, ends: list[int]) -> tuple[float, float]:
-        """Return the first instant at which `head` fits, and how many more machines are free then.
+        """Return the first instant at which `head` fits, ns, and the number of machines left free then.
 
-        Both are inf if the head never fits.
+        Both are inf if `head` never fits.
 
         Parameters
         ----------
         ends
-            The end of each running job, ns.
+            End of each running job, ns.
         """
         free = self._free() - self.tasks[head]
         rows = sorted(zip(ends, self.running, strict=True))
@@ -166,8 +170,8 @@ class Replay:
                 return end, free
         return float("inf"), float("inf")
 
-    def note(self, action: str, job: int, now: int, **said: Any) -> None:
-        """Record a decision; the scheduler sees the state at that instant, so its age is 0."""
+    def record(self, action: str, job: int, now: int, **columns: Any) -> None:
+        """Record a decision; its age is 0, since the scheduler sees the state at that instant."""
         self.decisions.record(
             action,
             time=now,
@@ -176,5 +180,5 @@ class Replay:
             tasks=self.tasks[job],
             among=len(self.waiting),
             age=0.0,
-            **said,
+            **columns,
         )

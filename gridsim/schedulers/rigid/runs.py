@@ -1,4 +1,4 @@
-"""The runs of rigid jobs on their machines: completed ones, and ones that failures or users cut off."""
+"""The runs of rigid jobs on their machines: completed, interrupted and cancelled ones."""
 
 from __future__ import annotations
 
@@ -17,90 +17,91 @@ from gridsim.support.state import Stateful
 class Runs(Stateful):
     """The runs of all jobs.
 
-    A job that is placed begins at its start on all its machines, if none of them has failed by then.  If one
-    fails later, the run is lost at that moment.  The other machines continue it in vain until a message stops
-    them, or until its end, or until what it has reserved ends.
+    A placed job begins at its start on all its machines, if none of them has failed by then.  If one fails
+    later, the run is lost.  The other machines continue the lost run until a message stops them, but at most
+    until its end or the end of its reservation.
 
     Parameters
     ----------
-    lasts
-        int64[applications], ns that each job runs.
+    durations
+        Run time of each job, ns, int64[jobs].
 
     Attributes
     ----------
     until
-        int64[applications], ns, when what each job that is placed has reserved ends; `NEVER` without.
-    over
-        int64[applications], ns by which that was extended.
+        End of the reservation of each placed job, ns, int64[jobs]; `NEVER` without a reservation.
+    extension
+        Duration by which the reservation was extended, ns, int64[jobs].
     extended, displaced
-        Reservations that were extended, and jobs that these have displaced.
+        Numbers of extensions of reservations, and of jobs displaced by them.
     """
 
     STATE = (
-        "placed", "wrecks", "completed", "first_start", "end", "done", "used", "busy", "tasks", "interrupted",
-        "rows", "apart", "cancelled", "freed", "until", "over", "extended", "displaced",
+        "placed", "lost_runs", "completed", "first_start", "end", "done", "used", "busy", "tasks",
+        "interrupted", "rows", "distances", "cancelled", "freed_rows", "until", "extension", "extended",
+        "displaced",
     )  # fmt: skip
 
-    def __init__(self, run: Run, lasts: Integers) -> None:
-        self.lasts, self.record = lasts, run.record
+    def __init__(self, run: Run, durations: Integers) -> None:
+        self.durations, self.record = durations, run.record
         jobs, machines = len(run.applications), len(run.speeds)
-        # job -> (machines, start ns) of its run, which is to come or in progress
+        # job -> machines and start (ns) of its run, which is planned or in progress
         self.placed: dict[int, tuple[Integers, int]] = {}
         # job -> its runs that have lost a machine and continue on others
-        self.wrecks: dict[int, list[SimpleNamespace]] = {}
+        self.lost_runs: dict[int, list[SimpleNamespace]] = {}
         self.completed = self.extended = self.displaced = 0
-        self.until, self.over = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
+        self.until, self.extension = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
-        # job with a cut-off run -> machines on which it has run
+        # job with an interrupted run -> machines on which it has run
         self.used: dict[int, set[int]] = {}
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)
         self.places = None if run.attributes is None else run.attributes.places
-        # mean distance between two machines of the completed run, where machines have places; -1 before it
-        self.apart = np.full(jobs, -1.0)
+        # mean distance between machines of each completed run, if machines have places; -1 until completion
+        self.distances = np.full(jobs, -1.0)
         # machine, application, tasks, start, end, completed
         self.rows: list[tuple[int, ...]] = []
-        #: Whether the user of each job has cancelled it; None where users cancel no jobs.
+        #: Whether each job has been cancelled; None if users cancel no jobs.
         self.cancelled = None if run.applications.cancel_at is None else np.zeros(jobs, np.int64)
-        # application, machine, start, end: what cancelled jobs had reserved and not used
-        self.freed: list[tuple[int, ...]] = []
+        # application, machine, start and end of the unused reservations of cancelled jobs
+        self.freed_rows: list[tuple[int, ...]] = []
 
     def place(self, job: int, nodes: Integers, start: int, until: int = NEVER) -> int:
-        """Let `job` run on `nodes` from `start` ns on, and return when it will end, ns.
+        """Place `job` on `nodes` at `start`, ns, and return the end of its run, ns.
 
         Parameters
         ----------
         until
-            When what it has reserved ends, ns.
+            End of its reservation, ns.
         """
         self.placed[job] = nodes, start
-        self.until[job], self.over[job] = until, 0
-        return start + int(self.lasts[job])
+        self.until[job], self.extension[job] = until, 0
+        return start + int(self.durations[job])
 
     def outlives(self, job: int) -> bool:
-        """Return whether `job`, which is placed, will go on after what it has reserved."""
+        """Return whether the run of the placed `job` ends after its reservation."""
         return self.end_of(job) > int(self.until[job])
 
     def extend(self, job: int, slot: int) -> int:
-        """Extend what `job` has reserved, which goes on; return until when, ns.
+        """Extend the reservation of `job`, which outlives it, and return its new end, ns.
 
-        It is extended by one slot (of `slot` ns) at first, then each time by twice as much as before: little
-        for a job that is soon over, and seldom for one that goes on for long.
+        The first extension is one slot of `slot` ns, and each later one doubles the previous one.  Short
+        overruns thus reserve little more, and long ones need few extensions.
         """
-        more = int(self.over[job]) + slot
-        self.over[job] += more
-        self.until[job] += more
+        increase = int(self.extension[job]) + slot
+        self.extension[job] += increase
+        self.until[job] += increase
         return int(self.until[job])
 
     def end_of(self, job: int) -> int:
-        """Return when the run of `job` that is placed ends, ns."""
-        return self.placed[job][1] + int(self.lasts[job])
+        """Return the end of the run of the placed `job`, ns."""
+        return self.placed[job][1] + int(self.durations[job])
 
     def finish(self, job: int) -> tuple[Integers, int]:
         """Complete the run of `job`, and return its machines and its start, ns."""
         nodes, start = self.placed.pop(job)
-        end = start + int(self.lasts[job])
+        end = start + int(self.durations[job])
         self._begin(job, start)
         self.completed += 1
         self.end[job], self.done[job] = end, len(nodes)
@@ -108,16 +109,16 @@ class Runs(Stateful):
         self.tasks[nodes] += 1
         if job in self.used:
             self.used[job].update(nodes.tolist())
-        self.note(job, nodes)
+        self.record_completion(job, nodes)
         return nodes, start
 
-    def note(self, job: int, nodes: Integers) -> None:
-        """Record how far apart the `nodes` of the completed run of `job` are, and its rows of a schedule."""
+    def record_completion(self, job: int, nodes: Integers) -> None:
+        """Record the distance of `nodes` of the completed run of `job`, and its rows of the schedule."""
         if self.places is not None:
-            self.apart[job] = mean_distance(self.places[np.sort(nodes)])
+            self.distances[job] = mean_distance(self.places[np.sort(nodes)])
         if self.record:
             end = int(self.end[job])
-            start = end - int(self.lasts[job])
+            start = end - int(self.durations[job])
             self.rows += [(node, job, 1, start, end, 1) for node in nodes.tolist()]
 
     def _begin(self, job: int, start: int) -> None:
@@ -126,11 +127,15 @@ class Runs(Stateful):
 
     # -- failures ---------------------------------------------------------------------------------------
 
-    def wreck(self, job: int, node: int, attempt: int, now: int) -> None:
-        """Handle the failure of `node` at `now` ns: the run of `job` is lost if it has begun.
+    def lose(self, job: int, node: int, attempt: int, now: int) -> None:
+        """Record the failure of `node` at `now`, ns: the run of `job` is lost if it has begun.
 
-        attempt : the number of this attempt to run it, by which `stop` knows it.
         The job stays in `placed`, since its other machines must still be released.
+
+        Parameters
+        ----------
+        attempt
+            Number of this attempt to run the job, by which `stop` identifies it.
         """
         nodes, start = self.placed[job]
         end = self.end_of(job)
@@ -138,54 +143,60 @@ class Runs(Stateful):
             self._begin(job, start)
             self.used.setdefault(job, set())
             end = min(end, int(self.until[job]))
-            wreck = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
-            self.wrecks.setdefault(job, []).append(wreck)
+            lost_run = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
+            self.lost_runs.setdefault(job, []).append(lost_run)
             self.stop(job, node, attempt, now)
 
-    def cut(self, job: int, now: int) -> None:
-        """Cut off the run of `job` on all its machines at `now` ns."""
+    def interrupt(self, job: int, now: int) -> None:
+        """Interrupt the run of `job` on all its machines at `now`, ns."""
         nodes, start = self.placed.pop(job)
         if start >= now:
             return
         self._begin(job, start)
         self.used.setdefault(job, set())
         for node in nodes.tolist():
-            self._cut(job, node, start, now)
+            self._interrupt(job, node, start, now)
 
     def stop(self, job: int, node: int, attempt: int, now: int) -> None:
-        """Stop `node` at `now` ns if it still works on the lost run of this attempt to run `job`."""
-        for wreck in self.wrecks.get(job, ()):
-            if wreck.attempt == attempt and node in wreck.nodes:
-                wreck.nodes.remove(node)
-                self._cut(job, node, wreck.start, min(now, wreck.end))
+        """Stop `node` at `now`, ns, if it still runs this attempt of `job`, which is lost."""
+        for lost_run in self.lost_runs.get(job, ()):
+            if lost_run.attempt == attempt and node in lost_run.nodes:
+                lost_run.nodes.remove(node)
+                self._interrupt(job, node, lost_run.start, min(now, lost_run.end))
         self._clear(job)
 
     def cancel(self, job: int, nodes: Integers, start: int, reserved: int, attempt: int, now: int) -> None:
-        """Handle that the user of `job`, which is placed, cancels it at `now` ns.
-
-        nodes, start : of its run, which is to come or in progress.  reserved : until when it has reserved
-        them, ns.  attempt : as for `wreck`.
+        """Cancel the placed `job` at `now`, ns.
 
         Each machine stops when `stop` is called, which is before the start if a message comes in time.
+
+        Parameters
+        ----------
+        nodes, start
+            Machines and start (ns) of its run, which is planned or in progress.
+        reserved
+            End of its reservation, ns.
+        attempt
+            Number of this attempt to run the job.
         """
         self.placed.pop(job, None)
-        end = min(start + int(self.lasts[job]), reserved)
-        wreck = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
-        self.wrecks.setdefault(job, []).append(wreck)
-        self.freed += [(job, node, max(start, now), reserved) for node in sorted(wreck.nodes)]
+        end = min(start + int(self.durations[job]), reserved)
+        lost_run = SimpleNamespace(attempt=attempt, start=start, end=end, nodes=nodes.tolist())
+        self.lost_runs.setdefault(job, []).append(lost_run)
+        self.freed_rows += [(job, node, max(start, now), reserved) for node in sorted(lost_run.nodes)]
 
-    def run_out(self, job: int, now: int) -> None:
-        """End lost runs of `job` that were to end by `now` ns, on machines that were not stopped before."""
-        for wreck in self.wrecks.get(job, ()):
-            if wreck.end <= now:
-                for node in wreck.nodes:
-                    self._cut(job, node, wreck.start, wreck.end)
-                wreck.nodes = []
+    def end_lost_runs(self, job: int, now: int) -> None:
+        """End the lost runs of `job` that end by `now`, ns, on machines that were not stopped earlier."""
+        for lost_run in self.lost_runs.get(job, ()):
+            if lost_run.end <= now:
+                for node in lost_run.nodes:
+                    self._interrupt(job, node, lost_run.start, lost_run.end)
+                lost_run.nodes = []
         self._clear(job)
 
-    def _cut(self, job: int, node: int, start: int, end: int) -> None:
+    def _interrupt(self, job: int, node: int, start: int, end: int) -> None:
         if end <= start:
-            return  # cancelled before it began
+            return  # the job was cancelled before its start
         self._begin(job, start)
         self.used.setdefault(job, set())
         self.busy[node] += end - start
@@ -195,39 +206,39 @@ class Runs(Stateful):
             self.rows.append((node, job, 1, start, end, 0))
 
     def _clear(self, job: int) -> None:
-        if job in self.wrecks:
-            left = [wreck for wreck in self.wrecks[job] if wreck.nodes]
+        if job in self.lost_runs:
+            left = [lost_run for lost_run in self.lost_runs[job] if lost_run.nodes]
             if left:
-                self.wrecks[job] = left
+                self.lost_runs[job] = left
             else:
-                del self.wrecks[job]
+                del self.lost_runs[job]
 
     # -- the end ----------------------------------------------------------------------------------------
 
     def settle(self, now: int) -> None:
-        """End lost runs that are still in progress when the simulation ends at `now` ns."""
-        for job in sorted(self.wrecks):
-            for wreck in self.wrecks[job]:
-                for node in wreck.nodes:
-                    self._cut(job, node, wreck.start, min(now, wreck.end))
-        self.wrecks.clear()
+        """End the lost runs that are in progress when the simulation ends at `now`, ns."""
+        for job in sorted(self.lost_runs):
+            for lost_run in self.lost_runs[job]:
+                for node in lost_run.nodes:
+                    self._interrupt(job, node, lost_run.start, min(now, lost_run.end))
+        self.lost_runs.clear()
 
     def outcome(self, **columns: Integers) -> Outcome:
-        """Return the outcome of all runs; `columns` are further columns of the applications."""
+        """Return the outcome of all runs, with additional `columns` of the applications."""
         used = self.done.copy()
-        for job in sorted(self.used):
-            used[job] = len(self.used[job])
+        for number in sorted(self.used):
+            used[number] = len(self.used[number])
         rows = sorted(self.rows, key=lambda row: (row[3], row[1], row[0]))
         schedule = np.array(rows, np.int64).reshape(-1, 6).T.copy()
-        placed = np.flatnonzero(self.apart >= 0)
+        placed = np.flatnonzero(self.distances >= 0)
         counts = {"extended": self.extended, "displaced": self.displaced} if self.extended else {}
         tables: dict[str, dict[str, Any]] = {}
         if self.places is not None:
-            tables["placements"] = {"application": placed, "distance": self.apart[placed]}
+            tables["placements"] = {"application": placed, "distance": self.distances[placed]}
         if self.cancelled is not None:
             columns = {**columns, "cancelled": self.cancelled}
-            which, node, start, end = np.array(self.freed, np.int64).reshape(-1, 4).T
-            tables["freed"] = {"application": which, "machine": node, "start": start / NS, "end": end / NS}
+            job, node, start, end = np.array(self.freed_rows, np.int64).reshape(-1, 4).T
+            tables["freed"] = {"application": job, "machine": node, "start": start / NS, "end": end / NS}
         return Outcome(
             applications={
                 "first_start": self.first_start,

@@ -1,4 +1,4 @@
-"""The times that rigid jobs state, as schedulers with slots use them."""
+"""The times stated by rigid jobs, in the form that schedulers with slots use."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER
 
 
-def slots_allowed(applications: Applications, wanted: Integers, slot: int) -> tuple[Integers, Integers]:
+def slots_allowed(applications: Applications, lengths: Integers, slot: int) -> tuple[Integers, Integers]:
     """Return the first and the last slot in which each job may start, int64[jobs] each.
 
-    From the last one on, what it reserves ends by its deadline; it is below the first one if there is none.
-    Without a deadline it is about 2**63 / slot.
+    A reservation from the last slot on ends by the deadline; the last slot is below the first one if there is
+    no such start.  Without a deadline it is about 2**63 / slot.
 
     Parameters
     ----------
     wanted
-        int64[jobs], ns that each job reserves.
+        Duration of the reservation of each job, ns, int64[jobs].
     slot
-        ns.
+        Duration of a slot, ns.
     """
     begin, end = (applications.instants(name) for name in ("not_before", "deadline"))
-    first = np.zeros(len(wanted), np.int64) if begin is None else -(-begin // slot)
-    last = (np.full(len(wanted), NEVER) if end is None else end - wanted) // slot
+    first = np.zeros(len(lengths), np.int64) if begin is None else -(-begin // slot)
+    last = (np.full(len(lengths), NEVER) if end is None else end - lengths) // slot
     return first, last
 
 

@@ -12,33 +12,33 @@ from gridsim.scheduling.nodes.program import View
 class RendezvousNode(SearchNode):
     """Registers with the nearest rendezvous point when it is free, and asks known points for hosts.
 
-    When a machine joins, it becomes a point with the probability `share`, and announces that to all machines
-    within `scope` hops.  A machine that is asked as a point acts as one, even if it failed and has forgotten
-    that it was one.  The nearest point is the one with the fewest hops; ties: the lowest number.
+    When a machine joins, it becomes a point with probability `share`, and announces this to all machines
+    within `scope` hops.  A machine that is asked as a point acts as one, even if it has failed and lost this
+    state.  The nearest point is the one with the fewest hops; ties: the lowest number.
 
     A free host registers with the nearest point, which acknowledges it, and registers again every `refresh` s
-    as long as it is free.  Points that do not answer are passed over until a message comes from them.  A
-    machine that knows no other point asks its neighbours for theirs, and becomes a point if they know none.
+    while it is free.  Points that do not answer are skipped until a message comes from them.  A machine that
+    knows no point asks its neighbours for points, and becomes a point if they know none.
 
-    A client asks the points that it knows, nearest first, and tells each how many hosts it wants.  The point
-    takes that many hosts off its list: those that have been on it the longest, or random ones (`pick`).  It
-    asks each of them to offer itself to the client, and tells the client how many it asked.
+    A client asks the points that it knows, nearest first, for the number of hosts that it needs.  The point
+    removes as many hosts from its list: those that were on it the longest, or random ones (`pick`).  It asks
+    each of them to offer itself to the client, and sends the client their number.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.points: dict[int, int] = {}  # known points, with the hops to each
-        self.silent: dict[int, None] = {}  # those of them that have not answered
-        self.listed: dict[int, None] = {}  # as a point: free hosts
-        self.noting = self.asking = -1  # points whose answers it awaits, as a host and as a client
-        self.asked: dict[int, None] = {}  # points asked in this search
-        self.sought = False  # whether it asked its neighbours for points, and learned of none
+        self.points: dict[int, int] = {}  # known point -> hops to it
+        self.silent: dict[int, None] = {}  # known points that have not answered
+        self.free_hosts: dict[int, None] = {}  # the list of a point
+        # points whose answers are pending, as a host and as a client; -1: none
+        self.pending_registration = self.pending_lookup = -1
+        self.asked_points: dict[int, None] = {}  # points asked in this search
+        self.neighbours_asked = False  # whether the neighbours were asked for points and named none
 
     def on_join(self, view: View) -> None:
-        """See `SearchNode`."""
         if view.random.random() < self.parameters.share:
             self.become_point(view)
-        # by then the announcements of points have come
+        # the announcements of points have arrived by then
         view.timer((self.parameters.scope + 1) * self.parameters.hop_time, "refresh")
 
     def become_point(self, view: View) -> None:
@@ -47,127 +47,125 @@ class RendezvousNode(SearchNode):
         number = round(view.now * 1e6)
         self.flood(view, "beacon", self.parameters.scope, view.node, number, view.node)
 
-    def nearest(self, but: dict[int, None]) -> int:
-        """Return the nearest point that is not in `but` and not known to be silent; -1 if there is none."""
-        left = (
+    def nearest(self, skip: dict[int, None]) -> int:
+        """Return the nearest point that is neither in `skip` nor silent; -1 if there is none."""
+        candidates = (
             (hops, point)
             for point, hops in self.points.items()
-            if point not in but and point not in self.silent
+            if point not in skip and point not in self.silent
         )
-        return min(left, default=(0, -1))[1]
+        return min(candidates, default=(0, -1))[1]
 
-    def seeks(self, view: View) -> bool:
-        """Ask the neighbours for points if none is known; return whether to wait for their answers.
+    def ask_for_points(self, view: View) -> bool:
+        """Ask the neighbours for points if none is known, and return whether to wait for their answers.
 
-        Becomes a point itself, and returns False, if they know none or there are no neighbours.
+        If they know none, or if there are no neighbours, this machine becomes a point.
         """
         if self.nearest({}) >= 0:
             return False
-        if self.sought or not self.links:
-            self.become_point(view)  # then it knows one at once
+        if self.neighbours_asked or not self.links:
+            self.become_point(view)
             return False
-        self.sought = True
-        for to in self.links:
-            view.send(to, "where")
+        self.neighbours_asked = True
+        for neighbour in self.links:
+            view.send(neighbour, "where")
         return True
 
     # -- the host -------------------------------------------------------------------------------------------
 
     def on_free(self, view: View) -> None:
-        """Register with the nearest point; see `SearchNode`."""
+        """Register with the nearest point."""
         view.cancel("refresh")
         view.cancel("noted")
-        self.noting = -1
-        if self.seeks(view):
+        self.pending_registration = -1
+        if self.ask_for_points(view):
             view.timer(2 * self.parameters.hop_time, "refresh")
             return
         point = self.nearest({})
         if point == view.node:
-            self.listed[point] = None
+            self.free_hosts[point] = None
         else:
-            self.noting = point
+            self.pending_registration = point
             view.send(point, "advert")
             view.timer(2 * self.parameters.hop_time, "noted")
 
     def on_timer(self, view: View, name: str) -> None:
-        """See `NodeProgram`."""
         if name == "noted":
-            self.silent[self.noting] = None
+            self.silent[self.pending_registration] = None
         if name not in ("noted", "refresh"):
             super().on_timer(view, name)
-        elif self.free:
+        elif self.is_free:
             self.on_free(view)
 
     # -- the client -----------------------------------------------------------------------------------------
 
     def ask(self, view: View) -> float | None:
-        """See `SearchNode`."""
         if not self.rounds:
-            self.asked.clear()
-        if self.asking >= 0:
-            self.silent[self.asking] = None
-            self.asking = -1
-        if self.seeks(view):
+            self.asked_points.clear()
+        if self.pending_lookup >= 0:
+            self.silent[self.pending_lookup] = None
+            self.pending_lookup = -1
+        if self.ask_for_points(view):
             return float(2 * self.parameters.hop_time)
-        point = self.nearest(self.asked)
+        point = self.nearest(self.asked_points)
         if point < 0:
             return None
-        self.asked[point] = None
+        self.asked_points[point] = None
         if point == view.node:
-            self.pass_on(view, view.node, self.missing)
+            self.offer_hosts(view, view.node, self.unassigned_tasks)
         else:
-            self.asking = point
-            view.send(point, "lookup", wanted=self.missing)
+            self.pending_lookup = point
+            view.send(point, "lookup", wanted=self.unassigned_tasks)
         return float(3 * self.parameters.hop_time)
 
     # -- the point ------------------------------------------------------------------------------------------
 
-    def pass_on(self, view: View, client: int, wanted: int) -> int:
-        """Ask up to `wanted` listed hosts to offer themselves to a client, and return how many were asked."""
-        self.listed.pop(client, None)  # it has used its own machine
-        chosen = list(self.listed)[:wanted]
+    def offer_hosts(self, view: View, client: int, limit: int) -> int:
+        """Ask up to `limit` listed hosts to offer themselves to a client, and return their number."""
+        self.free_hosts.pop(client, None)  # the client already uses its own machine
+        hosts = list(self.free_hosts)[:limit]
         if self.parameters.pick == "random":
-            listed = list(self.listed)
-            chosen = [listed[k] for k in view.random.permutation(len(listed))[:wanted].tolist()]
-        for host in chosen:
-            del self.listed[host]
+            candidates = list(self.free_hosts)
+            hosts = [candidates[k] for k in view.random.permutation(len(candidates))[:limit].tolist()]
+        for host in hosts:
+            del self.free_hosts[host]
             if host == view.node:
                 self.offer(view, client)
             else:
                 view.send(host, "ask", client=client)
-        return len(chosen)
+        return len(hosts)
 
     def on_message(self, view: View, message: Any) -> None:
-        """Handle the messages that only this method has."""
+        """Handle the messages of this method."""
         kind, sender = message.kind, message.sender
         self.silent.pop(sender, None)
         if kind == "advert":
-            self.listed[sender] = None
+            self.free_hosts[sender] = None
             view.send(sender, "noted")
         elif kind == "noted":
-            if sender == self.noting:
-                self.noting = -1
+            if sender == self.pending_registration:
+                self.pending_registration = -1
                 view.cancel("noted")
                 if self.parameters.refresh < math.inf:
                     view.timer(self.parameters.refresh, "refresh")
         elif kind == "ask":
             self.offer(view, message.client)
         elif kind == "lookup":
-            view.send(sender, "told", hosts=self.pass_on(view, sender, message.wanted))
+            view.send(sender, "told", hosts=self.offer_hosts(view, sender, message.wanted))
         elif kind == "told":
-            if sender == self.asking:
-                self.asking = -1
+            if sender == self.pending_lookup:
+                self.pending_lookup = -1
         elif kind == "where":
             point = self.nearest({})
             if point >= 0:
                 view.send(sender, "known", point=point, hops=self.points[point] + 1)
         elif kind == "known":
-            self.learn(message.point, message.hops)
-        elif self.fresh(view, message):
+            self.add_point(message.point, message.hops)
+        elif self.forward_new_flood(view, message):
             self.silent.pop(message.origin, None)
-            self.learn(message.origin, self.parameters.scope - message.hops)
+            self.add_point(message.origin, self.parameters.scope - message.hops)
 
-    def learn(self, point: int, hops: int) -> None:
-        """Remember a point that is `hops` hops away."""
+    def add_point(self, point: int, hops: int) -> None:
+        """Store a point and the hops to it, unless a shorter way is known."""
         self.points[point] = min(hops, self.points.get(point, hops))
-        self.sought = self.sought and point in self.silent
+        self.neighbours_asked = self.neighbours_asked and point in self.silent

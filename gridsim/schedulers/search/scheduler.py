@@ -1,7 +1,7 @@
-"""Four methods to search for idle hosts without a node that knows all of them.
+"""Four decentralized methods to search for idle hosts.
 
 After D. Zhou and V. Lo, "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer
-system" (CCGrid 2004).  Nodes are in `gridsim.schedulers.search.node` and
+system" (CCGrid 2004).  The node programs are in `gridsim.schedulers.search.node` and
 `gridsim.schedulers.search.rendezvous`.
 """
 
@@ -20,36 +20,34 @@ from gridsim.schedulers.search.node import (
     AdvertisingNode,
     RingNode,
     WalkNode,
-    small,
+    control_message,
 )
 from gridsim.schedulers.search.rendezvous import RendezvousNode
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.support.parameters import Limits
 
-#: Size of a machine's description, bytes.
+#: Size of the description of a machine, bytes.
 PROFILE = 256
 
 _Time = Annotated[float, Limits(above=0, unit="s")]
 _Count = Annotated[int, Limits(low=1)]
 
 
-class Search(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of the four methods, with their common parameters.
-
-    Raises ScenarioError for parameters that are out of range.
+class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
+    """Base class of the four methods to search for idle hosts, with their common parameters.
 
     Parameters
     ----------
     degree
-        Other machines that a machine knows when it joins; links are mutual, so that it has twice as many
-        neighbours on average.
+        Machines that a machine knows when it joins; links are mutual, so it has twice as many neighbours on
+        average.
     hop_time
-        s that a client allows for each hop of a message, before it stops waiting for an answer.
+        Time that a client allows for each hop of a message before it stops waiting for an answer, s.
     retry
-        s of the first pause after a search that did not find enough.
+        First pause after a search that did not find enough hosts, s.
     promise
-        S for which a host waits for a task after it has offered itself.
+        Time for which a host waits for a task after an offer, s.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -64,48 +62,54 @@ class Search(NodeScheduler, frozen=True, kw_only=True):
     promise: _Time = 30.0
 
 
-class ExpandingRing(Search, frozen=True, kw_only=True):
-    """Expanding ring (Zhou and Lo 2004): ask all machines within one hop, then within two, and so on.
+class ExpandingRing(SearchScheduler, frozen=True, kw_only=True):
+    """Expanding ring (Zhou and Lo 2004): asks all machines within one hop, then within two, and so on.
 
     Parameters
     ----------
     max_hops
-        Hops of the last ring.
+        Hops of the largest ring.
     """
 
     name: ClassVar[str] = "expanding-ring"
     policy: ClassVar[type[NodeProgram]] = RingNode
-    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "query": small(origin=int, number=int, hops=int)}
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "query": control_message(origin=int, number=int, hops=int),
+    }
 
     max_hops: _Count = 3
 
 
-class RandomWalkSearch(Search, frozen=True, kw_only=True):
-    """Random walk search (Zhou and Lo 2004): walkers look for idle hosts, from neighbour to neighbour.
+class RandomWalkSearch(SearchScheduler, frozen=True, kw_only=True):
+    """Random walk search (Zhou and Lo 2004): walkers visit neighbours in search of idle hosts.
 
     Parameters
     ----------
     walkers
-        Walkers that are sent at a time, at most.
+        Maximum number of walkers per round.
     steps
-        Machines that each of them visits.
+        Machines that each walker visits.
     """
 
     name: ClassVar[str] = "random-walk-search"
     policy: ClassVar[type[NodeProgram]] = WalkNode
-    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "walk": small(client=int, wanted=int, steps=int)}
+    messages: ClassVar[Mapping[str, Message]] = {
+        **COMMON,
+        "walk": control_message(client=int, wanted=int, steps=int),
+    }
 
     walkers: _Count = 4
     steps: _Count = 16
 
 
-class Advertisement(Search, frozen=True, kw_only=True):
-    """Advertisement (Zhou and Lo 2004): ask the machines that advertised themselves when they joined.
+class Advertisement(SearchScheduler, frozen=True, kw_only=True):
+    """Advertisement (Zhou and Lo 2004): asks the machines that advertised themselves when they joined.
 
     Parameters
     ----------
     scope
-        Hops within which a machine advertises itself.
+        Number of hops within which a machine advertises itself.
     """
 
     name: ClassVar[str] = "advertisement"
@@ -113,39 +117,39 @@ class Advertisement(Search, frozen=True, kw_only=True):
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
         "profile": Message(PROFILE, origin=int, number=int, hops=int),
-        "ask": small(client=int),
+        "ask": control_message(client=int),
     }
 
     scope: _Count = 2
 
 
-class Rendezvous(Search, frozen=True, kw_only=True):
-    """Rendezvous points (Zhou and Lo 2004): ask the points at which free hosts register.
+class Rendezvous(SearchScheduler, frozen=True, kw_only=True):
+    """Rendezvous points (Zhou and Lo 2004): asks the points at which free hosts register.
 
     Parameters
     ----------
     share
-        Probability with which a machine that joins becomes a point.
+        Probability that a machine becomes a point when it joins.
     scope
-        Hops within which a point makes itself known.
+        Number of hops within which a point announces itself.
     pick
-        Which hosts a point names: those that have been on its list the longest, or random ones.
+        Hosts that a point chooses: those that were on its list the longest, or random ones.
     refresh
-        S after which a host that is still free registers again; inf for never, if points do not fail.
+        Time after which a host that is still free registers again, s; inf for never, if points do not fail.
     """
 
     name: ClassVar[str] = "rendezvous"
     policy: ClassVar[type[NodeProgram]] = RendezvousNode
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON,
-        "beacon": small(origin=int, number=int, hops=int),
-        "where": small(),
-        "known": small(point=int, hops=int),
+        "beacon": control_message(origin=int, number=int, hops=int),
+        "where": control_message(),
+        "known": control_message(point=int, hops=int),
         "advert": Message(PROFILE),
-        "noted": small(),
-        "lookup": small(wanted=int),
-        "told": small(hosts=int),
-        "ask": small(client=int),
+        "noted": control_message(),
+        "lookup": control_message(wanted=int),
+        "told": control_message(hosts=int),
+        "ask": control_message(client=int),
     }
     timers: ClassVar[tuple[str, ...]] = (*COMMON_TIMERS, "noted", "refresh")
 

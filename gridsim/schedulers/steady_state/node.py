@@ -1,11 +1,11 @@
-"""What the master and its workers do: tasks go down a tree, to whoever asks for them.
+"""The master and its workers: tasks go down a tree, to the nodes that request them.
 
 submitter --job--> master --task--> worker --task--> worker
                           <-request-       <-request-
 
-A node that has room asks its parent for tasks.  Who has tasks and is asked sends one, which keeps its port
-for as long as the link needs for the input; then it chooses again.  Which task goes to whom is the rule:
-`InTurnNode` and `SortedNode` know what their children say, `PlannedNode` follows the linear program.
+A node with room requests tasks from its parent.  A parent with tasks sends one, which occupies its port for
+the transfer time of the input; then it chooses the next one.  The rule chooses the task and its receiver:
+`InTurnNode` and `SortedNode` use the reports of their children, `PlannedNode` the linear program.
 """
 
 from __future__ import annotations
@@ -23,327 +23,336 @@ from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
 from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
-class Place(NamedTuple):
-    """What a node of the tree is given at the beginning; with the parameters of the scheduler.
+class NodeSetup(NamedTuple):
+    """The initial knowledge of a node of the tree.
 
     Parameters
     ----------
+    scheduler
+        The scheduler, with its parameters.
+    master
+        Number of the master node.
     parent
-        The node from which it gets tasks, -1 for the master.
+        Node from which it gets tasks; -1 for the master.
     link
-        Its bandwidth, bytes/s.
-    fetched, weight
-        Of each application, bytes that a task fetches, and the weight.
+        Bandwidth of the link to the parent, bytes/s.
+    input_bytes, weight
+        Input of a task (bytes) and weight of each application.
     plan
-        The `Plan` that planned nodes follow; None for others.
+        The `Plan` that a `PlannedNode` follows.
     """
 
-    of: Any
+    scheduler: Any
     master: int
     parent: int
     link: float
-    fetched: Any
+    input_bytes: Any
     weight: Any
     plan: Any
 
 
-class TreeNode(NodeProgram, ABC):
-    """A worker, or the master, which computes nothing; a subclass has the rule."""
+class MasterTreeNode(NodeProgram, ABC):
+    """A worker, or the master, which computes nothing; a subclass defines the rule."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.stock: dict[int, int] = {}  # application -> tasks here that are neither computed here nor sent
-        # of the children that have asked: the bandwidths of their links, and the speeds of all below
+    def __init__(self, setup: NodeSetup) -> None:
+        super().__init__(setup)
+        self.stock: dict[int, int] = {}  # application -> tasks that are neither enqueued here nor sent
+        # link bandwidths and subtree speeds of the children that have sent requests
         self.links: dict[int, float] = {}
         self.speeds: dict[int, float] = {}
-        self.asked: dict[int, int] = {}  # child -> tasks that it has asked for and not got
-        self.coming = 0  # tasks that the parent has been asked for and not sent
+        self.requests: dict[int, int] = {}  # child -> requested tasks that were not sent yet
+        self.requested_tasks = 0  # tasks requested from the parent that have not arrived
         self.sending = False  # whether the port is in use
 
-    # -- the rule -------------------------------------------------------------------------------------------
+    # -- the rule -----------------------------------------------------------------------------------------
 
     @abstractmethod
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """Return which of `children` gets a task next, and of which application, or (-1, -1) for none.
+        """Return the child and the application of the next task, or (-1, -1) for none.
 
-        If this node has room itself, it is one of them.
+        If this node has room, it is one of `children`.
         """
 
-    def came(self, application: int) -> None:
-        """Note that an application is at the master from now on."""
+    def add_application(self, application: int) -> None:
+        """Prepare for an application that has come to the master."""
 
-    def gone(self, application: int) -> None:
-        """Note that this node has no more tasks of an application."""
+    def remove_application(self, application: int) -> None:
+        """Update the rates when this node has no more tasks of an application."""
 
-    def heard(self) -> None:
-        """Note that what is known of children has changed."""
+    def invalidate_rates(self) -> None:
+        """Update the rates when a child reports another speed."""
 
-    # -- tasks come -----------------------------------------------------------------------------------------
+    # -- arrivals of tasks --------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """Ask for the first tasks."""
-        self.ask(view)
+        """Request the first tasks."""
+        self.request_tasks(view)
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Hand what is submitted here to the master."""
+        """Send the tasks submitted at this node to the master."""
         view.send(self.parameters.master, "job", application=application.number, tasks=tasks)
 
     def on_job(self, view: View, message: Any) -> None:
-        """Hold the tasks of an application, at the master."""
+        """Add the tasks of an application to the stock of the master."""
         if message.application not in self.stock:
-            self.came(message.application)
-        self.put(message.application, message.tasks)
+            self.add_application(message.application)
+        self.add_tasks(message.application, message.tasks)
         self.serve(view)
 
     def on_task(self, view: View, message: Any) -> None:
-        """Hold a task that was asked for, at a worker."""
-        self.coming -= 1
-        self.put(message.application, message.tasks)
+        """Add a requested task to the stock of a worker."""
+        self.requested_tasks -= 1
+        self.add_tasks(message.application, message.tasks)
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
     def on_end(self, view: View) -> None:
-        """Go on: there is room for a task here."""
+        """Use the room of the ended task."""
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
-    # -- tasks go -------------------------------------------------------------------------------------------
+    # -- tasks to send ------------------------------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
-        """Note that a child has room."""
+        """Record the request of a child."""
         if self.speeds.get(message.sender) != message.speed:
             self.links[message.sender], self.speeds[message.sender] = message.link, message.speed
-            self.heard()
-        self.asked[message.sender] = self.asked.get(message.sender, 0) + message.tasks
+            self.invalidate_rates()
+        self.requests[message.sender] = self.requests.get(message.sender, 0) + message.tasks
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
-    def ask(self, view: View) -> None:
-        """Ask for what this machine has room for, and for as much to pass on while children ask."""
+    def request_tasks(self, view: View) -> None:
+        """Request tasks for the room of this machine, and a buffer of tasks while children have requests."""
         if view.node == self.parameters.master:
             return
-        buffer = self.parameters.of.buffer
-        wanted = self.room(view) + (buffer if any(self.asked.values()) else 0)
-        more = wanted - self.coming - sum(self.stock.values())
-        if more > 0:
-            self.coming += more
-            below = view.speed + sum(self.speeds.values())
-            view.send(self.parameters.parent, "request", tasks=more, link=self.parameters.link, speed=below)
+        buffer = self.parameters.scheduler.buffer
+        demand = self.room(view) + (buffer if any(self.requests.values()) else 0)
+        tasks = demand - self.requested_tasks - sum(self.stock.values())
+        if tasks > 0:
+            self.requested_tasks += tasks
+            speed = view.speed + sum(self.speeds.values())
+            view.send(self.parameters.parent, "request", tasks=tasks, link=self.parameters.link, speed=speed)
 
     def room(self, view: View) -> int:
-        """Return how many more tasks this machine takes: none at the master."""
-        return 0 if view.node == self.parameters.master else max(0, self.parameters.of.buffer - view.tasks)
+        """Return the number of tasks for which this machine has room; 0 at the master."""
+        if view.node == self.parameters.master:
+            return 0
+        return max(0, int(self.parameters.scheduler.buffer) - view.tasks)
 
     def serve(self, view: View) -> None:
-        """Compute tasks here and send others, one after another, while the port is free."""
+        """Enqueue tasks here, and send tasks to children while the port is free."""
         while self.stock:
-            children = [] if self.sending else [child for child, tasks in self.asked.items() if tasks]
+            children = [] if self.sending else [child for child, tasks in self.requests.items() if tasks]
             if self.room(view):
                 children.append(view.node)
-            to, application = self.choose(view, children) if children else (-1, -1)
-            if to < 0:
+            receiver, application = self.choose(view, children) if children else (-1, -1)
+            if receiver < 0:
                 return
-            self.take(application)
-            if to == view.node:
+            self.remove_task(application)
+            if receiver == view.node:
                 view.enqueue(application, 1)
                 continue
-            self.asked[to] -= 1
-            view.decide("sent", application, machine=to, tasks=1, among=len(children))
-            seconds = self.parameters.of.port_time(
-                self.parameters.fetched[application], self.links[to], view.node == self.parameters.master
+            self.requests[receiver] -= 1
+            view.decide("sent", application, machine=receiver, tasks=1, among=len(children))
+            seconds = self.parameters.scheduler.port_time(
+                self.parameters.input_bytes[application],
+                self.links[receiver],
+                view.node == self.parameters.master,
             )
             self.sending = seconds > 0
             if self.sending:
-                self.to, self.application = to, application
+                self.receiver, self.application = receiver, application
                 view.timer(seconds, "sent")
             else:
-                self.send(view, to, application)
+                self.send(view, receiver, application)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Hand over the task whose input has left, and send another one."""
+        """Deliver the task whose input has been sent, and serve the next request."""
         self.sending = False
-        self.send(view, self.to, self.application)
+        self.send(view, self.receiver, self.application)
         self.serve(view)
-        self.ask(view)
+        self.request_tasks(view)
 
-    def send(self, view: View, to: int, application: int) -> None:
-        """Hand a task over."""
-        view.send(to, "task", application=application, tasks=1)
+    def send(self, view: View, receiver: int, application: int) -> None:
+        """Send a task to its receiver."""
+        view.send(receiver, "task", application=application, tasks=1)
 
-    def put(self, application: int, tasks: int) -> None:
-        """Hold tasks."""
+    def add_tasks(self, application: int, tasks: int) -> None:
+        """Add tasks to the stock."""
         self.stock[application] = self.stock.get(application, 0) + tasks
 
-    def take(self, application: int) -> None:
-        """Hold a task less."""
+    def remove_task(self, application: int) -> None:
+        """Remove a task from the stock."""
         self.stock[application] -= 1
         if not self.stock[application]:
             del self.stock[application]
-            self.gone(application)
+            self.remove_application(application)
 
 
-class InTurnNode(TreeNode):
-    """Serves the child with the fastest link, with the application that has got the least for its weight."""
+class InTurnNode(MasterTreeNode):
+    """Serves the child with the fastest link, with the application that is served least for its weight."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.served: dict[int, int] = {}  # application -> tasks that have left this node's stock
+    def __init__(self, setup: NodeSetup) -> None:
+        super().__init__(setup)
+        self.task_counts: dict[int, int] = {}  # application -> tasks that have left this node's stock
 
-    def came(self, application: int) -> None:
-        """See `TreeNode`: it begins level with the one that has got the least, and does not catch up."""
+    def add_application(self, application: int) -> None:
+        """Start the count of a new application level with the lowest one, so that it does not catch up."""
         weight = self.parameters.weight
-        least = min((self.served[k] / weight[k] for k in self.stock), default=0.0)
-        self.served[application] = math.ceil(least * weight[application])
+        least = min((self.task_counts[k] / weight[k] for k in self.stock), default=0.0)
+        self.task_counts[application] = math.ceil(least * weight[application])
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """See `TreeNode`: what is computed here needs no link, and so goes first."""
-        own, weight = view.node, self.parameters.weight
-        to = min(children, key=lambda child: (child != own, -self.links.get(child, 0.0), child))
-        served = self.served
-        application = min(self.stock, key=lambda k: ((served.get(k, 0) + 1) / weight[k], k))
-        served[application] = served.get(application, 0) + 1
-        return to, application
+        """Return this node first, as it needs no link; otherwise the child with the fastest link."""
+        node, weight = view.node, self.parameters.weight
+        receiver = min(children, key=lambda child: (child != node, -self.links.get(child, 0.0), child))
+        counts = self.task_counts
+        application = min(self.stock, key=lambda k: ((counts.get(k, 0) + 1) / weight[k], k))
+        counts[application] = counts.get(application, 0) + 1
+        return receiver, application
 
 
-class PlanningNode(TreeNode):
-    """Serves the pair of child and application that lags the most behind its rate."""
+class RateNode(MasterTreeNode):
+    """Base class of nodes that serve the pair of child and application that lags most behind its rate."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.given: dict[tuple[int, int], int] = {}  # (child, application) -> tasks, since the rates changed
+    def __init__(self, setup: NodeSetup) -> None:
+        super().__init__(setup)
+        # (child, application) -> tasks sent since the rates changed
+        self.sent_tasks: dict[tuple[int, int], int] = {}
 
     @abstractmethod
-    def renew(self, view: View) -> None:
-        """Compute the rates again if they may have changed, and then forget `given`."""
+    def update_rates(self, view: View) -> None:
+        """Compute the rates again if they may have changed, and clear `sent_tasks` then."""
 
     @abstractmethod
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        """Return where tasks of an application go from here: child, or this node -> tasks/s."""
+        """Return the rates of an application: child, or this node -> tasks/s."""
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """See `TreeNode`: of those that have a rate.
+        """Return the pair with a rate that lags most behind it.
 
-        If none has, a worker serves the one that has got the least, so that what it has does not keep out
-        what others want; the master waits.
+        If no pair has a rate, a worker serves the pair that was served least, so that its stock does not
+        block other tasks, and the master waits.
         """
-        self.renew(view)
-        best, found = math.inf, (-1, -1)
+        self.update_rates(view)
+        earliest, pair = math.inf, (-1, -1)
         for k in self.stock:
-            of = self.rates(view, k)
+            rates = self.rates(view, k)
             for child in children:
-                if child in of and (due := (self.given.get((child, k), 0) + 1) / of[child]) < best:
-                    best, found = due, (child, k)
-        if found[0] < 0 and self.parameters.parent >= 0:
-            found = min((self.given.get((child, k), 0), child, k) for k in self.stock for child in children)[
-                1:
-            ]
-        if found[0] >= 0:
-            self.given[found] = self.given.get(found, 0) + 1
-        return found
+                if (
+                    child in rates
+                    and (due := (self.sent_tasks.get((child, k), 0) + 1) / rates[child]) < earliest
+                ):
+                    earliest, pair = due, (child, k)
+        if pair[0] < 0 and self.parameters.parent >= 0:
+            lowest = min(
+                (self.sent_tasks.get((child, k), 0), child, k) for k in self.stock for child in children
+            )
+            pair = lowest[1:]
+        if pair[0] >= 0:
+            self.sent_tasks[pair] = self.sent_tasks.get(pair, 0) + 1
+        return pair
 
 
-class SortedNode(PlanningNode):
-    """Computes the rates itself, of what children say: those with fast links get tasks with much data.
+class SortedNode(RateNode):
+    """Computes rates from the reports of its children: those with fast links get tasks with much data.
 
-    A worker counts what it has got of each application, also after its end, and has a rate for each.  Both
-    are in arrays, sorted by application: a run has an entry for each application on each machine.
+    A worker counts the tasks that it has received of each application, also after the end of the application,
+    and has rates for each.  Both are arrays sorted by application, since a run has an entry for each
+    application on each machine.
     """
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        # of the applications that a worker has got tasks of, how many of each, and in all
-        self.numbers = np.zeros(0, np.int32)
-        self.got = np.zeros(0, np.int32)
+    def __init__(self, setup: NodeSetup) -> None:
+        super().__init__(setup)
+        # applications of the tasks that a worker has received, the number for each, and the total
+        self.applications = np.zeros(0, np.int32)
+        self.task_counts = np.zeros(0, np.int32)
         self.total = 0
-        self.seen = 0  # of these, when the rates were computed
-        # the rates: `rate[i]` tasks/s of application `rated[i]` go to `to_whom[i]`
-        self.rated = np.zeros(0, np.int32)
-        self.to_whom = np.zeros(0, np.int32)
-        self.rate = np.zeros(0)
+        self.rates_total = 0  # the total when the rates were computed
+        # rates: `rate_values[i]` tasks/s of application `rate_applications[i]` go to node `rate_receivers[i]`
+        self.rate_applications = np.zeros(0, np.int32)
+        self.rate_receivers = np.zeros(0, np.int32)
+        self.rate_values = np.zeros(0)
+        self.stale = True  # whether the rates may have changed
+
+    def add_application(self, application: int) -> None:
         self.stale = True
 
-    def came(self, application: int) -> None:
-        """See `TreeNode`."""
-        self.stale = True
-
-    def gone(self, application: int) -> None:
-        """See `TreeNode`."""
+    def remove_application(self, application: int) -> None:
         self.stale |= self.parameters.parent < 0
 
-    def heard(self) -> None:
-        """See `TreeNode`."""
+    def invalidate_rates(self) -> None:
         self.stale = True
 
-    def put(self, application: int, tasks: int) -> None:
-        """See `TreeNode`."""
-        super().put(application, tasks)
+    def add_tasks(self, application: int, tasks: int) -> None:
+        super().add_tasks(application, tasks)
         if self.parameters.parent < 0:
             return
-        at = bisect_left(self.numbers, application)
-        if at == len(self.numbers) or self.numbers[at] != application:
-            self.numbers = _inserted(self.numbers, at, application)
-            self.got = _inserted(self.got, at, 0)
-        self.got[at] += tasks
+        at = bisect_left(self.applications, application)
+        if at == len(self.applications) or self.applications[at] != application:
+            self.applications = _insert(self.applications, at, application)
+            self.task_counts = _insert(self.task_counts, at, 0)
+        self.task_counts[at] += tasks
         self.total += tasks
 
-    def renew(self, view: View) -> None:
-        """See `PlanningNode`: a worker takes the ratio of what it has got for that of what will come."""
-        place = self.parameters
-        worker = place.parent >= 0
-        if not (self.stale or (worker and self.total > 1.25 * self.seen)):
+    def update_rates(self, view: View) -> None:
+        """Compute the rates; a worker expects tasks in the ratio of those that it has received."""
+        setup = self.parameters
+        is_worker = setup.parent >= 0
+        if not (self.stale or (is_worker and self.total > 1.25 * self.rates_total)):
             return
         children = {child: (self.speeds[child], link) for child, link in self.links.items()}
-        if worker:
+        if is_worker:
             children[view.node] = (view.speed, math.inf)
-            ratio = dict(zip(self.numbers.tolist(), self.got.tolist(), strict=True))
+            ratio = dict(zip(self.applications.tolist(), self.task_counts.tolist(), strict=True))
         else:
-            ratio = {k: place.weight[k] for k in sorted(self.stock)}
+            ratio = {k: setup.weight[k] for k in sorted(self.stock)}
         applications = {
-            k: (view.application(k).task_size, place.fetched[k], float(of)) for k, of in ratio.items()
+            k: (view.application(k).task_size, setup.input_bytes[k], float(part)) for k, part in ratio.items()
         }
-        _, shares = sorted_shares(children, applications, math.inf if worker else place.of.master_bandwidth)
-        rows = [(k, child, rate) for k, of in shares.items() for child, rate in of.items()]
-        self.rated = np.array([k for k, _, _ in rows], np.int32)
-        self.to_whom = np.array([child for _, child, _ in rows], np.int32)
-        self.rate = np.array([rate for *_, rate in rows], np.float64)
-        self.given, self.stale, self.seen = {}, False, self.total
+        _, shares = sorted_shares(
+            children, applications, math.inf if is_worker else setup.scheduler.master_bandwidth
+        )
+        rows = [(k, child, rate) for k, rates in shares.items() for child, rate in rates.items()]
+        self.rate_applications = np.array([k for k, _, _ in rows], np.int32)
+        self.rate_receivers = np.array([child for _, child, _ in rows], np.int32)
+        self.rate_values = np.array([rate for *_, rate in rows], np.float64)
+        self.sent_tasks, self.stale, self.rates_total = {}, False, self.total
 
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        """See `PlanningNode`."""
-        first, end = bisect_left(self.rated, application), bisect_right(self.rated, application)
-        return dict(zip(self.to_whom[first:end].tolist(), self.rate[first:end].tolist(), strict=True))
+        first = bisect_left(self.rate_applications, application)
+        end = bisect_right(self.rate_applications, application)
+        receivers, values = self.rate_receivers[first:end], self.rate_values[first:end]
+        return dict(zip(receivers.tolist(), values.tolist(), strict=True))
 
 
-def _inserted(array: NDArray[np.int32], at: int, value: int) -> NDArray[np.int32]:
-    """Return `array` with a further entry; `np.insert` takes much longer."""
-    made = np.empty(len(array) + 1, array.dtype)
-    made[:at], made[at], made[at + 1 :] = array[:at], value, array[at:]
-    return made
+def _insert(array: NDArray[np.int32], at: int, value: int) -> NDArray[np.int32]:
+    """Return `array` with `value` inserted at index `at`; `np.insert` takes much longer."""
+    longer = np.empty(len(array) + 1, array.dtype)
+    longer[:at], longer[at], longer[at + 1 :] = array[:at], value, array[at:]
+    return longer
 
 
-class PlannedNode(PlanningNode):
+class PlannedNode(RateNode):
     """Follows the rates of the linear program for the whole tree."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self.version = 0  # of the plan that `given` counts for
+    def __init__(self, setup: NodeSetup) -> None:
+        super().__init__(setup)
+        self.version = 0  # version of the plan to which `sent_tasks` belongs
 
-    def came(self, application: int) -> None:
-        """See `TreeNode`."""
+    def add_application(self, application: int) -> None:
         self.parameters.plan.change(application, True)
 
-    def gone(self, application: int) -> None:
-        """See `TreeNode`."""
+    def remove_application(self, application: int) -> None:
         if self.parameters.parent < 0:
             self.parameters.plan.change(application, False)
 
-    def renew(self, view: View) -> None:
-        """See `PlanningNode`."""
+    def update_rates(self, view: View) -> None:
         plan = self.parameters.plan
         if plan.version != self.version:
-            self.version, self.given = plan.version, {}
+            self.version, self.sent_tasks = plan.version, {}
 
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        """See `PlanningNode`."""
-        of: Mapping[int, float] = self.parameters.plan.rates(view.node).get(application, {})
-        return of
+        rates: Mapping[int, float] = self.parameters.plan.rates(view.node).get(application, {})
+        return rates

@@ -17,7 +17,13 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
 from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
-from gridsim.schedulers.steady_state.node import InTurnNode, Place, PlannedNode, SortedNode, TreeNode
+from gridsim.schedulers.steady_state.node import (
+    InTurnNode,
+    MasterTreeNode,
+    NodeSetup,
+    PlannedNode,
+    SortedNode,
+)
 from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
@@ -27,8 +33,8 @@ from gridsim.support.extras import need
 from gridsim.support.parameters import Limits
 
 
-class _FromMaster(NodeScheduler, frozen=True, kw_only=True):
-    """What both have: the tree, the port, and what nodes say to each other."""
+class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
+    """Base class of the schedulers with a master: the tree, the port and the messages."""
 
     failures: ClassVar[bool] = False
     unequal: ClassVar[bool] = False
@@ -57,64 +63,62 @@ class _FromMaster(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`."""
         return True
 
     def layout(self, machines: int) -> Layout:
-        """See `NodeScheduler`: the master is on a further machine."""
+        """Return the layout with one node per machine, and the master on an additional machine."""
         nodes = np.arange(machines + 1)
         return Layout(nodes, nodes)
 
     def parents(self, machines: int) -> Integers:
-        """Return from whom each machine gets its tasks, -1 for the master."""
+        """Return the parent of each machine, -1 for the master, int64[machines]."""
         if not self.branching:
             return np.full(machines, -1)
         return np.arange(machines) // self.branching - 1
 
     @abstractmethod
-    def made(self, place: Place) -> TreeNode:
-        """Make a node, which follows the rule."""
+    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
+        """Return a node that follows the rule."""
 
-    def port_time(self, fetched: float, link: float, master: bool) -> float:
-        """Return how long a task of `fetched` bytes keeps the port of who sends it over `link`, s."""
+    def port_time(self, input_bytes: float, link: float, master: bool) -> float:
+        """Return the time for which a task occupies the port of its sender, s."""
         limit = self.master_bandwidth if master else math.inf
-        return fetched / (min(link, limit) if self.port == "one" else limit)
+        return input_bytes / (min(link, limit) if self.port == "one" else limit)
 
     def start(self, run: Run) -> Policy:
-        """See `gridsim.scheduling.contract.Scheduler`."""
-        return FromMaster(self, run)
+        return MasterPolicy(self, run)
 
 
-class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
-    """Bags at one master by local rules (after Beaumont et al. 2006): who has tasks serves those who ask.
+class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
+    """Bags at one master by local rules (after Beaumont et al. 2006): each node serves its children.
 
-    All tasks are submitted to a master, which computes nothing.  Machines ask their parent for tasks.  A
-    machine knows its own link, and what its children say: their links, and the speed of all below them.
+    All tasks are submitted to a master, which computes nothing.  Machines request tasks from their parents.
+    A machine knows its own link, and the links and subtree speeds that its children report.
 
     Parameters
     ----------
     rule
-        ``"sorted"``: each node works out which rates are best for itself and its children, as if they had
-        nobody below: tasks with much data go over fast links; then it serves the pair of child and
-        application that lags the most behind.  ``"in-turn"``: the child with the fastest link of those that
-        ask, and the application that has got the fewest tasks for its weight.
+        ``"sorted"``: each node computes the best rates for itself and its children, as if these were leaves:
+        tasks with much data go over fast links.  It then serves the pair of child and application that lags
+        most behind its rate.  ``"in-turn"``: it serves the child with the fastest link, with the application
+        that was served least for its weight.
     port
-        ``"one"``: who sends serves one machine at a time, as fast as its link carries; ``"many"``: all at
-        once, each over its own link.  ``"sorted"`` is a rule for a port that serves one.
+        ``"one"``: a node sends to one machine at a time, at the bandwidth of its link; ``"many"``: it sends
+        to all machines at once, each over its own link, which rule ``"sorted"`` does not support.
     master_bandwidth
-        Bytes/s that the master sends at most.
+        Bandwidth of the master, bytes/s.
     branching
-        Children of the master and of each machine, in a tree in the order of numbers; 0: all machines are
-        children of the master.
+        Children of the master and of each machine, in a tree filled in order of machines; 0: all machines
+        are children of the master.
     weights
-        In which ratio applications are served: ``"equal"``: as many tasks of each; ``"tasks"``: in proportion
-        to the tasks that they have.
+        Ratio in which applications are served: ``"equal"``: equal numbers of tasks; ``"tasks"``: in
+        proportion to their numbers of tasks.
     buffer
-        Tasks that a machine has or has asked for, with the running one; and as many to pass on.
+        Tasks that a machine has or has requested, the running one included, and as many for its children.
     """
 
     name: ClassVar[str] = "bandwidth-centric"
-    policy: ClassVar[type[NodeProgram]] = TreeNode
+    policy: ClassVar[type[NodeProgram]] = MasterTreeNode
 
     rule: Literal["sorted", "in-turn"] = "sorted"
 
@@ -123,125 +127,123 @@ class BandwidthCentric(_FromMaster, frozen=True, kw_only=True):
         if self.rule == "sorted" and self.port == "many":
             raise ScenarioError(f"{self.name}.rule must be 'in-turn' with port 'many', got 'sorted'")
 
-    def made(self, place: Place) -> TreeNode:
-        """See `_FromMaster`."""
-        return SortedNode(place) if self.rule == "sorted" else InTurnNode(place)
+    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
+        return SortedNode(setup) if self.rule == "sorted" else InTurnNode(setup)
 
 
-class SteadyState(_FromMaster, frozen=True, kw_only=True):
+class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
     """Bags at one master by a linear program (Beaumont et al. 2006): the largest throughput in given ratios.
 
-    Whenever an application comes to the master, or its last task leaves it, the program is solved for those
-    that have tasks there (`optimal_throughput`; extra ``stats``).  Each node then sends the task that lags
-    the most behind its rate.  The program knows all machines and links at once, at no cost.
+    Whenever an application arrives at the master, or its last task leaves it, the program is solved for the
+    applications with tasks there (`optimal_throughput`; extra ``stats``).  Each node then sends the task that
+    lags most behind its rate.  The program knows all machines and links at once, at no cost.
 
-    If several solutions are optimal, the one that is found may depend on the version of SciPy.
+    If several solutions are optimal, the solution may depend on the version of SciPy.
 
     Parameters
     ----------
     port, master_bandwidth, branching, weights, buffer
-        See `BandwidthCentric`.
+        Parameters of `BandwidthCentric`.
     """
 
     name: ClassVar[str] = "steady-state"
     decentralized: ClassVar[bool] = False
-    policy: ClassVar[type[NodeProgram]] = TreeNode
+    policy: ClassVar[type[NodeProgram]] = MasterTreeNode
 
-    def made(self, place: Place) -> TreeNode:
-        """See `_FromMaster`."""
-        return PlannedNode(place)
+    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
+        return PlannedNode(setup)
 
     def start(self, run: Run) -> Policy:
-        """See `gridsim.scheduling.contract.Scheduler`."""
-        need("scipy.optimize", "stats", self.name)  # rather now than in the midst of the run
+        need("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
         return super().start(run)
 
 
 class Plan:
     """The rates of the linear program for the applications that are at the master."""
 
-    def __init__(self, of: _FromMaster, run: Run, weight: Any) -> None:
-        self.of, self.run, self.weight = of, run, weight
-        self.parent = of.parents(len(run.speeds))
+    def __init__(self, scheduler: _MasterScheduler, run: Run, weight: Any) -> None:
+        self.scheduler, self.run, self.weight = scheduler, run, weight
+        self.parent = scheduler.parents(len(run.speeds))
         self.present: list[int] = []
         self.version = 0
-        #: node -> application -> child, or the node itself -> tasks/s, all > 0
-        self._solved: dict[int, dict[int, dict[int, float]]] | None = None
+        #: node -> application -> child, or the node itself -> tasks/s, all > 0; None until they are needed
+        self._rates: dict[int, dict[int, dict[int, float]]] | None = None
 
-    def change(self, application: int, there: bool) -> None:
-        """Add an application that is at the master from now on, or remove one that is there no more."""
-        kept = [k for k in self.present if k != application]
-        self.set(self.version + 1, sorted([*kept, application]) if there else kept)
+    def change(self, application: int, is_present: bool) -> None:
+        """Add an application that has arrived at the master, or remove one that has left it."""
+        applications = [k for k in self.present if k != application]
+        if is_present:
+            applications = sorted([*applications, application])
+        self.set(self.version + 1, applications)
 
     def set(self, version: int, present: list[int]) -> None:
-        """Have another plan."""
-        self.version, self.present, self._solved = version, present, None
+        """Set the version and the applications; the rates are computed when they are needed."""
+        self.version, self.present, self._rates = version, present, None
 
     def rates(self, node: int) -> dict[int, dict[int, float]]:
-        """Return where tasks go from a node: application -> child, or the node itself -> tasks/s."""
-        if self._solved is None:
-            self._solved = self._solve() if self.present else {}
-        return self._solved.get(node, {})
+        """Return the rates of a node: application -> child, or the node itself -> tasks/s."""
+        if self._rates is None:
+            self._rates = self._solve() if self.present else {}
+        return self._rates.get(node, {})
 
     def _solve(self) -> dict[int, dict[int, dict[int, float]]]:
         present, run, machines = np.array(self.present), self.run, len(self.run.speeds)
-        fetched, sent = run.applications.moved()
-        made: Throughput = optimal_throughput(
+        input_bytes, output_bytes = run.applications.moved()
+        optimum: Throughput = optimal_throughput(
             run.speeds,
             np.inf if run.bandwidth is None else run.bandwidth,
             run.applications.task_size[present],
-            fetched[present],
-            output_bytes=sent[present],
+            input_bytes[present],
+            output_bytes=output_bytes[present],
             weights=self.weight[present],
-            port=self.of.port,
-            master_bandwidth=self.of.master_bandwidth,
+            port=self.scheduler.port,
+            master_bandwidth=self.scheduler.master_bandwidth,
             parent=self.parent,
         )
-        least = 1e-6 * made.level  # less is an error of rounding
-        found: dict[int, dict[int, dict[int, float]]] = {}
+        tolerance = 1e-6 * optimum.level  # smaller rates are rounding errors
+        rates: dict[int, dict[int, dict[int, float]]] = {}
         for column, k in enumerate(self.present):
             for u in range(machines):
-                above = machines if self.parent[u] < 0 else int(self.parent[u])
-                for at, rate in ((above, made.received[u, column]), (u, made.computed[u, column])):
-                    if rate > least:
-                        found.setdefault(at, {}).setdefault(k, {})[u] = float(rate)
-        return found
+                parent = machines if self.parent[u] < 0 else int(self.parent[u])
+                for node, rate in ((parent, optimum.received[u, column]), (u, optimum.computed[u, column])):
+                    if rate > tolerance:
+                        rates.setdefault(node, {}).setdefault(k, {})[u] = float(rate)
+        return rates
 
 
-class FromMaster(Adapter):
-    """The policy that runs a node on each machine, and the master."""
+class MasterPolicy(Adapter):
+    """The policy of schedulers with a master: a node on each machine, and the master."""
 
-    STATE = (*Adapter.STATE, "planned")
+    STATE = (*Adapter.STATE, "plan_state")
 
-    def __init__(self, parameters: _FromMaster, run: Run) -> None:
+    def __init__(self, parameters: _MasterScheduler, run: Run) -> None:
         applications = run.applications
-        self.fetched = applications.moved()[0].tolist()
+        self.input_bytes = applications.moved()[0].tolist()
         weight = applications.tasks if parameters.weights == "tasks" else np.ones(len(applications))
         self.weight = weight.astype(np.float64).tolist()
         self.plan = Plan(parameters, run, np.array(self.weight))
-        #: Whether nodes follow the plan.
+        #: Whether nodes follow the linear program.
         self.planning = isinstance(parameters, SteadyState)
         super().__init__(parameters, run)
 
-    def program(self, node: int) -> TreeNode:
-        """See `Adapter`."""
-        of, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
+    def program(self, node: int) -> MasterTreeNode:
+        scheduler, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
         parent = -1 if node == machines else int(self.plan.parent[node])
-        made: TreeNode = of.made(
-            Place(
-                of=of,
+        program: MasterTreeNode = scheduler.new_node(
+            NodeSetup(
+                scheduler=scheduler,
                 master=machines,
                 parent=machines if node < machines and parent < 0 else parent,
                 link=math.inf if links is None or node == machines else float(links[node]),
-                fetched=self.fetched,
+                input_bytes=self.input_bytes,
                 weight=self.weight,
                 plan=self.plan,
             )
         )
-        return made
+        return program
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
-        """See `Adapter`: with links where tasks move data."""
+        """Return the queues of all machines, with links if tasks move data."""
         parameters, run = self.parameters, self.run
         return task_queues(
             run,
@@ -252,10 +254,10 @@ class FromMaster(Adapter):
         )
 
     @property
-    def planned(self) -> tuple[int, tuple[int, ...]]:
-        """The version of the plan, and for which applications it is: the rest follows."""
+    def plan_state(self) -> tuple[int, tuple[int, ...]]:
+        """The version and the applications of the plan, which determine its rates."""
         return self.plan.version, tuple(self.plan.present)
 
-    @planned.setter
-    def planned(self, given: tuple[int, tuple[int, ...]]) -> None:
-        self.plan.set(given[0], list(given[1]))
+    @plan_state.setter
+    def plan_state(self, state: tuple[int, tuple[int, ...]]) -> None:
+        self.plan.set(state[0], list(state[1]))

@@ -1,4 +1,4 @@
-"""Records the decisions of a wave scheduler and their grounds, for the table ``decisions``."""
+"""Records of the decisions of a wave scheduler and their grounds, for the table ``decisions``."""
 
 from __future__ import annotations
 
@@ -14,73 +14,73 @@ from gridsim.scheduling.contract import FailureFeed
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
-_BACK, _GONE = ("its owner back after", "s"), ("its owner gone after", "s")
+_OWNER_RETURNS, _OWNER_LEAVES = ("its owner back after", "s"), ("its owner gone after", "s")
 _PLACED = {
     "started": "gave task {task}, the first of {tasks} waiting, to machine {machine}",
     "moved": "moved task {task}, the first of {tasks} waiting, to machine {machine}",
     "returned": "gave task {task}, the first of {tasks} waiting, back to machine {machine}",
 }
-_DRAWN = {
+_CHOICES = {
     "": " (of {among} free), for {limit:.4g} s",
     "-night": " (of {among} free at night), for {limit:.4g} s",
-    "-day": " (of {among} free by day), for {limit:.4g} s",  # no free host has night
+    "-day": " (of {among} free by day), for {limit:.4g} s",  # at no free host it is night
 }
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions of wave schedulers.
 WORDS: DecisionTexts = {
     **{
-        action + sky: (placed + drawn, *_BACK)
-        for action, placed in _PLACED.items()
-        for sky, drawn in _DRAWN.items()
+        action + sky: (text + choice, *_OWNER_RETURNS)
+        for action, text in _PLACED.items()
+        for sky, choice in _CHOICES.items()
     },
-    "lost": ("took task {task} from machine {machine}, whose owner is back", *_GONE),
+    "lost": ("took task {task} from machine {machine}, whose owner is back", *_OWNER_LEAVES),
     "waited": (
         "let task {task} wait for machine {machine}, whose owner is back, for {limit:.4g} s at most",
-        *_GONE,
+        *_OWNER_LEAVES,
     ),
-    "gave-up": ("let task {task} wait for machine {machine} no longer", *_GONE),
+    "gave-up": ("let task {task} wait for machine {machine} no longer", *_OWNER_LEAVES),
     "went-on": (
         "let task {task} go on at machine {machine}, whose owner is gone, for {limit:.4g} s",
-        *_BACK,
+        *_OWNER_RETURNS,
     ),
 }
 
 
-class HostNotes(Stateful):
-    """Records in `log` what happens to tasks, with the true times for which their hosts stay up or down.
+class HostDecisions(Stateful):
+    """Records decisions in `log`, with the true times for which the hosts stay up or down.
 
     Parameters
     ----------
     feed
-        Changes of hosts; None if there are none.
+        Failures and recoveries of hosts; None if there are none.
     zones
-        Time zones of the hosts; None if the scheduler does not ask which of them have night.
+        Time zones of the hosts; None if the scheduler does not prefer hosts at night.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "block")
 
     def __init__(self, log: Decisions, hosts: int, feed: FailureFeed | None, zones: Zones | None) -> None:
         self.log, self.zones = log, zones
-        #: When each host changes next, ns; NEVER if it does not.
+        #: Time of the next change of each host, ns; NEVER if there is none.
         self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
-        self.block = self.until[:0]  # the same after each change of the current block
+        self.block = self.until[:0]  # the same after each row of the current block
 
     def feed(self, block: Events) -> None:
-        """Take the next block of changes; all changes of the block before have happened."""
+        """Set the current block of changes; all changes of the previous block must have been applied."""
         self.block = block.until
 
-    def changed(self, host: int, row: int) -> None:
-        """Apply a row of the current block to the host."""
+    def change(self, host: int, row: int) -> None:
+        """Apply a row of the current block to a host."""
         self.until[host] = self.block[row]
 
-    def note(
-        self, action: str, now: int, application: int, task: int, host: int, end: int, **said: int
+    def record(
+        self, action: str, now: int, application: int, task: int, host: int, end: int, **columns: int
     ) -> None:
-        """Record a decision on a task and a host.
+        """Record a decision about a task and a host.
 
         Parameters
         ----------
         end
-            ns, until when the task is to run or to wait there; NEVER for neither.
+            Time until which the task is to run or to wait at the host, ns; NEVER for neither.
         """
         saw, until = math.nan, int(self.until[host])
         if self.zones is not None and action in _PLACED:
@@ -97,5 +97,5 @@ class HostNotes(Stateful):
             limit=math.nan if end == NEVER else (end - now) / NS,
             true=math.inf if until == NEVER else (until - now) / NS,
             age=0.0,
-            **said,
+            **columns,
         )

@@ -1,4 +1,4 @@
-"""Wave schedulers: a task moves on when the owner of its host returns, preferably to where it is night.
+"""Wave schedulers: a task moves when the owner of its host returns, preferably to a host at night.
 
 D. Zhou and V. Lo, "Wave scheduler: scheduling for faster turnaround time in peer-based desktop grid systems"
 (JSSPP 2005), as described in other publications.
@@ -17,7 +17,7 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.wave.decisions import WORDS, HostNotes
+from gridsim.schedulers.wave.decisions import WORDS, HostDecisions
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
@@ -29,7 +29,7 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 #: Longest `linger` and `migration_cost`, s.
 LONGEST = 1e7
 
-_END, _WAITED = 0, 1
+_END, _WAIT_END = 0, 1
 
 
 class Wave(Scheduler, frozen=True, kw_only=True):
@@ -37,27 +37,27 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
     A task keeps the work it has done.
 
-    A host runs one task at a time, and a task has one copy.  The host of a task is drawn uniformly from those
-    that are up and idle (random stream ``wave``).  If there is none, tasks wait in one list: first tasks that
-    lost their host, in the order in which they became free to move, then tasks never started, by application
-    and number.
+    A host runs one task at a time, and a task has one copy.  The host of a task is drawn uniformly from the
+    hosts that are up and idle (random stream ``wave``).  If there is none, tasks wait in one list: first
+    tasks that have lost their host, in the order in which they became free to move, then unstarted tasks, by
+    application and number.
 
-    Where the scenario's faults have no zones there is no night, and "wave" works like "migration".  A
-    transient failure, after which a host recovers at once, takes away its task like any other failure.  At
-    one instant tasks end first, then hosts change, then waits run out, then tasks are placed.
+    If the scenario's faults have no zones there is no night, and "wave" works like "migration".  A transient
+    failure interrupts the task of its host like any other failure.  At one instant tasks end first, then
+    hosts change, then waits end, then tasks are placed.
 
     Parameters
     ----------
     mode
         ``"migration-immediate"``: a task whose host goes down moves to another one at once;
-        ``"wave-immediate"``: the same, and each time, the first included, the host is drawn from those that
-        have night, if there are any; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task
-        waits for its host to recover, and goes on there if it does.
+        ``"wave-immediate"``: the same, but every host, the first included, is drawn from those at night, if
+        there are any; ``"migration-linger"`` and ``"wave-linger"``: before it moves, a task waits for its
+        host to recover, and resumes there if it does.
     linger
-        Longest time that such a task waits, s; each wait is drawn uniformly from 0 to this (random stream
-        ``wave.linger``).
+        Longest wait of a task for its host, s; each wait is drawn uniformly from 0 to `linger` (random
+        stream ``wave.linger``).
     migration_cost
-        s that a task takes on a new host before it computes.
+        Time that a task needs on a new host before it computes, s.
     """
 
     name: ClassVar[str] = "wave"
@@ -72,29 +72,27 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 
     @property
     def migrates(self) -> bool:
-        """True: a task keeps what it has done."""
+        """True: a task keeps its progress."""
         return True
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         return WavePolicy(self, run)
 
 
 class WavePolicy(Policy):
-    """The policy of `Wave`: holds the state of all hosts (machines) and tasks, and decides where tasks run.
+    """The policy of `Wave`, with the state of all hosts (machines) and tasks.
 
-    It is a source of the engine: the engine asks it for its next event, and gives it failures and
-    recoveries in blocks (`Policy.takes_blocks`).
-
-    Tasks are numbered through all applications.
+    It is a source of the engine, which asks it for its next event.  Failures and recoveries come in blocks
+    (`Policy.takes_blocks`).  Tasks are numbered through all applications.
     """
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = (
-        "now", "due", "agenda", "released", "fresh", "left", "suspended", "moves", "outside",
-        "block_time", "block_machine", "block_up", "at", "up", "over", "task", "runs", "since", "until",
-        "free", "place", "done", "owed", "host", "disturbed", "applications", "machines", "overhead",
-        "pairs", "log", "hosts_chance", "linger_chance", "notes",
+        "now", "placement_time", "agenda", "released", "started", "tasks_left", "suspended", "moves",
+        "day_starts", "block_time", "block_machine", "block_up", "block_row", "up", "feed_ended", "task",
+        "computing", "starts", "ends", "free", "place", "progress", "cost_left", "host", "disturbed",
+        "applications", "machines", "overhead", "pairs", "log", "host_stream", "linger_stream",
+        "decision_log",
     )  # fmt: skip
 
     def __init__(self, parameters: Wave, run: Run) -> None:
@@ -102,39 +100,39 @@ class WavePolicy(Policy):
         applications, machines = run.applications, len(run.speeds)
         self.speeds = run.speeds.tolist()
         self.offsets, self.sizes = applications.offsets.tolist(), applications.sizes().tolist()
-        self.hosts_chance, self.linger_chance = run.streams("wave"), run.streams("wave.linger")
+        self.host_stream, self.linger_stream = run.streams("wave"), run.streams("wave.linger")
         self.lingers = parameters.mode.endswith("linger")
         self.linger, self.cost = parameters.linger, nanoseconds(parameters.migration_cost)
         self.zones = run.zones if parameters.mode.startswith("wave") else None
         zones = 1 if self.zones is None else min(self.zones.zones, machines)
         self.zone_numbers = np.arange(zones)
 
-        self.now = 0  # ns; everything before it has happened
-        self.due = NEVER  # ns, when new tasks are to be placed
-        self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAITED, host)
-        self.released = self.fresh = 0  # tasks released, and those of them that were started
-        self.left = len(self.sizes)
-        self.suspended: list[tuple[int, int]] = []  # heap of (number of the move, task)
-        self.moves = self.outside = 0
-        # the current block of changes of hosts, and how many of them have happened
+        self.now = 0  # ns; all earlier events have happened
+        self.placement_time = NEVER  # time of the next placement of new tasks, ns
+        self.agenda: list[tuple[int, int, int]] = []  # heap of (ns, _END or _WAIT_END, host)
+        self.released = self.started = 0  # numbers of released and of started tasks
+        self.tasks_left = len(self.sizes)
+        self.suspended: list[tuple[int, int]] = []  # heap of (number of the interruption, task)
+        self.moves = self.day_starts = 0
+        # the current block of changes of hosts, and the number of applied ones
         self.block_time = self.block_machine = np.zeros(0, np.int64)
         self.block_up = np.zeros(0, np.bool_)
-        self.at = 0
-        self.over = run.feed is None  # whether there are no more blocks
+        self.block_row = 0
+        self.feed_ended = run.feed is None
 
-        # how many hosts are up, and then an entry for each host
+        # number of hosts that are up, then values per host
         self.up = machines
-        self.task = [-1] * machines  # the task that it runs, or that waits for it; -1: none
-        self.runs = [False] * machines
-        self.since = [0] * machines  # ns, when its task started
-        self.until = [NEVER] * machines  # ns, when its task is done, or stops waiting
-        #: WavePolicy that are up and idle, by zone, and the place of each in the list of its zone.
+        self.task = [-1] * machines  # the task that runs on it or waits for it; -1: none
+        self.computing = [False] * machines
+        self.starts = [0] * machines  # start of its task, ns
+        self.ends = [NEVER] * machines  # end of its task, or of the wait for it, ns
+        #: Hosts that are up and idle, by zone, and the index of each in the list of its zone.
         self.free = [list(range(zone, machines, zones)) for zone in range(zones)]
         self.place = [u // zones for u in range(machines)]
-        # for each task
-        self.done = [0.0] * len(self.sizes)  # Mflop done
-        self.owed = [0] * len(self.sizes)  # ns of migration cost that it has still to pay
-        self.host = [-1] * len(self.sizes)  # its last host; -1: none yet
+        # values per task
+        self.progress = [0.0] * len(self.sizes)  # Mflop done
+        self.cost_left = [0] * len(self.sizes)  # remaining migration cost, ns
+        self.host = [-1] * len(self.sizes)  # its last host; -1 if unstarted
         self.disturbed = [False] * len(self.sizes)
 
         count = len(applications)
@@ -148,92 +146,91 @@ class WavePolicy(Policy):
         }
         self.machines = {name: [0] * machines for name in ("busy", "tasks", "interrupted")}
         self.overhead = [0.0] * count  # Mflop
-        self.pairs: set[int] = set()  # one for each host and application that it has run tasks of
+        self.pairs: set[int] = set()  # pairs of an application and a host that has run its tasks, as numbers
         # rows of the schedule, if it is recorded: host, task, start, end, completed, begin
         self.log: list[tuple[int, int, int, int, int, float]] = []
         log = run.decisions
-        self.notes = None if log is None else HostNotes(log, machines, run.feed, self.zones)
+        self.decision_log = None if log is None else HostDecisions(log, machines, run.feed, self.zones)
         run.engine.add_source(self)
 
     # -- the engine -------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Run everything due before now; then the tasks of `applications` may start."""
+        """Run all events before now, and release the tasks of `applications`."""
         now = self.run.engine.now
         self._advance(now)
-        self.due = now
+        self.placement_time = now
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or if no host is ever up again."""
+        """Return the end of the last task, ns; or the time at which the last host has failed for good."""
         return self.now if self._advance(limit) else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
         engine.stop()
 
     def _advance(self, limit: int) -> bool:
-        """Run what is due before `limit` ns, and return whether the run is over."""
+        """Run all events before `limit` ns, and return whether the run has ended."""
         while True:
-            if not self.left:
+            if not self.tasks_left:
                 return True
-            if self.at == len(self.block_time) and not self.over:
-                self._take()
+            if self.block_row == len(self.block_time) and not self.feed_ended:
+                self._take_block()
             now = self.agenda[0][0] if self.agenda else NEVER
-            if not self.over and (change := self.block_time.item(self.at)) < now:
+            if not self.feed_ended and (change := self.block_time.item(self.block_row)) < now:
                 now = change
-            if self.due < now:
-                now = self.due
-            if self.over and not self.up:
+            if self.placement_time < now:
+                now = self.placement_time
+            if self.feed_ended and not self.up:
                 return True
             if now >= limit:
                 return False
             self.now = now
-            self._instant(now)
+            self._run_events(now)
 
-    def _take(self) -> None:
+    def _take_block(self) -> None:
         assert self.run.feed is not None
         block = self.run.feed.take()
         if block is None:
-            self.over = True
+            self.feed_ended = True
         else:
             self.block_time, self.block_machine, self.block_up = block.time, block.machine, block.up
-            self.at = 0
-            if self.notes is not None:
-                self.notes.feed(block)
+            self.block_row = 0
+            if self.decision_log is not None:
+                self.decision_log.feed(block)
 
     # -- events -----------------------------------------------------------------------------------------
 
-    def _instant(self, now: int) -> None:
+    def _run_events(self, now: int) -> None:
         agenda = self.agenda
         while agenda and agenda[0][:2] == (now, _END):
             u = heappop(agenda)[2]
-            if self.runs[u] and self.until[u] == now:  # else the task was interrupted
+            if self.computing[u] and self.ends[u] == now:  # otherwise the task was interrupted
                 self._end(u, now)
-        if not self.left:
+        if not self.tasks_left:
             return
-        while self.at < len(self.block_time) and self.block_time.item(self.at) == now:
-            u = self.block_machine.item(self.at)
-            if self.notes is not None:
-                self.notes.changed(u, self.at)
-            if self.block_up.item(self.at):
-                self._back(u, now)
+        while self.block_row < len(self.block_time) and self.block_time.item(self.block_row) == now:
+            u = self.block_machine.item(self.block_row)
+            if self.decision_log is not None:
+                self.decision_log.change(u, self.block_row)
+            if self.block_up.item(self.block_row):
+                self._recover(u, now)
             else:
-                self._gone(u, now)
-            self.at += 1
+                self._fail(u, now)
+            self.block_row += 1
         while agenda and agenda[0][0] == now:
             u = heappop(agenda)[2]
-            if not self.runs[u] and self.until[u] == now:  # else its host has recovered
+            if not self.computing[u] and self.ends[u] == now:  # otherwise its host has recovered
                 self._move(u, "gave-up")
-        self.due = NEVER
-        if self.suspended or self.fresh < self.released:
+        self.placement_time = NEVER
+        if self.suspended or self.started < self.released:
             self._place(now)
 
     def _end(self, u: int, now: int) -> None:
         t = self.task[u]
         i = self._application(t)
-        self._ran(u, i, now, completed=1)
-        self.left -= 1
+        self._log_run(u, i, now, completed=1)
+        self.tasks_left -= 1
         self.machines["tasks"][u] += 1
         columns = self.applications
         columns["completed"][i] += 1
@@ -241,7 +238,7 @@ class WavePolicy(Policy):
         columns["undisturbed"][i] += not self.disturbed[t]
         self._release(u)
 
-    def _back(self, u: int, now: int) -> None:
+    def _recover(self, u: int, now: int) -> None:
         self.up += 1
         if self.task[u] >= 0:
             self._start(self.task[u], u, now)
@@ -249,91 +246,91 @@ class WavePolicy(Policy):
         else:
             self._release(u)
 
-    def _gone(self, u: int, now: int) -> None:
+    def _fail(self, u: int, now: int) -> None:
         self.up -= 1
         t = self.task[u]
         if t < 0:
             self._occupy(u)
             return
         i, speed = self._application(t), self.speeds[u]
-        self._ran(u, i, now, completed=0)
-        ran = now - self.since[u]
-        paid = min(ran, self.owed[t])
-        self.owed[t] -= paid
+        self._log_run(u, i, now, completed=0)
+        duration = now - self.starts[u]
+        paid = min(duration, self.cost_left[t])
+        self.cost_left[t] -= paid
         self.overhead[i] += paid / NS * speed
-        # durations are rounded to whole ns, yet an interrupted task always has some work left
-        most = math.nextafter(self.sizes[t], 0.0)
-        self.done[t] = min(self.done[t] + (ran - paid) / NS * speed, most)
+        # durations are rounded to ns, but an interrupted task must have some work left
+        limit = math.nextafter(self.sizes[t], 0.0)
+        self.progress[t] = min(self.progress[t] + (duration - paid) / NS * speed, limit)
         self.machines["interrupted"][u] += 1
         self.applications["resubmitted"][i] += 1
         self.disturbed[t] = True
-        self.runs[u] = False
+        self.computing[u] = False
         if self.lingers:
-            self.until[u] = now + nanoseconds(self.linger_chance.uniform(0.0, self.linger))
-            heappush(self.agenda, (self.until[u], _WAITED, u))
+            self.ends[u] = now + nanoseconds(self.linger_stream.uniform(0.0, self.linger))
+            heappush(self.agenda, (self.ends[u], _WAIT_END, u))
             self._note("waited", t, u)
         else:
             self._move(u, "lost")
 
-    def _ran(self, u: int, i: int, now: int, completed: int) -> None:
-        t, since = self.task[u], self.since[u]
-        self.machines["busy"][u] += now - since
+    def _log_run(self, u: int, i: int, now: int, completed: int) -> None:
+        t, start = self.task[u], self.starts[u]
+        self.machines["busy"][u] += now - start
         if completed:
-            self.overhead[i] += self.owed[t] / NS * self.speeds[u]
+            self.overhead[i] += self.cost_left[t] / NS * self.speeds[u]
         if self.record:
-            self.log.append((u, t, since, now, completed, self.done[t]))
+            self.log.append((u, t, start, now, completed, self.progress[t]))
 
-    def _move(self, u: int, why: str) -> None:
-        """Take the task off its host, so that it may go on elsewhere."""
+    def _move(self, u: int, action: str) -> None:
+        """Remove the task from its host and suspend it, so that another host may resume it."""
         t = self.task[u]
         heappush(self.suspended, (self.moves, t))
         self.moves += 1
-        self.task[u], self.until[u] = -1, NEVER
-        self._note(why, t, u)
+        self.task[u], self.ends[u] = -1, NEVER
+        self._note(action, t, u)
 
-    def _note(self, action: str, t: int, u: int, **said: int) -> None:
-        if self.notes is not None:
+    def _note(self, action: str, t: int, u: int, **columns: int) -> None:
+        if self.decision_log is not None:
             i = self._application(t)
-            self.notes.note(action, self.now, i, t - self.offsets[i], u, self.until[u], **said)
+            self.decision_log.record(action, self.now, i, t - self.offsets[i], u, self.ends[u], **columns)
 
     # -- placing ----------------------------------------------------------------------------------------
 
     def _place(self, now: int) -> None:
-        nights = None
-        while self.suspended or self.fresh < self.released:
+        night_zones = None
+        while self.suspended or self.started < self.released:
             count = sum(map(len, self.free))
             if not count:
                 return
-            if self.zones is not None and nights is None:
-                nights = np.flatnonzero(self.zones.night(self.zone_numbers, now)).tolist()
+            if self.zones is not None and night_zones is None:
+                night_zones = np.flatnonzero(self.zones.night(self.zone_numbers, now)).tolist()
             if self.suspended:
                 _, t = heappop(self.suspended)
             else:
-                t = self.fresh
-                self.fresh += 1
-            u, among = self._draw(count, nights)
+                t = self.started
+                self.started += 1
+            u, among = self._draw(count, night_zones)
             self._occupy(u)
             last = self.host[t]
             self._start(t, u, now)
             action = "started" if last < 0 else "returned" if last == u else "moved"
-            waited = 1 + len(self.suspended) + self.released - self.fresh
-            self._note(action, t, u, tasks=waited, among=among)
+            waiting = 1 + len(self.suspended) + self.released - self.started
+            self._note(action, t, u, tasks=waiting, among=among)
 
-    def _draw(self, count: int, nights: list[int] | None) -> tuple[int, int]:
-        """Draw one of the `count` free hosts, if possible in zones `nights`; return it and of how many."""
+    def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
+        """Return one of `count` free hosts, if possible in `night_zones`, and the number of candidates."""
         lists = self.free
-        if nights is not None:
-            dark = [self.free[zone] for zone in nights]
-            if in_night := sum(map(len, dark)):
-                count, lists = in_night, dark
+        if night_zones is not None:
+            night_lists = [self.free[zone] for zone in night_zones]
+            if night_count := sum(map(len, night_lists)):
+                count, lists = night_count, night_lists
             else:
-                self.outside += 1
-        k = int(self.hosts_chance.integers(count))
-        for each in lists:
-            if k < len(each):
+                self.day_starts += 1
+        k = int(self.host_stream.integers(count))
+        for hosts in lists:
+            if k < len(hosts):
                 break
-            k -= len(each)
-        return each[k], count
+            k -= len(hosts)
+        return hosts[k], count
 
     def _start(self, t: int, u: int, now: int) -> None:
         i, last = self._application(t), self.host[t]
@@ -345,25 +342,25 @@ class WavePolicy(Policy):
         else:
             if last >= 0:
                 columns["migrated"][i] += 1
-                self.owed[t] = self.cost
+                self.cost_left[t] = self.cost
             pair = i * len(self.speeds) + u
             if pair not in self.pairs:
                 self.pairs.add(pair)
                 columns["nodes_used"][i] += 1
-        computing = max(1, round((self.sizes[t] - self.done[t]) / self.speeds[u] * NS))
-        self.host[t], self.task[u], self.runs[u], self.since[u] = u, t, True, now
-        self.until[u] = now + self.owed[t] + computing
-        heappush(self.agenda, (self.until[u], _END, u))
+        duration = max(1, round((self.sizes[t] - self.progress[t]) / self.speeds[u] * NS))
+        self.host[t], self.task[u], self.computing[u], self.starts[u] = u, t, True, now
+        self.ends[u] = now + self.cost_left[t] + duration
+        heappush(self.agenda, (self.ends[u], _END, u))
 
     def _release(self, u: int) -> None:
         """Add a host that is up and idle to the free hosts."""
-        self.task[u], self.runs[u], self.until[u] = -1, False, NEVER
+        self.task[u], self.computing[u], self.ends[u] = -1, False, NEVER
         free = self.free[u % len(self.free)]
         self.place[u] = len(free)
         free.append(u)
 
     def _occupy(self, u: int) -> None:
-        """Remove a host that gets a task or goes down from the free hosts."""
+        """Remove a host that gets a task or fails from the free hosts."""
         free = self.free[u % len(self.free)]
         last = free.pop()
         if last != u:
@@ -377,23 +374,22 @@ class WavePolicy(Policy):
 
     def finish(self) -> Outcome:
         """Return the outcome of the run."""
-        none = np.zeros(len(self.overhead))
+        zeros = np.zeros(len(self.overhead))
         return Outcome(
             applications=_columns(self.applications),
             machines={**_columns(self.machines), "peak_queue": np.zeros(len(self.speeds), np.int64)},
             cycles={
                 "useful": self.run.applications.size,
-                "redundant": none,
-                "lost": none,
+                "redundant": zeros,
+                "lost": zeros,
                 "overhead": np.array(self.overhead),
-                "slowed": none,
+                "slowed": zeros,
             },
-            facts={"outside_night": self.outside},
+            facts={"outside_night": self.day_starts},
             schedule=self._schedule(),
         )
 
     def _schedule(self) -> dict[str, Any]:
-        """See `Outcome.schedule`."""
         rows = sorted(self.log, key=lambda row: (row[0], row[2]))
         machine, task, start, end, completed = (
             np.array([row[k] for row in rows], np.int64) for k in range(5)

@@ -1,4 +1,4 @@
-"""The ideal tree: what it promises, how it shares out, and that it is what the fair tree comes to."""
+"""The ideal tree: promises, division among children, and convergence of the fair tree to it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gridcore.fair_tree.summaries import split
 FREE = gs.Network(latency=0.0, bandwidth=math.inf, interfaces="equal")
 
 
-def scenario(nodes: int, apart: float, seed: int, **bags: Any) -> gs.Scenario:
+def scenario(nodes: int, interarrival: float, seed: int, **bags: Any) -> gs.Scenario:
     sizes = {"task_size": (65536.0, 131072.0), "tasks_per_node": 4.0, **bags}
-    workload = gs.Workload.bags(applications=12, interarrival=apart, seed=seed, **sizes)
+    workload = gs.Workload.bags(applications=12, interarrival=interarrival, seed=seed, **sizes)
     return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), workload, FREE, seed=seed)
 
 
 def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int]]:
-    """(leaf, tasks) below `node`, by recursion."""
+    """Return leaf and tasks of all leaves below `node`, by recursion."""
     routers = len(room) - 1
     if node >= routers:
         return [(node - routers, count)]
@@ -36,28 +36,28 @@ def downwards(room: list[int], count: int, node: int = 0) -> list[tuple[int, int
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=20), st.data())
-def test_each_router_shares_out_to_its_two_children(room: list[int], data: st.DataObject) -> None:
-    from gridsim.schedulers.centralized.ideal_tree import Down
+def test_routers_divide_tasks_between_two_children(room: list[int], data: st.DataObject) -> None:
+    from gridsim.schedulers.centralized.ideal_tree import TreeDivision
 
     count = data.draw(st.integers(0, sum(room)))
-    found = Down.divide(None, np.array(room), count)  # type: ignore[arg-type]
-    assert dict(enumerate(found.tolist())) == dict(downwards(room, count))
-    assert found.sum() == count and (found <= room).all()
+    tasks = TreeDivision.divide(None, np.array(room), count)  # type: ignore[arg-type]
+    assert dict(enumerate(tasks.tolist())) == dict(downwards(room, count))
+    assert tasks.sum() == count and (tasks <= room).all()
 
 
-@pytest.mark.parametrize(("nodes", "apart"), [(1, 30.0), (7, 10.0), (40, 30.0), (40, 300.0)])
-def test_no_stretch_is_larger_than_the_largest_promise(nodes: int, apart: float) -> None:
+@pytest.mark.parametrize(("nodes", "interarrival"), [(1, 30.0), (7, 10.0), (40, 30.0), (40, 300.0)])
+def test_stretch_never_exceeds_the_largest_promise(nodes: int, interarrival: float) -> None:
     for seed in range(3):
-        result = gs.simulate(scenario(nodes, apart, seed), gs.IdealTree())
+        result = gs.simulate(scenario(nodes, interarrival, seed), gs.IdealTree())
         promised = result.tables["requests"]["promised"].max()
         assert result.bound().stretch * (1 - 1e-9) <= result.max_stretch <= promised * (1 + 1e-9)
 
 
-def test_on_an_empty_grid_it_promises_what_mincent_does_and_no_more_than_the_fair_tree() -> None:
-    """Releases are so far apart that every request finds all machines idle."""
-    far = scenario(50, 1e5, 5)
+def test_promises_on_an_idle_grid_equal_those_of_mincent() -> None:
+    """All machines are idle at each release; the fair tree promises no less."""
+    sparse = scenario(50, 1e5, 5)
     promised = {
-        name: gs.simulate(far, scheduler).tables["requests"]["promised"]
+        name: gs.simulate(sparse, scheduler).tables["requests"]["promised"]
         for name, scheduler in {
             "ideal": gs.IdealTree(),
             "once": gs.MinCent(mode="once"),
@@ -69,7 +69,7 @@ def test_on_an_empty_grid_it_promises_what_mincent_does_and_no_more_than_the_fai
     assert (promised["ideal"] < promised["tree"]).any()
 
 
-def test_fine_summaries_without_delays_come_to_the_same() -> None:
+def test_fair_tree_with_fine_summaries_nearly_equals_the_ideal_tree() -> None:
     ratios = []
     for seed in range(3):
         crowded = scenario(40, 10.0, seed)
@@ -78,10 +78,10 @@ def test_fine_summaries_without_delays_come_to_the_same() -> None:
         ideal, near, far = (gs.simulate(crowded, x).max_stretch for x in (gs.IdealTree(), fine, coarse))
         ratios.append((near / ideal, far / ideal))
     assert max(abs(near - 1.0) for near, _ in ratios) < 0.03
-    assert max(far for _, far in ratios) > 1.03  # so that it is the information that makes the difference
+    assert max(far for _, far in ratios) > 1.03  # coarse summaries make a difference
 
 
-def test_what_is_lost_is_bound_again_with_its_first_release() -> None:
+def test_lost_tasks_keep_their_release() -> None:
     failing = gs.Scenario(
         gs.Platform.of([1000.0, 1000.0]),
         gs.Workload.of(release=[0.0], tasks=[4], task_size=[1000.0]),

@@ -1,4 +1,4 @@
-"""The centralized baselines: what each mode promises, brute force on small grids, published numbers."""
+"""Centralized baselines: guarantees of each mode, brute force on small grids, published numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE, Once
+from gridsim.schedulers.centralized.exact_stretch import STRETCH_TOLERANCE, ExactStretch
 from gridsim.schedulers.centralized.pull import Fcfs, MinCent
 from gridsim.scheduling.contract import Outcome, Run, Scheduler
 from gridsim.support.clock import NS
@@ -29,7 +29,7 @@ MODES: dict[str, Scheduler] = {
 }
 each_mode = pytest.mark.parametrize("mode", MODES)
 
-# -- a driver of its own --------------------------------------------------------------------------------
+# -- a driver --------------------------------------------------------------------------------
 
 
 class NoNetwork:
@@ -77,11 +77,11 @@ def stretches(outcome: Outcome, applications: Applications) -> np.ndarray[Any, n
 
 
 def fluid_bound(applications: Applications, aggregate_speed: float) -> float:
-    """max over r_k of the minimum stretch of what is released from r_k on, on one machine free at r_k."""
-    best = 0.0
+    """Return the largest minimum stretch of the releases from some r_k on, on one machine free at r_k."""
+    bound = 0.0
     for start in np.unique(applications.release):
-        late = applications.release >= start
-        release, size = applications.release[late], applications.size[late]
+        later = applications.release >= start
+        release, size = applications.release[later], applications.size[later]
         stretch = np.inf
         while True:
             order = np.argsort(size if stretch == np.inf else release + stretch * size, kind="stable")
@@ -90,8 +90,8 @@ def fluid_bound(applications: Applications, aggregate_speed: float) -> float:
             if value >= stretch:
                 break
             stretch = value
-        best = max(best, stretch)
-    return best
+        bound = max(bound, stretch)
+    return bound
 
 
 def as_lists(outcome: Outcome) -> Any:
@@ -103,7 +103,7 @@ def as_lists(outcome: Outcome) -> Any:
 
 @st.composite
 def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
-    """A few machines and applications, with coinciding releases."""
+    """Draw a few machines and applications with coinciding releases."""
     speeds = draw(st.lists(st.sampled_from([1.0, 1.0, 2.0, 3.0]), min_size=1, max_size=5))
     count = draw(st.integers(1, 6))
 
@@ -115,7 +115,7 @@ def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
     return speeds, applications_of([at * NS for at in release], tasks, size)
 
 
-# -- what holds for all modes ---------------------------------------------------------------------------
+# -- all modes ---------------------------------------------------------------------------
 
 
 @each_mode
@@ -123,16 +123,16 @@ def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
 def test_outcome_is_complete_and_adds_up(mode: str, grid: tuple[list[float], Applications]) -> None:
     speeds, applications = grid
     outcome = drive(MODES[mode], speeds, applications)
-    given_, machines = outcome.applications, outcome.machines
-    assert all(column.dtype == np.int64 for column in (*given_.values(), *machines.values()))
-    assert given_["completed"].tolist() == applications.tasks.tolist()
-    assert given_["resubmitted"].tolist() == [0] * len(applications)
-    assert (given_["first_start"] >= applications.release_ns).all()
-    assert (given_["finish"] > given_["first_start"]).all()
-    assert (given_["nodes_used"] >= 1).all()
-    assert (given_["nodes_used"] <= np.minimum(applications.tasks, len(speeds))).all()
+    columns, machines = outcome.applications, outcome.machines
+    assert all(column.dtype == np.int64 for column in (*columns.values(), *machines.values()))
+    assert columns["completed"].tolist() == applications.tasks.tolist()
+    assert columns["resubmitted"].tolist() == [0] * len(applications)
+    assert (columns["first_start"] >= applications.release_ns).all()
+    assert (columns["finish"] > columns["first_start"]).all()
+    assert (columns["nodes_used"] >= 1).all()
+    assert (columns["nodes_used"] <= np.minimum(applications.tasks, len(speeds))).all()
     assert machines["tasks"].sum() == applications.tasks.sum()
-    assert (machines["busy"] <= given_["finish"].max()).all()
+    assert (machines["busy"] <= columns["finish"].max()).all()
     work = float((machines["busy"] / NS * np.array(speeds)).sum())
     assert work == pytest.approx(float(applications.size.sum()), rel=1e-8)
     bound = fluid_bound(applications, sum(speeds))
@@ -141,20 +141,22 @@ def test_outcome_is_complete_and_adds_up(mode: str, grid: tuple[list[float], App
 
 @each_mode
 @given(grid=grids())
-def test_cohorts_of_one_change_nothing(mode: str, grid: tuple[list[float], Applications]) -> None:
+def test_cohorts_of_one_event_leave_the_outcome_unchanged(
+    mode: str, grid: tuple[list[float], Applications]
+) -> None:
     one_by_one = drive(MODES[mode], *grid, cohort_limit=1)
     assert as_lists(one_by_one) == as_lists(drive(MODES[mode], *grid))
 
 
 @each_mode
-def test_a_run_can_be_repeated(mode: str) -> None:
+def test_repeated_runs_have_equal_outcomes(mode: str) -> None:
     speeds, applications = paper("uniform", 65536.0, 3, nodes=40)
     runs = [as_lists(drive(MODES[mode], speeds, applications)) for _ in range(2)]
     assert runs[0] == runs[1]
 
 
 @each_mode
-def test_one_task_on_one_machine(mode: str) -> None:
+def test_single_task_starts_at_its_release(mode: str) -> None:
     outcome = drive(MODES[mode], [2.0], applications_of([5 * NS], [1], [3.0]))
     assert {name: column.tolist() for name, column in outcome.applications.items()} == {
         "first_start": [5 * NS],
@@ -166,12 +168,12 @@ def test_one_task_on_one_machine(mode: str) -> None:
     assert outcome.machines["busy"].tolist() == [1_500_000_000]
 
 
-def test_they_say_that_they_are_centralized() -> None:
+def test_baselines_are_declared_as_centralized() -> None:
     assert not MinCent.decentralized and not Fcfs.decentralized
     assert (MinCent.name, Fcfs.name) == ("mincent", "fcfs")
 
 
-def test_unknown_modes_are_refused() -> None:
+def test_unknown_modes_are_rejected() -> None:
     with pytest.raises(ScenarioError, match=r"mincent.mode must be one of \('replan', 'once'\), got 'twice'"):
         MinCent(mode="twice")  # type: ignore[arg-type]
     with pytest.raises(ScenarioError, match="fcfs.mode must be one of .*, got 'push'"):
@@ -182,24 +184,24 @@ def test_unknown_modes_are_refused() -> None:
 
 
 def fifo(speeds: list[float], applications: Applications, choose: Any) -> dict[str, list[int]]:
-    """Tasks one by one, in order of release; `choose(i, ready, ends)` names the machine of each."""
+    """Place tasks one by one, in order of release, on the machine from `choose(i, ready, ends)`."""
     free, busy = [0] * len(speeds), [0] * len(speeds)
     starts: list[list[int]] = [[] for _ in speeds]
     first, finish, used, peak = [], [], [], [0] * len(speeds)
     for i, release in enumerate(applications.release_ns.tolist()):
-        mine: dict[int, list[int]] = {}
+        own_starts: dict[int, list[int]] = {}
         for _ in range(applications.tasks[i]):
             ready = [max(at, release) for at in free]
             lengths = [round(applications.task_size[i] / s * 1e9) for s in speeds]
             u = choose(i, ready, [at + length for at, length in zip(ready, lengths, strict=True)])
-            mine.setdefault(u, []).append(ready[u])
+            own_starts.setdefault(u, []).append(ready[u])
             starts[u].append(ready[u])
             free[u] = ready[u] + lengths[u]
             busy[u] += lengths[u]
             finish_of = max(free[u], finish.pop() if len(finish) > i else 0)
             finish.append(finish_of)
-        first.append(min(min(at) for at in mine.values()))
-        used.append(len(mine))
+        first.append(min(min(at) for at in own_starts.values()))
+        used.append(len(own_starts))
         for u, at in enumerate(starts):
             peak[u] = max(peak[u], sum(start >= release for start in at))
     return {
@@ -212,44 +214,44 @@ def fifo(speeds: list[float], applications: Applications, choose: Any) -> dict[s
     }
 
 
-def same(outcome: Outcome, wanted: dict[str, list[int]], *, peak: bool = True) -> None:
-    found = {**outcome.applications, **outcome.machines}
-    for name, column in wanted.items():
+def assert_columns(outcome: Outcome, expected: dict[str, list[int]], *, peak: bool = True) -> None:
+    columns = {**outcome.applications, **outcome.machines}
+    for name, column in expected.items():
         if peak or name != "peak_queue":
-            assert found[name].tolist() == column, name
+            assert columns[name].tolist() == column, name
 
 
 @given(grid=grids())
-def test_ect_takes_the_earliest_end(grid: tuple[list[float], Applications]) -> None:
-    same(drive(Fcfs(), *grid), fifo(*grid, lambda i, ready, ends: ends.index(min(ends))))
+def test_ect_binds_tasks_to_the_earliest_end(grid: tuple[list[float], Applications]) -> None:
+    assert_columns(drive(Fcfs(), *grid), fifo(*grid, lambda i, ready, ends: ends.index(min(ends))))
 
 
 @given(grid=grids())
-def test_pull_takes_the_machine_that_is_free_first(grid: tuple[list[float], Applications]) -> None:
+def test_pull_uses_the_machine_that_is_free_first(grid: tuple[list[float], Applications]) -> None:
     speeds = grid[0]
 
     def choose(i: int, ready: list[int], ends: list[int]) -> int:
         return min(range(len(speeds)), key=lambda u: (ready[u], -speeds[u], u))
 
     outcome = drive(Fcfs(mode="pull"), *grid)
-    same(outcome, fifo(*grid, choose), peak=False)
+    assert_columns(outcome, fifo(*grid, choose), peak=False)
     assert outcome.machines["peak_queue"].tolist() == [0] * len(speeds)
     assert outcome.facts["peak_waiting"] >= grid[1].tasks.max()
 
 
 @given(grid=grids(), seed=st.integers(0, 5))
-def test_random_binds_as_its_stream_says(grid: tuple[list[float], Applications], seed: int) -> None:
+def test_random_binds_tasks_by_its_stream(grid: tuple[list[float], Applications], seed: int) -> None:
     speeds, applications = grid
-    chance = Streams(seed)("fcfs-random")
-    drawn = {
-        i: list(chance.integers(len(speeds), size=tasks))
+    stream = Streams(seed)("fcfs-random")
+    draws = {
+        i: list(stream.integers(len(speeds), size=tasks))
         for i, tasks in enumerate(applications.tasks.tolist())
     }
     outcome = drive(Fcfs(mode="random"), *grid, seed=seed)
-    same(outcome, fifo(*grid, lambda i, ready, ends: int(drawn[i].pop())))
+    assert_columns(outcome, fifo(*grid, lambda i, ready, ends: int(draws[i].pop())))
 
 
-def test_random_is_uniform() -> None:
+def test_random_binding_is_uniform() -> None:
     outcome = drive(Fcfs(mode="random"), [1.0, 5.0, 9.0, 2.0], applications_of([0], [40_000], [1.0]))
     assert outcome.machines["tasks"] == pytest.approx(np.full(4, 10_000), abs=500)
 
@@ -263,7 +265,7 @@ def test_random_is_uniform() -> None:
 def test_replan_is_optimal_on_one_machine_with_one_release(bags: list[tuple[int, float]]) -> None:
     tasks, sizes = zip(*bags, strict=True)
     applications = applications_of([3 * NS] * len(bags), tasks, sizes)
-    best = min(
+    optimum = min(
         max(
             sum(applications.size[j] for j in order[: k + 1]) / applications.size[i]
             for k, i in enumerate(order)
@@ -272,11 +274,11 @@ def test_replan_is_optimal_on_one_machine_with_one_release(bags: list[tuple[int,
     )
     for mode in ("replan", "once"):
         outcome = drive(MODES[mode], [1.0], applications)
-        assert stretches(outcome, applications).max() == pytest.approx(best, rel=1e-9)
+        assert stretches(outcome, applications).max() == pytest.approx(optimum, rel=1e-9)
 
 
-def test_replan_lets_a_small_application_pass() -> None:
-    """A large bag is running; the small one goes next, but no running task is stopped for it."""
+def test_small_application_overtakes_unstarted_tasks() -> None:
+    """The small application starts next, but no running task of the large one is preempted."""
     applications = applications_of([0, 15 * NS], [10, 1], [10.0, 10.0])
     outcome = drive(MinCent(), [1.0], applications)
     assert outcome.applications["first_start"].tolist() == [0, 20 * NS]
@@ -284,7 +286,7 @@ def test_replan_lets_a_small_application_pass() -> None:
     assert drive(Fcfs(), [1.0], applications).applications["finish"].tolist() == [100 * NS, 110 * NS]
 
 
-def test_a_release_at_a_machines_next_start_is_heard_first() -> None:
+def test_release_at_an_instant_precedes_starts() -> None:
     applications = applications_of([0, 10 * NS], [10, 1], [10.0, 10.0])
     for mode in ("replan", "once"):
         assert drive(MODES[mode], [1.0], applications).applications["first_start"][1] == 10 * NS
@@ -295,7 +297,7 @@ def test_a_release_at_a_machines_next_start_is_heard_first() -> None:
     st.integers(1, 40),
     st.sampled_from([1.0, 3.0]),
 )
-def test_once_finds_the_smallest_stretch_of_an_idle_platform(
+def test_once_promises_the_smallest_stretch_of_an_idle_platform(
     speeds: list[float], tasks: int, size: float
 ) -> None:
     applications = applications_of([2 * NS], [tasks], [size])
@@ -307,16 +309,18 @@ def test_once_finds_the_smallest_stretch_of_an_idle_platform(
 
 
 @given(grid=grids())
-def test_once_keeps_the_largest_promise(grid: tuple[list[float], Applications]) -> None:
-    """Deadlines at the stretch of a later release hold for all, so the worst promise bounds the outcome."""
+def test_stretch_never_exceeds_the_largest_promise(grid: tuple[list[float], Applications]) -> None:
+    """Deadlines at the stretch of a later release hold for all applications."""
     outcome = drive(MinCent(mode="once"), *grid)
     requests = outcome.tables["requests"]
     assert requests["application"].tolist() == list(range(len(grid[1])))
     assert stretches(outcome, grid[1]).max() <= requests["promised"].max() * (1 + 1e-7)
 
 
-def asking_everyone(policy: Once, application: int, tasks: int, now: int) -> tuple[float, Any]:
-    """`Once._smallest` by asking every machine at each step."""
+def stretch_of_all_machines(
+    policy: ExactStretch, application: int, tasks: int, now: int
+) -> tuple[float, Any]:
+    """Return the result of `ExactStretch._smallest_stretch`, computed from all machines at each step."""
     applications = policy.run.applications
     new = [float(column[application]) for column in (applications.release, applications.size)]
     task_size = float(applications.task_size[application])
@@ -334,25 +338,27 @@ def asking_everyone(policy: Once, application: int, tasks: int, now: int) -> tup
     return high, room(high)
 
 
-def same_as_asking_everyone(speeds: list[float], applications: Applications) -> None:
-    ours = as_lists(drive(MODES["once"], speeds, applications))
+def assert_equal_to_all_machines(speeds: list[float], applications: Applications) -> None:
+    grouped = as_lists(drive(MODES["once"], speeds, applications))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Once, "_smallest", asking_everyone)
-        assert ours == as_lists(drive(MODES["once"], speeds, applications))
+        patch.setattr(ExactStretch, "_smallest_stretch", stretch_of_all_machines)
+        assert grouped == as_lists(drive(MODES["once"], speeds, applications))
 
 
 @given(grid=grids())
-def test_once_asks_no_machine_in_vain(grid: tuple[list[float], Applications]) -> None:
-    same_as_asking_everyone(*grid)
+def test_grouped_machines_give_the_same_stretch(grid: tuple[list[float], Applications]) -> None:
+    assert_equal_to_all_machines(*grid)
 
 
 @pytest.mark.parametrize("kind", ["uniform", "pareto", "distinct"])
 @pytest.mark.parametrize("size", [2000.0, (2.0**16, 2.0**17)])
-def test_once_asks_no_machine_in_vain_under_load(kind: str, size: float | tuple[float, ...]) -> None:
+def test_grouped_machines_give_the_same_stretch_under_load(
+    kind: str, size: float | tuple[float, ...]
+) -> None:
     speeds, applications = paper(kind, size, 4, nodes=50)
     if kind == "distinct":
         speeds = np.random.default_rng(4).uniform(800.0, 3000.0, 50).tolist()
-    same_as_asking_everyone(speeds, applications)
+    assert_equal_to_all_machines(speeds, applications)
 
 
 # -- published numbers ----------------------------------------------------------------------------------
@@ -362,21 +368,21 @@ def test_once_asks_no_machine_in_vain_under_load(kind: str, size: float | tuple[
 def paper(
     kind: str, size: float | tuple[float, ...], seed: int, nodes: int = 1000
 ) -> tuple[list[float], Applications]:
-    """100 applications of 8 to 12 tasks a node, 10 s apart on average; `size`: of all tasks, or a range."""
-    chance = np.random.default_rng(seed)
+    """Return 100 applications of 8 to 12 tasks per node, 10 s apart on average; `size` may be a range."""
+    stream = np.random.default_rng(seed)
     steps = np.arange(1, 11)
     if kind == "uniform":
-        speeds = 1000 + 200.0 * chance.integers(0, 11, nodes)
+        speeds = 1000 + 200.0 * stream.integers(0, 11, nodes)
     else:
         weight = 1 / (steps * (steps + 1))
-        speeds = 800 + 200.0 * chance.choice(steps, nodes, p=weight / weight.sum())
-    release = (np.cumsum(chance.exponential(10.0, 100)) * NS).astype(np.int64)
-    tasks = chance.integers(8 * nodes, 12 * nodes + 1, 100)
-    sizes = chance.uniform(*size, 100) if isinstance(size, tuple) else np.full(100, size)
+        speeds = 800 + 200.0 * stream.choice(steps, nodes, p=weight / weight.sum())
+    release = (np.cumsum(stream.exponential(10.0, 100)) * NS).astype(np.int64)
+    tasks = stream.integers(8 * nodes, 12 * nodes + 1, 100)
+    sizes = stream.uniform(*size, 100) if isinstance(size, tuple) else np.full(100, size)
     return speeds.tolist(), applications_of(release, tasks, sizes)
 
 
-def measured(
+def stretch_by_mode(
     kind: str, size: float | tuple[float, ...], seed: int, *modes: str
 ) -> tuple[float, dict[str, float], Applications, float]:
     speeds, applications = paper(kind, size, seed)
@@ -391,11 +397,15 @@ def measured(
     ("kind", "best", "least_fcfs", "random_to_ect"),
     [("uniform", 4058e-8, 1.24, 2.25), ("pareto", 7035e-8, 1.24, 1.32)],
 )
-def test_deep_overload(kind: str, best: float, least_fcfs: float, random_to_ect: float) -> None:
-    bound, worst, applications, aggregate = measured(kind, 65536.0, 100, "replan", "ect", "pull", "random")
+def test_ratios_in_deep_overload_are_published_ones(
+    kind: str, best: float, least_fcfs: float, random_to_ect: float
+) -> None:
+    bound, worst, applications, aggregate = stretch_by_mode(
+        kind, 65536.0, 100, "replan", "ect", "pull", "random"
+    )
     assert bound <= worst["replan"] <= 1.005 * bound
     assert worst["replan"] == pytest.approx(best, rel=0.08)
-    # all coexist: the optimum is about smallest first, and FCFS makes each wait for all before it
+    # all applications coexist: the optimum is nearly smallest first; in FCFS each waits for all earlier ones
     size = applications.size
     assert worst["replan"] * aggregate == pytest.approx(
         (np.cumsum(np.sort(size)) / np.sort(size)).max(), 0.02
@@ -406,8 +416,8 @@ def test_deep_overload(kind: str, best: float, least_fcfs: float, random_to_ect:
     assert worst["random"] / worst["ect"] == pytest.approx(random_to_ect, rel=0.08)
 
 
-# speeds, task size: M3 in 1e-8 s/Mflop, F1 / M3, F3 / M3, and how far the mean of our seeds may be off.
-# Where the platform is not overloaded the maximum hangs on how the arrivals of one seed cluster.
+# speeds, task size: M3 in 1e-8 s/Mflop, F1 / M3, F3 / M3, and the tolerance of the mean over seeds.
+# Without overload the maximum depends on how the arrivals of a seed cluster, so the tolerance is larger.
 ROWS: list[tuple[str, float | tuple[float, ...], float, float, float, float]] = [
     ("uniform", 4000.0, 2397, 1.15, 3.8, 0.25),
     ("uniform", 65536.0, 4058, 1.24, 2.79, 0.15),
@@ -421,12 +431,12 @@ ROWS: list[tuple[str, float | tuple[float, ...], float, float, float, float]] = 
 
 @pytest.mark.claims
 @pytest.mark.parametrize(("kind", "size", "best", "ect", "uniform", "tolerance"), ROWS)
-def test_table_of_baselines(
+def test_baselines_agree_with_the_published_table(
     kind: str, size: float | tuple[float, ...], best: float, ect: float, uniform: float, tolerance: float
 ) -> None:
     columns = []
     for seed in range(100, 105):
-        bound, worst, _, _ = measured(kind, size, seed, "replan", "once", "ect", "random")
+        bound, worst, _, _ = stretch_by_mode(kind, size, seed, "replan", "once", "ect", "random")
         assert bound <= worst["replan"] <= 1.01 * bound
         assert bound <= worst["once"] <= 1.05 * worst["replan"]
         columns.append((worst["replan"], worst["ect"] / worst["replan"], worst["random"] / worst["replan"]))
@@ -439,10 +449,10 @@ def test_table_of_baselines(
 
 @pytest.mark.claims
 @pytest.mark.parametrize("size", [500.0, 2000.0])
-def test_light_load(size: float) -> None:
-    """Schedulers that know the speeds hardly differ; binding at random costs many times as much."""
+def test_speeds_matter_little_under_light_load(size: float) -> None:
+    """Schedulers that know the speeds hardly differ; random binding has much larger stretches."""
     for seed in range(100, 105):
-        bound, worst, _, _ = measured("uniform", size, seed, "replan", "once", "ect", "random")
+        bound, worst, _, _ = stretch_by_mode("uniform", size, seed, "replan", "once", "ect", "random")
         assert bound <= worst["replan"] <= 1.05 * bound
         assert 0.95 <= worst["once"] / worst["replan"] <= 1.15
         assert 0.95 <= worst["ect"] / worst["replan"] <= 1.20

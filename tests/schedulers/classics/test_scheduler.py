@@ -1,4 +1,4 @@
-"""The classic schedulers: what each does in small, and that all keep the invariants."""
+"""Classic schedulers: small examples of each, and the invariants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.schedulers.classics import node
-from gridsim.schedulers.classics.scheduler import ByBoard, Classic
+from gridsim.schedulers.classics.scheduler import BoardPlacement, Classic
 from gridsim.testing import check_scheduler
 from tests._helpers.scenarios import CLASSICS
 
@@ -19,7 +19,7 @@ from tests._helpers.scenarios import CLASSICS
 def jobs(
     release: Any, machines: int = 5, size: float = 10.0, submitter: Any = None, **more: Any
 ) -> gs.Scenario:
-    """Jobs of one task each, `size` s long, on equal machines."""
+    """Return jobs of one task each, `size` s long, on equal machines."""
     count = len(release)
     workload = gs.Workload.of(release, [1] * count, [size] * count, submitter=submitter or [0] * count)
     return gs.Scenario(gs.Platform.of([1.0] * machines), workload, seed=1, **more)
@@ -30,15 +30,15 @@ def response(result: gs.Result) -> Any:
 
 
 @pytest.mark.parametrize("cls", CLASSICS)
-def test_none_is_longer_than_forty_lines(cls: Any) -> None:
-    def lines(each: type) -> int:
-        code = ast.parse(inspect.getsource(each))
+def test_node_programs_have_at_most_forty_lines(cls: Any) -> None:
+    def lines(program: type) -> int:
+        code = ast.parse(inspect.getsource(program))
         for part in ast.walk(code):
             if isinstance(part, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(part):
                 part.body = part.body[1:] or [ast.Pass()]
         return sum(map(bool, ast.unparse(code).splitlines()))
 
-    bases = [each for each in cls.policy.__mro__ if each.__module__ == node.__name__]
+    bases = [base for base in cls.policy.__mro__ if base.__module__ == node.__name__]
     assert lines(cls.policy) <= 40 and sum(map(lines, bases)) <= 70
 
 
@@ -49,7 +49,7 @@ def test_with_fresh_views_no_job_waits_while_a_machine_is_idle(cls: Any) -> None
     np.testing.assert_allclose(response(result), 10.0)
 
 
-def test_the_board_counts_a_task_that_has_just_come_once() -> None:
+def test_board_counts_a_new_task_once() -> None:
     """Three jobs on two machines, then a fourth: one machine has one task, the other two."""
     scenario = jobs([1.0, 2.0, 3.0, 4.0], machines=2, size=100.0)
     result = gs.simulate(scenario, gs.JoinShortestQueue(instant=True), record="decisions")
@@ -58,7 +58,7 @@ def test_the_board_counts_a_task_that_has_just_come_once() -> None:
     assert result.machines["tasks"].tolist() == [2, 2]
 
 
-def test_least_work_sees_that_work_falls() -> None:
+def test_least_work_uses_the_falling_work_of_machines() -> None:
     # 30 s on one machine, then 2 s and 9 s on the other: at 29 s the first has 1 s left, the other 8 s
     workload = gs.Workload.of([0.0, 1.0, 28.0, 29.0], [1] * 4, [30.0, 2.0, 9.0, 1.0], submitter=[0] * 4)
     scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]), workload, seed=1)
@@ -66,8 +66,8 @@ def test_least_work_sees_that_work_falls() -> None:
     np.testing.assert_allclose(finish, [30.0, 3.0, 37.0, 31.0])
 
 
-def test_views_of_an_age_show_a_machine_idle_for_that_long() -> None:
-    """Until what the first job does is seen, the others go to any machine, as if all were idle."""
+def test_aged_views_show_a_busy_machine_as_idle_for_their_age() -> None:
+    """Until the load of the first job is visible, later jobs go to any machine, as if all were idle."""
     result = gs.simulate(
         jobs([0.5, 6.0, 7.0], machines=2, size=100.0),
         gs.JoinShortestQueue(instant=True, age=5.0),
@@ -76,15 +76,15 @@ def test_views_of_an_age_show_a_machine_idle_for_that_long() -> None:
     decisions = result.tables["decisions"]
     assert decisions["saw"].tolist() == [0.0, 0.0, 0.0] and decisions["true"][0] == 0.0
     placed = []
-    for after in (5.0, 4.9):
-        scenario = jobs([0.5, 0.5 + after], machines=2, size=100.0)
+    for delay in (5.0, 4.9):
+        scenario = jobs([0.5, 0.5 + delay], machines=2, size=100.0)
         result = gs.simulate(scenario, gs.JoinShortestQueue(instant=True, age=5.0), record="decisions")
         placed.append(result.tables["decisions"]["machine"].tolist())
     late, early = placed
     assert late[0] != late[1] and early[0] == late[0]
 
 
-def test_a_machine_that_is_down_is_shown_as_infinitely_loaded() -> None:
+def test_failed_machine_is_shown_as_infinitely_loaded() -> None:
     faults = gs.Faults.of([1], [0.0], [1000.0])
     release = np.arange(8) + 3.0
     result = gs.simulate(
@@ -101,31 +101,31 @@ def test_join_idle_queue_uses_each_report_once() -> None:
     assert sent["free"] >= 4  # the dispatcher's own reports are not counted
 
 
-def test_memory_asks_again_where_there_was_least() -> None:
-    """One random machine and the remembered one: nearly as good as two choices where one node places all."""
+def test_remembered_machine_shortens_response_times() -> None:
+    """If one node places all tasks, a random and a remembered machine are nearly as good as two choices."""
     random = np.random.default_rng(1)
     release = np.cumsum(random.exponential(1 / 9.0, 3000))
     scenario = jobs(release, machines=10, size=0.9)
-    one, more = (
+    memoryless, remembering = (
         response(gs.simulate(scenario, gs.PowerOfD(instant=True, choices=1, memory=memory))).mean()
         for memory in (0, 1)
     )
-    assert more < 0.7 * one
+    assert remembering < 0.7 * memoryless
 
 
-def test_machines_without_work_steal_half_of_what_waits() -> None:
+def test_idle_machines_steal_half_of_the_waiting_tasks() -> None:
     workload = gs.Workload.of([0.0], [64], [10.0], submitter=[0])
     scenario = gs.Scenario(gs.Platform.of([1.0] * 8), workload, gs.Network(latency=0.01), seed=1)
     result = gs.simulate(scenario, gs.WorkStealing(pause=0.5))
     assert result.applications["finish"][0] < 110.0 and result.machines["tasks"].min() >= 6
 
 
-def test_the_board_is_for_schedulers_that_declare_it() -> None:
+def test_board_requires_a_board_scheduler() -> None:
     class Node(gs.NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.publish(self.parameters.value)
 
-    for base, value, said in (
+    for base, value, message in (
         (
             gs.NodeScheduler,
             1.0,
@@ -135,7 +135,7 @@ def test_the_board_is_for_schedulers_that_declare_it() -> None:
     ):
         fields = {"__annotations__": {"value": float}, "value": value, "policy": Node}
         scheduler = type("Own", (base,), fields, frozen=True, kw_only=True)()
-        with pytest.raises(gs.SchedulerError, match=said):
+        with pytest.raises(gs.SchedulerError, match=message):
             gs.simulate(jobs([0.0]), scheduler)
 
 
@@ -150,6 +150,6 @@ def test_the_board_is_for_schedulers_that_declare_it() -> None:
         gs.LeastWork(age=20.0, refresh="individual", error=0.3),
     ],
 )
-def test_invariants(scheduler: Classic | ByBoard) -> None:
+def test_invariants(scheduler: Classic | BoardPlacement) -> None:
     report = check_scheduler(scheduler, examples=8, hash_seeds=False)
     assert not report.not_compiled and "resumed" not in report.left_out

@@ -260,7 +260,7 @@ def test_each_attempt_misses_what_it_has_lost() -> None:
         records=[job],
         now=0,
         times=SimpleNamespace(slot=1),
-        runs=SimpleNamespace(stop=lambda *_: None, wreck=lambda *_: None),
+        runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),
         hit=lambda *lost: Interpreted.hit(grid, *lost),
         start_again=lambda job: heard.append((known.engine.now, job)),
     )

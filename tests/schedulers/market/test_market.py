@@ -1,4 +1,4 @@
-"""The market: who gets tasks at what price, what is paid, and that nothing is lost."""
+"""The market: awards, prices, payments and penalties."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def run(tasks: list[int], release: list[float], **parameters: float) -> gs.Resul
     return gs.simulate(scenario, gs.Market(ask_ratio=100.0, **parameters), record="all")
 
 
-def test_the_cheapest_get_what_they_have_room_for() -> None:
-    """Tasks of 1 s, deadlines after 3 s: both have room for three of four; then one of each price sells."""
+def test_cheapest_providers_get_tasks_up_to_their_room() -> None:
+    """Tasks of 1 s, deadlines after 3 s: each machine has room for three of the first four tasks."""
     result = run([4, 1, 1], [0.0, 10.0, 20.0], slack=3.0, step=0.5)
     schedule = result.tables["schedule"]
     first = np.bincount(schedule["machine"][schedule["application"] == 0], schedule["tasks"][:2], minlength=2)
     assert sorted(first.tolist()) == [1, 3] and result.applications["finish"][0] == 3.0
     paid = result.tables["payments"]
     assert len(paid) == 6 and not paid["late"].any() and paid["paid"][:4].tolist() == [1000.0] * 4
-    # both are at 1.5; the one that sells goes to 2.25, the other one to 1; then that one sells
+    # both prices are 1.5; the seller raises its price to 2.25, the other lowers it to 1 and sells next
     assert paid["paid"][4:].tolist() == [1500.0, 1000.0]
     assert paid["machine"][4] != paid["machine"][5]
 
 
-def test_what_nobody_has_room_for_is_late_and_costs() -> None:
-    """Room for two on each: the fifth and sixth go to the one with the least work, at half the price."""
+def test_tasks_beyond_all_room_are_late_and_penalized() -> None:
+    """Each machine has room for two: the last two tasks are late, at half the price."""
     result = run([6], [0.0], slack=2.0, penalty=0.5, rounds=1)
     paid = result.tables["payments"]
     assert paid["late"].sum() == 2 and sorted(paid["paid"].tolist()) == [500.0] * 2 + [1000.0] * 4
@@ -41,7 +41,7 @@ def test_what_nobody_has_room_for_is_late_and_costs() -> None:
 
 
 @pytest.mark.parametrize(("competition", "sold"), [(0.0, 2), (1.0, 4)])
-def test_time_that_was_offered_is_offered_again_by_who_competes(competition: float, sold: int) -> None:
+def test_competing_machines_offer_the_same_time_twice(competition: float, sold: int) -> None:
     """Two consumers call at once for two tasks each; only machine 2 has room, for two."""
     workload = gs.Workload.of([0.0, 0.0], [2, 2], 1000.0, [0, 1])
     network = gs.Network(latency=0.01, bandwidth=np.inf, interfaces="equal")
@@ -52,21 +52,21 @@ def test_time_that_was_offered_is_offered_again_by_who_competes(competition: flo
 
 
 @pytest.mark.parametrize("network", [gs.Network(), INSTANT])
-def test_no_machine_bids_again_before_it_knows_what_it_has_sold(network: gs.Network) -> None:
-    """Tasks of 10 s, deadlines after 100 s: the only one with more than 10 gets what nobody has room for."""
+def test_machines_bid_again_only_after_their_awards(network: gs.Network) -> None:
+    """Tasks of 10 s, deadlines after 100 s: only the machine with the remaining tasks gets more than 10."""
     scenario = gs.Scenario(gs.Platform.equal(10), gs.Workload.of([0.0], 300, 10_000.0, [0]), network, seed=1)
     assert np.sort(gs.simulate(scenario, gs.Market()).machines["tasks"])[-2] <= 10
 
 
-def test_tasks_that_are_kept_since_nobody_answers_are_a_decision() -> None:
+def test_tasks_without_any_bid_are_kept_and_recorded() -> None:
     """All others are down, and the machine does not ask itself with this seed."""
     down = gs.Faults.of([*range(1, 9)], [0.0] * 8, [600.0] * 8)
     work = gs.Workload.of([0.0], 1, 1000.0, [0])
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 9), work, faults=down, seed=1)
-    found = gs.simulate(scenario, gs.Market(ask_ratio=1.0), record="decisions").tables["decisions"]
-    assert found["action"].tolist() == ["kept"] and found["tasks"].tolist() == [1]
+    decisions = gs.simulate(scenario, gs.Market(ask_ratio=1.0), record="decisions").tables["decisions"]
+    assert decisions["action"].tolist() == ["kept"] and decisions["tasks"].tolist() == [1]
 
 
 @pytest.mark.slow
-def test_it_conforms() -> None:
+def test_market_conforms() -> None:
     check_scheduler(gs.Market(), examples=6, hash_seeds=False)

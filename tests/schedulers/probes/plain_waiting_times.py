@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.probes.waiting_times`: looks at every worker each time."""
+"""Reference implementation of `gridcore.probes.waiting_times`: it examines every worker at each step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class WaitingTimes:
         self.running[u] = now, size
 
     def end(self, u: int) -> None:
-        self.sent[u].remove(self.running[u][1])
+        assert (entry := self.running[u]) is not None
+        self.sent[u].remove(entry[1])
         self.running[u] = None
 
     def time(self, u: int, now: float) -> float:
@@ -29,13 +30,15 @@ class WaitingTimes:
         workers = range(self.firsts[which], len(self.sent))
         idle = [u for u in workers if not self.sent[u]]
         if len(idle) >= tasks:
-            found = idle[:tasks]
-            for u in found:
+            chosen_workers = idle[:tasks]
+            for u in chosen_workers:
                 self.sent[u].append(size)
-            return found
-        fetching = {u: self.fetch_time if self.sent[u] else 0.0 for u in workers}  # as before these tasks
-        found = []
+            return chosen_workers
+        fetching = {
+            u: self.fetch_time if self.sent[u] else 0.0 for u in workers
+        }  # before these tasks are placed
+        chosen_workers = []
         for _ in range(tasks):
-            found.append(min(workers, key=lambda u: (self.time(u, now) + fetching[u], u)))
-            self.sent[found[-1]].append(size)
-        return found
+            chosen_workers.append(min(workers, key=lambda u: (self.time(u, now) + fetching[u], u)))
+            self.sent[chosen_workers[-1]].append(size)
+        return chosen_workers

@@ -1,4 +1,4 @@
-"""One seed of each scheduler on the Yahoo log, compared with what the authors' simulator gives."""
+"""One seed of each scheduler on the Yahoo log, compared with results of the authors' simulator."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::gridsim.Trac
 
 @pytest.mark.parametrize("name", ["lwl", "sparrow", "hawk", "eagle", "dlwl"])
 def test_completion_times_are_those_of_the_authors_simulator(name: str, traces: Path) -> None:
-    """In the range for means, or, as this is one seed, in that of their seeds with half its width around."""
+    """The value lies in the range of means, or in the range of seeds extended by half its width."""
     path = str(traces / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
     result = gs.simulate(Jobs(path)(1), schedulers(log)[name])
-    for metric, said in log.said(name).items():
-        low, high = allowed(name, metric, said)
-        least, most = ends(said)
-        around = (most - least) / 2
-        found = Percentile(metric, log.cutoff)(result)
-        assert min(low, least - around) <= found <= max(high, most + around), metric
+    for metric, published in log.said(name).items():
+        low, high = allowed(name, metric, published)
+        minimum, maximum = ends(published)
+        margin = (maximum - minimum) / 2
+        value = Percentile(metric, log.cutoff)(result)
+        assert min(low, minimum - margin) <= value <= max(high, maximum + margin), metric

@@ -1,4 +1,4 @@
-"""The probe-based schedulers: what each rule does in small, and that nothing is lost."""
+"""Probe-based schedulers: the rules of single nodes, equality of both forms, and failures."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from gridsim.schedulers.probes.eagle import (
     RESERVED,
     EagleNode,
     SrptNode,
-    bits_of,
-    flags_of,
+    pack_flags,
+    unpack_flags,
 )
 from gridsim.schedulers.probes.hawk import HawkNode
-from gridsim.schedulers.probes.sparrow import EarlyNode
+from gridsim.schedulers.probes.sparrow import EarlyBindingNode
 from gridsim.testing import check_scheduler
 from gridsim.validation.results import validate_result
 from tests.invariants.test_checkpoints import cut_at
 
 LONG = 60e3  # Mflop; 60 s
-PARTS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
+PARTITIONS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
 ALL: dict[str, gs.Scheduler] = {
     "sparrow": gs.Sparrow(),
-    "hawk": gs.Hawk(**PARTS),
-    "eagle": gs.Eagle(**PARTS),
-    "lwl": gs.Lwl(**PARTS),
-    "dlwl": gs.Dlwl(**PARTS),
+    "hawk": gs.Hawk(**PARTITIONS),
+    "eagle": gs.Eagle(**PARTITIONS),
+    "lwl": gs.Lwl(**PARTITIONS),
+    "dlwl": gs.Dlwl(**PARTITIONS),
 }
 MACHINES = 40
 
 
 def jobs(**more: Any) -> gs.Scenario:
-    """60 jobs, every fifth of them long, of up to 20 tasks of sizes of their own, on 40 machines."""
+    """Return 60 jobs on 40 machines; every fifth is long, with up to 20 tasks of different sizes."""
     random = np.random.default_rng(1)
     release = np.cumsum(random.exponential(8.0, 60))
     sizes = [
@@ -70,15 +70,15 @@ def test_only_long_tasks_are_kept_off_the_reserved_workers() -> None:
         assert of_long.any() and not (of_long & reserved).any() and (~of_long & reserved).any(), name
 
 
-def test_a_reservation_of_a_job_without_tasks_gets_none() -> None:
+def test_reservation_of_a_job_without_tasks_gets_no_task() -> None:
     """On one machine: six reservations of three tasks, then two of one task; three answers are none."""
     workload = gs.Workload.of([0.0, 1.0], [3, 1], 10e3, [0, 0])
     result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow())
     assert result.applications["finish"].tolist() == pytest.approx([30.0, 40.0], abs=0.01)
 
 
-def test_tasks_of_a_bag_take_what_they_are_not_what_is_stated() -> None:
-    """Also if all tasks of each bag are equal."""
+def test_tasks_run_for_their_sizes_and_not_for_their_estimates() -> None:
+    """This holds also if all tasks of each bag are equal."""
     workload = gs.Workload.of_tasks([0.0, 0.0], [[1000.0], [3000.0]], estimate=[2000.0, 2000.0])
     result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow(), record="schedule")
     assert validate_result(result) == []
@@ -87,7 +87,7 @@ def test_tasks_of_a_bag_take_what_they_are_not_what_is_stated() -> None:
 
 @pytest.mark.parametrize("failing", [False, True])
 @pytest.mark.parametrize("name", ALL)
-def test_compiled_and_interpreted_are_the_same(name: str, failing: bool) -> None:
+def test_compiled_and_interpreted_forms_have_equal_digests(name: str, failing: bool) -> None:
     faults = {"faults": gs.Faults.poisson(4000.0, seed=2)} if failing else {}
     digests = [
         gs.simulate(jobs(**faults), ALL[name], nodes=form, record="decisions").digest
@@ -97,8 +97,8 @@ def test_compiled_and_interpreted_are_the_same(name: str, failing: bool) -> None
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
-def test_a_scheduler_that_is_back_does_not_speak_for_the_one_that_acted_for_it(form: Any) -> None:
-    """Machine 24 fails while its job has 69 tasks left, which go to 25; back, it is asked, and has none."""
+def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> None:
+    """Machine 24 fails, and its 69 tasks go to 25; after its recovery it is asked and has no tasks."""
     down = dict(zip((8, 36, 4, 16, 7, 31, 28, 30, 24), range(5, 59, 6), strict=True))
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=40, seed=1),
@@ -112,19 +112,20 @@ def test_a_scheduler_that_is_back_does_not_speak_for_the_one_that_acted_for_it(f
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("name", ALL)
 def test_a_run_goes_on_from_a_checkpoint(name: str, form: Any, tmp_path: Path) -> None:
-    """With reservations, books, stolen ones and refusals under way."""
+    """The state has reservations, waiting times, and stolen reservations and refusals under way."""
     file = tmp_path / "run.checkpoint"
     scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
-    whole = gs.simulate(scenario, ALL[name], nodes=form)
-    for wave in (5, 15):  # each of a machine that fails or comes back
+    uninterrupted = gs.simulate(scenario, ALL[name], nodes=form)
+    for wave in (5, 15):  # in each of them a machine fails or recovers
         cut_at(file, wave, scenario, ALL[name], nodes=form)
-        assert gs.resume(file).digest == whole.digest
+        assert gs.resume(file).digest == uninterrupted.digest
 
 
 def test_reservations_of_a_job_without_tasks_are_cancelled() -> None:
     plain, cancelling = (gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True))
     sent = [
-        dict(zip(each.messages["kind"], each.messages["sent"], strict=True)) for each in (plain, cancelling)
+        dict(zip(result.messages["kind"], result.messages["sent"], strict=True))
+        for result in (plain, cancelling)
     ]
     assert sent[0]["cancel"] == 0 < sent[1]["cancel"]
     assert sent[1]["none"] < sent[0]["none"] / 2
@@ -132,12 +133,12 @@ def test_reservations_of_a_job_without_tasks_are_cancelled() -> None:
 
 @pytest.mark.parametrize("sampling", ["batch", "task"])
 def test_without_late_binding_tasks_go_to_the_shortest_queues(sampling: Any) -> None:
-    node = EarlyNode(gs.Sparrow(late_binding=False, sampling=sampling, patience=math.inf))
+    node = EarlyBindingNode(gs.Sparrow(late_binding=False, sampling=sampling, patience=math.inf))
     view: Any = View()
     view.decide = lambda *_, **__: None
     node.on_release(view, SimpleNamespace(number=5), 4)
     groups = [fields["group"] for _, kind, fields in view.sent if kind == "ask"]
-    assert [groups.count(each) for each in dict.fromkeys(groups)] == (
+    assert [groups.count(group) for group in dict.fromkeys(groups)] == (
         [8] if sampling == "batch" else [2, 2, 2, 2]
     )
     view.sent.clear()
@@ -159,7 +160,7 @@ def test_options_of_sparrow_that_exclude_each_other() -> None:
 
 
 class View(SimpleNamespace):
-    """Of a node; keeps what it sends."""
+    """The view of a node that stores the sent messages."""
 
     def __init__(self, **members: Any) -> None:
         super().__init__(node=0, machines=11, sent=[], random=np.random.default_rng(1), **members)
@@ -183,9 +184,11 @@ class View(SimpleNamespace):
         ("short", "ssl", ""),
     ],
 )
-def test_the_first_short_ones_behind_a_long_task_are_stolen(running: str, queue: str, stolen: str) -> None:
+def test_first_short_reservations_behind_a_long_task_are_stolen(
+    running: str, queue: str, stolen: str
+) -> None:
     node, center = HawkNode(gs.Hawk()), 10
-    node.booked = running == "long"
+    node.serves_center = running == "long"
     entries = [(k, center if length == "l" else 3) for k, length in enumerate(queue)]
     node.queue = deque(entries)
     view: Any = View()
@@ -196,7 +199,7 @@ def test_the_first_short_ones_behind_a_long_task_are_stolen(running: str, queue:
     assert list(node.queue) == [entry for entry in entries if str(entry[0]) not in stolen]
 
 
-def test_a_thief_asks_so_many_workers_of_the_big_partition() -> None:
+def test_thief_asks_at_most_steal_attempts_workers_of_the_general_partition() -> None:
     node, view = HawkNode(gs.Hawk(reserved=0.5, steal_attempts=4)), View()
     node.on_free(view)  # type: ignore[arg-type]
     for _ in range(9):
@@ -205,10 +208,10 @@ def test_a_thief_asks_so_many_workers_of_the_big_partition() -> None:
 
 
 @pytest.mark.parametrize("holds", ["running", "waiting"])
-def test_eagle_refuses_short_jobs_where_a_long_task_is_until_the_last_round(holds: str) -> None:
+def test_worker_with_a_long_task_refuses_short_jobs_until_the_last_round(holds: str) -> None:
     node, view = EagleNode(gs.Eagle(cutoff=50.0)), View()
-    node.taken = True
-    node.booked = holds == "running"
+    node.busy = True
+    node.serves_center = holds == "running"
     node.places = [[1, 10, 80.0, 0.0]] if holds == "waiting" else []
     for number in (ANYWHERE, AVOIDING, RESERVED):
         node.on_probe(view, SimpleNamespace(job=5, sender=3, size=2.0, round=number))  # type: ignore[arg-type]
@@ -222,21 +225,21 @@ def test_eagle_refuses_short_jobs_where_a_long_task_is_until_the_last_round(hold
 def test_refused_probes_avoid_known_long_tasks_then_go_to_reserved_workers() -> None:
     view = View(held=lambda job: 1, application=lambda job: SimpleNamespace(task_size=2.0))
     node = EagleNode(gs.Eagle(reserved=0.2))
-    for version, long in ((4, range(2, 9)), (3, range(10))):  # the older one is not taken over
+    for version, long in ((4, range(2, 9)), (3, range(10))):  # the older version is ignored
         flags = np.isin(np.arange(10), long)
-        refusal = {"job": 5, "version": version, "bits": bits_of(flags)}
+        refusal = {"job": 5, "version": version, "bits": pack_flags(flags)}
         for number in (ANYWHERE, AVOIDING):
             for _ in range(20):
                 node.on_refusal(view, SimpleNamespace(round=number, **refusal))  # type: ignore[arg-type]
     node.on_act(view)  # type: ignore[arg-type]
-    went = {number: {to for to, _, fields in view.sent if fields["round"] == number} for number in (2, 3)}
-    assert went == {AVOIDING: {0, 1, 9}, RESERVED: {0, 1}} and node.refused == []
+    targets = {number: {to for to, _, fields in view.sent if fields["round"] == number} for number in (2, 3)}
+    assert targets == {AVOIDING: {0, 1, 9}, RESERVED: {0, 1}} and node.refusals == []
 
 
-def test_bits_are_flags() -> None:
+def test_packed_flags_are_unpacked_unchanged() -> None:
     for count in (1, 63, 64, 65, 130):
         flags = np.random.default_rng(count).random(count) < 0.5
-        assert (flags_of(bits_of(flags), count) == flags).all()
+        assert (unpack_flags(pack_flags(flags), count) == flags).all()
 
 
 def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
@@ -248,16 +251,16 @@ def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
 
     def serve() -> int:
         assert node.choose(view)
-        return int(node.served[0])
+        return int(node.current_place[0])
 
-    # job 2 has no work left, and is thrown away; job 3 overtakes both others twice, and then neither
+    # job 2 has no work left, and is dropped; job 3 overtakes both others twice, and then neither
     assert [serve(), serve(), serve()] == [3, 3, 0]
     assert [(place[0], place[3]) for place in node.places] == [(0, 20.0), (1, 20.0), (3, 0.0)]
     left[:] = 0.0
     assert not node.choose(view) and node.places == []
 
 
-# -- at length --------------------------------------------------------------------------------------------
+# -- slow tests -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

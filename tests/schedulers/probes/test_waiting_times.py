@@ -1,4 +1,4 @@
-"""The books of central schedulers: equality with the reference implementation."""
+"""Waiting times of central schedulers equal those of the reference implementation."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, int]]) -> None:
+def test_tasks_go_to_the_least_waiting_times(steps: list[tuple[str, int, float, int]]) -> None:
     books = WaitingTimes(WORKERS, (0, BEGIN), FETCH)
     plain = reference.WaitingTimes(WORKERS, (0, BEGIN), FETCH)
     now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
-    for what, u, size, count in taken:
+    for action, u, size, count in steps:
         now += 0.25 * count
         books = WaitingTimes(WORKERS, (0, BEGIN), FETCH, books.kept)  # as from a checkpoint
-        if what == "place":
-            found = books.place(u % 2, count, size, now)
-            assert found == plain.place(u % 2, count, size, now)
-            for chosen in found:
-                queues[chosen].append(size)
-        elif what == "forget":
+        if action == "place":
+            workers = books.place(u % 2, count, size, now)
+            assert workers == plain.place(u % 2, count, size, now)
+            for worker in workers:
+                queues[worker].append(size)
+        elif action == "forget":
             books.forget(u, 1.0)
             plain.forget(u)
             queues[u] = []
@@ -46,13 +46,13 @@ def test_they_choose_the_least_waiting_time(taken: list[tuple[str, int, float, i
             plain.begin(u, task, now)
 
 
-def test_stale_times_are_of_the_last_refresh() -> None:
+def test_stale_times_are_those_of_the_last_refresh() -> None:
     books, nothing = StaleTimes(3, (0,), 0.001), np.zeros(3, np.int64)
     assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
     assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
     books.refresh()
-    # the idle one is not enough, so the least waiting time, without a fetch after another task
+    # one idle worker is not enough, so the waiting time counts, without a fetch after another task
     assert books.place(0, 2, 4.0, 2.0, nothing) == [2, 2]
     books.begin(1, 4.0, 2.0)
-    # seen: 8, 4 and 0 s; of the 4 s 3 have run
+    # waiting times: 8, 4 and 0 s; 3 of the 4 s have passed
     assert books.place(0, 4, 1.0, 5.0, np.array([0, 0, 5])) == [1, 1, 1, 1]

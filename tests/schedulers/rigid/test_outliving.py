@@ -1,4 +1,4 @@
-"""Slot schedulers extend the reservation of a job that outlives it, and move those in its way."""
+"""Slot schedulers extend the reservation of a job that outlives it, and displace conflicting jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(machines: int, jobs: list[tuple[float, ...]], scheduler: Any, form: Any,
 
 @SLOTS
 def test_reservations_grow_and_displace(scheduler: gs.Scheduler, form: Any) -> None:
-    """Job 0 reserves until 60 s, 120 s and 240 s, and ends at 200 s; job 1 wants a machine that it has."""
+    """Job 0 reserves until 60 s, 120 s and 240 s, and ends at 200 s; job 1 needs one of its machines."""
     result = run(3, [(0.0, 2, 200.0, 60.0), (0.0, 3, 50.0, 60.0), (0.0, 1, 50.0, 60.0)], scheduler, form)
     table = result.applications
     assert table["first_start"].tolist() == [0.0, 240.0, 0.0]
@@ -40,15 +40,15 @@ def test_reservations_grow_and_displace(scheduler: gs.Scheduler, form: Any) -> N
     # two machines extend twice; job 1 was to start at 60 s, at 120 s, and at 240 s
     assert (result.facts["extended"], result.facts["displaced"]) == (4, 2)
     moved = result.why(1).decisions
-    assert [t for t, what in zip(moved["time"], moved["action"], strict=True) if what == "displaced"] == [
+    assert [t for t, action in zip(moved["time"], moved["action"], strict=True) if action == "displaced"] == [
         60.0,
         120.0,
     ]
 
 
 @SLOTS
-def test_a_job_that_is_in_nobodys_way_stays(scheduler: gs.Scheduler, form: Any) -> None:
-    """Job 1 has reserved the machines from 240 s on, until when job 0 extends its reservations."""
+def test_job_without_conflict_keeps_its_start(scheduler: gs.Scheduler, form: Any) -> None:
+    """Job 0 extends its reservations until 240 s, where those of job 1 begin."""
     jobs = [(0.0, 2, 170.0, 60.0), (0.0, 2, 50.0, 60.0)]
     result = run(2, jobs, scheduler, form, not_before=[0.0, 240.0])
     assert result.applications["first_start"].tolist() == [0.0, 240.0]
@@ -56,8 +56,8 @@ def test_a_job_that_is_in_nobodys_way_stays(scheduler: gs.Scheduler, form: Any) 
 
 
 @SLOTS
-def test_no_deadline_is_missed_by_what_is_reserved(scheduler: gs.Scheduler, form: Any) -> None:
-    """Displaced, job 1 would end too late by what it reserves; job 0, which outlives that, is not ended."""
+def test_displaced_job_is_rejected_if_it_misses_its_deadline(scheduler: gs.Scheduler, form: Any) -> None:
+    """Job 1 is rejected, as its new reservation would end too late; job 0 runs beyond its deadline."""
     jobs = [(0.0, 2, 100.0, 60.0), (0.0, 2, 50.0, 60.0)]
     result = run(2, jobs, scheduler, form, deadline=[60.0, 150.0])
     assert result.applications["failed"].tolist() == [0, 1]
@@ -65,7 +65,7 @@ def test_no_deadline_is_missed_by_what_is_reserved(scheduler: gs.Scheduler, form
 
 
 @SLOTS
-def test_a_job_cancelled_before_it_is_extended_is_not(scheduler: gs.Scheduler, form: Any) -> None:
+def test_cancelled_job_is_not_extended(scheduler: gs.Scheduler, form: Any) -> None:
     result = run(
         2, [(0.0, 2, 500.0, 60.0), (1.0, 2, 50.0, 60.0)], scheduler, form, cancel_at=[100.0, math.inf]
     )
@@ -90,11 +90,11 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 
 
 @given(scenarios(), st.sampled_from([1.0, 60.0]))
-def test_what_the_central_search_does_is_valid(scenario: gs.Scenario, slot: float) -> None:
+def test_schedules_of_asap_are_valid(scenario: gs.Scenario, slot: float) -> None:
     try:
         result = gs.simulate(scenario, gs.Asap(slot=slot), record=True, time_limit=1e5)
     except gs.ScenarioError:
-        assert scenario.faults is not None  # which some jobs never survive
+        assert scenario.faults is not None  # some jobs cannot end between failures
         return
     assert validate_result(result) == [] and result.failed == 0
     assert differing_end(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None

@@ -1,4 +1,4 @@
-"""What a machine that searches through rendezvous points remembers of them, one message at a time."""
+"""Rendezvous points that a machine knows, one message at a time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import gridsim as gs
 from gridsim.schedulers.search.rendezvous import RendezvousNode
 
 
-class Said:
-    """A view of machine 0 that keeps what is sent; timers are left to the test."""
+class RecordingView:
+    """The view of machine 0, which stores sent messages and ignores timers."""
 
     node = 0
 
@@ -25,35 +25,35 @@ class Said:
     def cancel(self, name: str) -> None: ...
 
 
-def knowing(**points: int) -> RendezvousNode:
-    """A machine that knows these points, by their hops: ``p5=2`` is point 5 two hops away."""
+def node_with(**points: int) -> RendezvousNode:
+    """Return a machine that knows the given points: ``p5=2`` is point 5 at two hops."""
     node = RendezvousNode(gs.Rendezvous())
     node.points = {int(name[1:]): hops for name, hops in points.items()}
     return node
 
 
-def test_the_nearest_point_is_that_of_the_fewest_hops() -> None:
-    node = knowing()
+def test_nearest_point_has_the_fewest_hops() -> None:
+    node = node_with()
     for point, hops in ((7, 2), (5, 3), (7, 4), (6, 2)):
-        node.learn(point, hops)
+        node.add_point(point, hops)
     assert node.points == {5: 3, 6: 2, 7: 2}
-    assert [node.nearest(but) for but in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
+    assert [node.nearest(skip) for skip in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
 
 
-def test_a_point_of_a_neighbour_is_one_hop_further() -> None:
-    view: Any = Said()
-    knowing(p5=2).on_message(view, SimpleNamespace(kind="where", sender=3))
+def test_point_of_a_neighbour_is_one_hop_further_away() -> None:
+    view: Any = RecordingView()
+    node_with(p5=2).on_message(view, SimpleNamespace(kind="where", sender=3))
     assert view.sent == [(3, "known", 5, 3)]
-    other = knowing()
-    other.on_message(view, SimpleNamespace(kind="known", sender=4, point=5, hops=3))
-    assert other.points == {5: 3}
+    neighbour = node_with()
+    neighbour.on_message(view, SimpleNamespace(kind="known", sender=4, point=5, hops=3))
+    assert neighbour.points == {5: 3}
 
 
-def test_a_point_that_does_not_note_a_host_is_passed_over_until_something_comes_from_it() -> None:
-    node, view = knowing(p5=1, p6=2), Said()
+def test_silent_point_is_skipped_until_a_message_comes_from_it() -> None:
+    node, view = node_with(p5=1, p6=2), RecordingView()
     to: Any = view
     node.on_free(to)
-    node.on_timer(to, "noted")  # nothing has come
+    node.on_timer(to, "noted")  # no answer has come
     node.on_message(to, SimpleNamespace(kind="ask", sender=5, client=0))
     node.on_free(to)
     assert view.sent == [(5, "advert"), (6, "advert"), (5, "advert")]

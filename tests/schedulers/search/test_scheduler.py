@@ -1,4 +1,4 @@
-"""Four methods to search for idle hosts: small cases worked out by hand, failures, wrong parameters."""
+"""Four methods to search for idle hosts: small cases computed by hand, failures, wrong parameters."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ INF = math.inf
 
 @pytest.fixture
 def line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machine u knows u + 1, and the last one nobody, until hello has been said: 0 - 1 - 2 - 3."""
+    """Link the machines in a line 0 - 1 - 2 - 3: before the hellos, machine u knows only u + 1."""
 
-    def neighbours(machines: int, degree: int, chance: Any) -> Any:
+    def neighbours(machines: int, degree: int, stream: Any) -> Any:
         return np.array([[min(u + 1, machines - 1)] for u in range(machines)])
 
     monkeypatch.setattr(local_adapter, "random_neighbours", neighbours)
 
 
 def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **more: Any) -> gs.Result:
-    """One bag at machine 0, released at 10 s; tasks of 100 s, messages of 0.5 s."""
-    made = gs.Scenario(
+    """Run one bag at machine 0, released at 10 s; tasks take 100 s and messages 0.5 s."""
+    scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
         more.pop("workload", gs.Workload.of([10.0], [tasks], [1e5], [0], origin=0.0)),
         gs.Network(latency=0.5, bandwidth=INF),
         **more,
     )
-    result = gs.simulate(made, scheduler, record=True)
+    result = gs.simulate(scenario, scheduler, record=True)
     assert validate_result(result) == []
     return result
 
 
 def sent(result: gs.Result) -> dict[str, int]:
-    """Kind -> messages, of those that were sent, but for hello."""
+    """Return kind -> number of sent messages, without hellos."""
     counts = zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True)
     return {kind: count for kind, count in counts if count and kind != "hello"}
 
 
 def hosts(result: gs.Result) -> list[tuple[int, float]]:
-    """Each host that was found, and when."""
+    """Return the hosts in the order in which they were found, with the times."""
     table = result.tables["hosts"]
     return list(zip(table["host"].tolist(), np.round(table["found"], 6).tolist(), strict=True))
 
 
 def one_point(beacons: int, workload: gs.Workload, degree: int = 4, machines: int = 4) -> tuple[int, int]:
-    """A seed with which one machine alone becomes a point, and not machine 0; and that machine."""
+    """Return a seed with which a single machine, not machine 0, becomes a point; and that machine."""
     for seed in range(1000):
         method = gs.Rendezvous(degree=degree, hop_time=1.0, share=0.3)
         result = run(method, workload=workload, seed=seed, machines=machines)
-        point = int(result.machines["bytes_in"].argmax())  # to which all hosts send their description
+        point = int(result.machines["bytes_in"].argmax())  # all hosts send their descriptions to it
         if sent(result).get("beacon") == beacons and point:
             return seed, point
     raise AssertionError("no such seed")
@@ -73,9 +73,9 @@ def one_point(beacons: int, workload: gs.Workload, degree: int = 4, machines: in
 # -- each method --------------------------------------------------------------------------------------------
 
 
-def test_rings_grow_until_there_are_enough(line: None) -> None:
+def test_rings_grow_until_enough_hosts_are_found(line: None) -> None:
     result = run(gs.ExpandingRing(hop_time=1.0))
-    # one hop there, one back; the second ring begins after 2 s: two hops there, one back
+    # one hop out and one back; the second ring begins after 2 s: two hops out and one back
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 13.5)]
     assert sent(result) == {"query": 1 + 2, "offer": 2, "task": 2}
     assert [dict(row) for row in [result.tables["searches"][0]]] == [
@@ -83,8 +83,8 @@ def test_rings_grow_until_there_are_enough(line: None) -> None:
     ]
 
 
-def test_a_client_that_has_failed_is_heard_again(line: None) -> None:
-    """Reset at 500 s it has forgotten which numbers its searches had."""
+def test_queries_of_a_failed_client_are_answered_again(line: None) -> None:
+    """By its transient failure at 500 s it loses the numbers of its searches."""
     workload = gs.Workload.of([10.0, 1000.0], 3, 1e5, [0, 0], origin=0.0)
     result = run(
         gs.ExpandingRing(hop_time=1.0), workload=workload, faults=gs.Faults.of([0], [500.0], [500.0])
@@ -92,53 +92,53 @@ def test_a_client_that_has_failed_is_heard_again(line: None) -> None:
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 13.5), (0, 1000.0), (1, 1001.0), (2, 1003.5)]
 
 
-def test_hosts_that_are_not_needed_are_dismissed(line: None) -> None:
+def test_unneeded_hosts_are_dismissed(line: None) -> None:
     workload = gs.Workload.of([10.0], [2], [1e5], [1], origin=0.0)  # 0 and 2 offer themselves
     result = run(gs.ExpandingRing(hop_time=1.0), workload=workload)
     assert hosts(result) == [(1, 10.0), (0, 11.0)]
     assert sent(result) == {"query": 2, "offer": 2, "task": 1, "dismiss": 1}
 
 
-def test_the_last_ring_is_the_last(line: None) -> None:
+def test_rings_stop_growing_at_max_hops(line: None) -> None:
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=1000.0))
-    assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]  # the own machine, when it has done the first
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]  # its own machine, after the first task
     assert result.tables["searches"]["found"].tolist() == [1]
 
 
-def test_a_walker_ends_when_it_has_found_its_share(line: None) -> None:
+def test_walker_stops_when_it_has_found_its_share(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=1, steps=3))
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5)]
     assert sent(result) == {"walk": 2, "offer": 2, "task": 2}
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_walker_does_not_go_straight_back(line: None, seed: int) -> None:
+def test_walker_does_not_return_to_its_sender(line: None, seed: int) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=1, steps=3), tasks=4, seed=seed)
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
 
 
-def test_all_hosts_that_are_wanted_are_dealt_to_the_walkers(line: None) -> None:
+def test_walkers_share_the_needed_hosts(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=3), tasks=4)
-    # one wants 2 and one 1 of three: the first takes 1 and 2, the second one goes on to 3
+    # one walker needs two hosts, the other one: the first gets 1 and 2, the second walks to 3
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
     assert sent(result)["walk"] == 2 + 3 and len(result.tables["searches"]) == 1
 
 
-def test_walks_are_repeated_as_long_as_they_find_somebody(line: None) -> None:
+def test_walks_are_repeated_while_they_find_hosts(line: None) -> None:
     result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=1, retry=1000.0))
     # both walkers go to machine 1; the second walk finds it busy, and there is no third one
     assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]
     assert sent(result) == {"walk": 2 + 1, "offer": 1, "task": 1}
 
 
-@pytest.mark.parametrize(("scope", "found"), [(1, [(1, 11.0), (0, 110.0)]), (2, [(1, 11.0), (2, 11.0)])])
-def test_only_those_are_asked_that_made_themselves_known(line: None, scope: int, found: Any) -> None:
+@pytest.mark.parametrize(("scope", "expected"), [(1, [(1, 11.0), (0, 110.0)]), (2, [(1, 11.0), (2, 11.0)])])
+def test_only_advertised_hosts_are_asked(line: None, scope: int, expected: Any) -> None:
     result = run(gs.Advertisement(hop_time=1.0, scope=scope, retry=1000.0))
-    assert sorted(hosts(result)) == sorted([(0, 10.0), *found])
+    assert sorted(hosts(result)) == sorted([(0, 10.0), *expected])
     assert sent(result)["profile"] == (6 if scope == 1 else 6 + 4)  # over each link, and over two
 
 
-def test_as_many_are_asked_as_are_wanted() -> None:
+def test_no_more_hosts_are_asked_than_needed() -> None:
     result = run(gs.Advertisement(degree=3, hop_time=1.0), tasks=3)
     assert {kind: sent(result)[kind] for kind in ("ask", "offer", "task")} == {
         "ask": 2,
@@ -147,16 +147,16 @@ def test_as_many_are_asked_as_are_wanted() -> None:
     }
 
 
-def test_neighbours_are_known_before_they_tell_of_themselves(line: None) -> None:
-    """They do so at 5 s, when they have joined."""
+def test_neighbours_are_asked_before_they_advertise(line: None) -> None:
+    """They advertise themselves at 5 s."""
     result = run(
         gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0], origin=0.0)
     )
     assert hosts(result) == [(0, 1.0), (1, 2.0)]
 
 
-def test_the_point_of_the_fewest_hops_is_asked_first(line: None) -> None:
-    """As the case below from the other end, where the nearest has the highest number."""
+def test_nearest_point_is_asked_first_from_the_last_machine(line: None) -> None:
+    """The nearest point has the highest number."""
     workload = gs.Workload.of([10.0], 3, 1e5, [3], origin=0.0)
     result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), workload=workload)
     assert hosts(result) == [(3, 10.0), (2, 14.0), (1, 17.0)]
@@ -164,19 +164,19 @@ def test_the_point_of_the_fewest_hops_is_asked_first(line: None) -> None:
 
 def test_points_are_asked_nearest_first(line: None) -> None:
     result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3))
-    # all are points, of themselves alone: the own one knows nobody, then one after the other, each 3 s
+    # each machine is the point of its own host; the client asks them one after another, 3 s each
     assert hosts(result) == [(0, 10.0), (1, 14.0), (2, 17.0)]
     assert sent(result) == {"beacon": 12, "lookup": 2, "told": 2, "offer": 2, "task": 2}
 
 
-def test_a_point_that_has_failed_is_passed_over(line: None) -> None:
+def test_failed_point_is_skipped(line: None) -> None:
     result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), faults=gs.Faults.of([1], [11.0], [INF]))
     assert hosts(result) == [(0, 10.0), (2, 17.0), (3, 20.0)]
     assert sent(result)["lookup"] == 3 and result.messages["dropped"].sum() == 1
 
 
-def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
-    """One point knows all 9 hosts; a first bag takes some, a second one comes when they are back."""
+def test_point_chooses_the_longest_listed_or_random_hosts() -> None:
+    """One point knows all 9 hosts; a second bag comes when the hosts of the first are listed again."""
     release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0], origin=0.0)
     seed, _ = one_point(8 + 8 * 7, release, degree=8, machines=9)
     chosen = {}
@@ -185,49 +185,49 @@ def test_a_point_names_those_that_have_waited_the_longest_or_any() -> None:
         result = run(method, workload=release, machines=9, seed=seed)
         table = result.tables["hosts"]
         sets = [set(table["host"][table["application"] == i].tolist()) for i in (0, 1)]
-        assert all(len(each) == 5 for each in sets)
+        assert all(len(members) == 5 for members in sets)
         chosen[pick] = sets
     assert chosen["longest"][0] & chosen["longest"][1] == {0}
     assert len(chosen["random"][0] & chosen["random"][1]) > 1
 
 
-def test_who_knows_no_point_becomes_one(line: None) -> None:
+def test_machine_that_knows_no_point_becomes_one(line: None) -> None:
     result = run(gs.Rendezvous(hop_time=1.0, share=0.0, scope=3))
     assert sent(result)["where"] == 6 and sent(result)["beacon"] > 0
     assert {host for host, _ in hosts(result)} == {0, 1, 2}
 
 
-def test_hosts_are_noted_again(line: None) -> None:
-    """The only point fails and forgets them: they tell it again, and it is a point once more."""
+def test_free_hosts_register_again_with_a_failed_point(line: None) -> None:
+    """The only point fails and loses its list; the hosts register again after `refresh`."""
     release = gs.Workload.of([500.0], [3], [1e5], [0], origin=0.0)
     seed, point = one_point(3, release)
     reset = {"workload": release, "seed": seed, "faults": gs.Faults.of([point], [50.0], [50.0])}
-    forgotten = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=INF, retry=1000.0), **reset)
-    noted = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=100.0, retry=1000.0), **reset)
-    assert {host for host, _ in hosts(forgotten)} == {0, point}
-    assert len({host for host, _ in hosts(noted)}) == 3
+    without_refresh = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=INF, retry=1000.0), **reset)
+    with_refresh = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=100.0, retry=1000.0), **reset)
+    assert {host for host, _ in hosts(without_refresh)} == {0, point}
+    assert len({host for host, _ in hosts(with_refresh)}) == 3
 
 
-# -- what they have in common -------------------------------------------------------------------------------
+# -- all methods -------------------------------------------------------------------------------
 
 
 @ALL
-def test_one_machine_does_all_by_itself(method: Any) -> None:
+def test_single_machine_runs_all_tasks(method: Any) -> None:
     result = run(method(), tasks=5, machines=1)
     assert hosts(result) == [(0, 10.0 + 100.0 * k) for k in range(5)]
     assert result.messages["sent"].sum() == 0 and (result.tables["searches"]["found"] == 0).all()
 
 
 @ALL
-def test_many_more_tasks_than_machines(method: Any) -> None:
+def test_all_machines_share_many_tasks(method: Any) -> None:
     result = run(method(degree=3, hop_time=1.0, retry=5.0), tasks=40)
     assert result.machines["tasks"].min() > 5 and result.machines["peak_queue"].max() <= 1
     assert len(result.tables["hosts"]) == 40
     assert (result.tables["hosts"]["found"] >= result.tables["hosts"]["needed"]).all()
 
 
-def test_a_task_that_comes_too_late_goes_back() -> None:
-    """The promise to each client is over before its task comes; the second one finds the host busy."""
+def test_task_after_the_end_of_a_promise_is_returned() -> None:
+    """The promise to each client ends before its task comes; the second task finds the host busy."""
     workload = gs.Workload.of([10.0, 10.2], [2, 2], [1e5, 1e5], [0, 1], origin=0.0)
     result = run(gs.ExpandingRing(degree=2, promise=0.1, hop_time=1.0), workload=workload, machines=3)
     assert sent(result)["back"] >= 1
@@ -235,31 +235,31 @@ def test_a_task_that_comes_too_late_goes_back() -> None:
     assert result.applications["resubmitted"].sum() == 0
 
 
-def given_away(result: gs.Result) -> list[tuple[int, int, float]]:
-    """Each task that was given to a host: its application, the host, and when."""
+def assignments(result: gs.Result) -> list[tuple[int, int, float]]:
+    """Return application, host and time of each assigned task."""
     table = result.tables["hosts"]
     return [(int(i), *host) for i, host in zip(table["application"], hosts(result), strict=True)]
 
 
-def test_the_oldest_task_gets_the_next_host() -> None:
+def test_oldest_task_gets_the_next_host() -> None:
     workload = gs.Workload.of([10.0, 20.0], [2, 1], 1e5, [0, 0], origin=0.0)
     result = run(gs.ExpandingRing(), workload=workload, machines=1)
-    assert given_away(result) == [(0, 0, 10.0), (0, 0, 110.0), (1, 0, 210.0)]
+    assert assignments(result) == [(0, 0, 10.0), (0, 0, 110.0), (1, 0, 210.0)]
 
 
-def test_a_task_that_comes_back_is_the_oldest_again() -> None:
+def test_returned_task_becomes_the_oldest() -> None:
     """Machine 1 offers itself at 10.5 s until 10.6 s, and runs a task of its own when that of 0 comes."""
     workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0], origin=0.0)
     method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
     result = run(method, workload=workload, machines=2)
     # back at 12 s, when the task of application 2 waits already; 0 is free at 110 s, and at 210 s
-    assert given_away(result) == [(0, 0, 10.0), (1, 1, 10.8), (0, 1, 11.0), (0, 0, 110.0), (2, 0, 210.0)]
+    assert assignments(result) == [(0, 0, 10.0), (1, 1, 10.8), (0, 1, 11.0), (0, 0, 110.0), (2, 0, 210.0)]
     assert sent(result)["back"] == 1
     assert result.tables["hosts"]["needed"].tolist() == [10.0, 10.8, 10.0, 12.0, 11.2]
 
 
 @pytest.mark.parametrize("short", [1, 2])
-def test_a_promise_that_was_kept_does_not_end_the_next_one(line: None, short: int) -> None:
+def test_timer_of_an_ended_promise_does_not_end_the_next_one(line: None, short: int) -> None:
     """Machine 2 offers itself to 1 at 10.5 s, is dismissed at 11.5 s, or has run a short task at 11.6 s.
 
     It offers itself to 3 at 11.8 s.  The first promise would have ended at 12 s; the second one ends at
@@ -269,49 +269,50 @@ def test_a_promise_that_was_kept_does_not_end_the_next_one(line: None, short: in
     workload = gs.Workload.of([10.0, 10.0, 11.3, 12.1], [1, short, 2, 1], sizes, [1, 1, 3, 2], origin=0.0)
     result = run(gs.ExpandingRing(promise=1.5, hop_time=1.0, max_hops=1, retry=1000.0), workload=workload)
     assert sent(result).get("dismiss", 0) == 2 - short and "back" not in sent(result)
-    of_3_and_2 = [row for row in given_away(result) if row[0] >= 2]
+    of_3_and_2 = [row for row in assignments(result) if row[0] >= 2]
     assert of_3_and_2 == [(2, 3, 11.3), (2, 2, 12.3), (3, 2, 112.8)]
 
 
-#: The promise of machine 2 to 1 is over at 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
+#: The promise of machine 2 to 1 ends at 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
 LATE = gs.ExpandingRing(promise=0.8, hop_time=1.0, max_hops=1, retry=1000.0)
 
 
-def test_a_promise_does_not_end_when_somebody_else_dismisses_the_host(line: None) -> None:
-    """1 does so at 11.5 s; what 2 has of its own since 11.6 s waits until 12.2 s."""
+def test_only_the_promised_client_can_dismiss_a_host(line: None) -> None:
+    """Machine 1 dismisses 2 at 11.5 s; the task submitted at 2 at 11.6 s waits until 12.2 s."""
     workload = gs.Workload.of([10.0, 10.9, 11.6], [2, 2, 1], 1e5, [1, 3, 2], origin=0.0)
     result = run(LATE, workload=workload)
-    assert [row for row in given_away(result) if row[0] == 2] == [(2, 2, 12.2)]
+    assert [row for row in assignments(result) if row[0] == 2] == [(2, 2, 12.2)]
 
 
-def test_who_is_promised_to_another_client_sends_a_task_back(line: None) -> None:
-    """That of 1 comes at 11.5 s; that of 3 comes at 12.4 s, when 2 is promised to nobody."""
+def test_host_promised_to_another_client_returns_a_task(line: None) -> None:
+    """The task of 1 comes at 11.5 s; that of 3 comes at 12.4 s, when the promise has ended."""
     result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3], origin=0.0))
     assert sent(result)["back"] == 1
-    assert given_away(result) == [
+    assert assignments(result) == [
         (0, 1, 10.0), (1, 3, 10.9), (0, 0, 11.0), (0, 2, 11.0), (1, 2, 11.9), (0, 1, 110.0),
     ]  # fmt: skip
 
 
 def pauses(result: gs.Result) -> Any:
-    """From the end of each search to the beginning of the next (s)."""
+    """Return the times from the end of each search to the start of the next, s."""
     table = result.tables["searches"]
     return table["began"][1:] - table["ended"][:-1]
 
 
 def test_pauses_double_up_to_16_times() -> None:
-    """One machine has nobody to ask; it works until 1010 s, and until 6000 s on the second bag."""
+    """A single machine has no other to ask; it runs the first bag until 1010 s, the second until 6000 s."""
     workload = gs.Workload.of([10.0, 5000.0], [2, 2], 1e6, [0, 0], origin=0.0)
     result = run(gs.ExpandingRing(retry=1.0), workload=workload, machines=1)
     second = result.tables["searches"]["began"][1:] >= 5000.0
-    for of_this in (~second, second):
-        found = pauses(result)[of_this]
-        found = found[found < 1000.0]  # not the time between the bags
-        longest = np.minimum(2.0 ** np.arange(len(found)), 16.0)
-        assert len(found) > 20 and (found >= 0.5 * longest).all() and (found <= 1.5 * longest).all()
+    for bag in (~second, second):
+        durations = pauses(result)[bag]
+        durations = durations[durations < 1000.0]  # without the time between the bags
+        means = np.minimum(2.0 ** np.arange(len(durations)), 16.0)
+        assert len(durations) > 20
+        assert (durations >= 0.5 * means).all() and (durations <= 1.5 * means).all()
 
 
-def test_the_pause_is_short_again_after_somebody_was_found(line: None) -> None:
+def test_pause_is_short_again_after_a_host_was_found(line: None) -> None:
     """Machine 1 is busy until 210 s; of the two tasks that need a host then it takes one."""
     workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0], origin=0.0)
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=10.0), workload=workload, machines=2)
@@ -322,14 +323,14 @@ def test_the_pause_is_short_again_after_somebody_was_found(line: None) -> None:
 
 
 @ALL
-def test_hosts_are_found_though_answers_take_longer_than_expected(method: Any) -> None:
+def test_late_answers_still_find_hosts(method: Any) -> None:
     result = run(method(degree=3, hop_time=0.1, retry=5.0), tasks=40)
     assert result.machines["tasks"].min() > 5
 
 
 @ALL
-def test_a_client_that_fails_loses_no_task(method: Any) -> None:
-    """Machine 0 has tasks in hand for which there is no host yet."""
+def test_failed_client_loses_no_task(method: Any) -> None:
+    """Machine 0 fails while its tasks wait for hosts."""
     faults = gs.Faults.of([0, 0], [30.0, 250.0], [30.0, 260.0])
     result = run(method(degree=3), tasks=12, faults=faults)
     assert result.applications["resubmitted"][0] >= 8 and result.machines["tasks"].sum() == 12
@@ -338,7 +339,7 @@ def test_a_client_that_fails_loses_no_task(method: Any) -> None:
 @ALL
 @settings(max_examples=12, deadline=None)
 @given(scenario=scenarios(max_nodes=9, faults=True))
-def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
+def test_tables_agree_with_messages_and_tasks(method: Any, scenario: gs.Scenario) -> None:
     result = gs.simulate(scenario, method(degree=3))
     found, searches = result.tables["hosts"], result.tables["searches"]
     back = int(result.messages["sent"][result.messages["kind"] == "back"].sum())
@@ -348,7 +349,7 @@ def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("scheduler", "message"),
     [
         (lambda: gs.ExpandingRing(max_hops=0), "expanding-ring.max_hops must be a whole number >= 1, got 0"),
         (lambda: gs.ExpandingRing(degree=0), "expanding-ring.degree must be a whole number >= 1, got 0"),
@@ -369,7 +370,7 @@ def test_the_tables_add_up(method: Any, scenario: gs.Scenario) -> None:
         (lambda: gs.Rendezvous(refresh=0.0), "rendezvous.refresh must be a number > 0 s, got 0.0"),
     ],
 )
-def test_wrong_parameters(make: Any, said: str) -> None:
+def test_wrong_parameters_are_rejected(scheduler: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
-        make()
-    assert said in str(caught.value)
+        scheduler()
+    assert message in str(caught.value)

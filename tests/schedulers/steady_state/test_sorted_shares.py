@@ -1,4 +1,4 @@
-"""What a node works out for itself and its children is what the linear program finds for them."""
+"""The rates that a node computes for itself and its children equal those of the linear program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ APPLICATIONS = st.lists(st.tuples(NUMBERS, NUMBERS | st.just(0.0), NUMBERS), min
 
 
 @given(CHILDREN, APPLICATIONS, st.sampled_from((0.3, math.inf)))
-def test_the_sorted_order_is_optimal_in_a_star(
+def test_sorted_order_is_optimal_in_a_star(
     children: list[tuple[float, float]], applications: list[tuple[float, float, float]], limit: float
 ) -> None:
-    """The published characterization: much data goes over fast links."""
+    """Data-intensive applications go over fast links, as published."""
     level, rates = sorted_shares(dict(enumerate(children)), dict(enumerate(applications)), limit)
     (speeds, links), (sizes, data, weights) = np.array(children).T, np.array(applications).T
     best = gs.optimal_throughput(
@@ -36,8 +36,8 @@ def test_the_sorted_order_is_optimal_in_a_star(
     assert x.sum(axis=0) == pytest.approx(weights * level, rel=1e-9)
 
 
-def test_a_node_itself_needs_no_port() -> None:
-    """It takes what has the most data, and its children the rest."""
+def test_node_itself_uses_no_port() -> None:
+    """The node runs the tasks with the most data, and its children run the others."""
     level, rates = sorted_shares(
         {7: (1.0, math.inf), 3: (1.0, 1.0)}, {0: (1.0, 9.0, 1.0), 1: (1.0, 0.1, 1.0)}
     )

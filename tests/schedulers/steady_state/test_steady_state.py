@@ -1,4 +1,4 @@
-"""Bags at one master: who is served, in which ratio, and that no run beats the linear program."""
+"""Bags at one master: served links, ratios of applications, and the bound by the linear program."""
 
 from __future__ import annotations
 
@@ -24,55 +24,55 @@ RULES = {
 def scenario(
     speeds: list[float], links: list[float], data: list[float], tasks: int | list[int] = 200, **named: Any
 ) -> gs.Scenario:
-    """Bags of tasks of 1,000 Mflop at time 0."""
+    """Return bags of tasks of 1,000 Mflop, released at 0."""
     count = len(data)
-    each = [tasks] * count if isinstance(tasks, int) else tasks
-    workload = gs.Workload.of([0.0] * count, each, 1000.0, input_bytes=data)
+    counts = [tasks] * count if isinstance(tasks, int) else tasks
+    workload = gs.Workload.of([0.0] * count, counts, 1000.0, input_bytes=data)
     return gs.Scenario(gs.Platform.of(speeds).linked(links), workload, seed=1, **named)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_scarce_port_serves_the_fast_link_only(rule: str) -> None:
+def test_scarce_port_serves_only_the_fast_link(rule: str) -> None:
     """Both machines are equally fast; the port has no time for the one with the slow link."""
-    made = gs.simulate(scenario([1000.0, 1000.0], [1e6, 1e5], [2e6]), RULES[rule])
-    assert made.machines["tasks"].tolist() == [200, 0]
+    result = gs.simulate(scenario([1000.0, 1000.0], [1e6, 1e5], [2e6]), RULES[rule])
+    assert result.machines["tasks"].tolist() == [200, 0]
 
 
 @pytest.mark.parametrize("rule", ["planned", "sorted"])
 def test_tasks_with_data_go_over_the_fast_link(rule: str) -> None:
-    """One machine can compute all of one application; the port has no time for the other way round."""
-    given = scenario([1000.0, 1000.0], [1e6, 1e5], [9e5, 0.0])
-    made = gs.simulate(given, RULES[rule], record="schedule")
-    rows = made.tables["schedule"]
+    """One machine can run one application alone; the port cannot send the data over the slow link."""
+    setting = scenario([1000.0, 1000.0], [1e6, 1e5], [9e5, 0.0])
+    result = gs.simulate(setting, RULES[rule], record="schedule")
+    rows = result.tables["schedule"]
     by_machine = [rows["tasks"][(rows["machine"] == u) & (rows["application"] == 0)].sum() for u in (0, 1)]
-    assert by_machine[0] >= 197 and sum(by_machine) == 200  # the last few have the port alone
-    assert made.applications["finish"].max() < 210
+    assert by_machine[0] >= 197 and sum(by_machine) == 200  # the last few tasks have the port to themselves
+    assert result.applications["finish"].max() < 210
 
 
 @pytest.mark.parametrize("branching", [0, 2])
 @pytest.mark.parametrize("rule", RULES)
 def test_no_run_beats_the_linear_program(rule: str, branching: int) -> None:
-    """And the centralized scheduler comes near it, so the bound is not a loose one."""
+    """The centralized scheduler comes near the bound, so the bound is tight."""
     random = np.random.default_rng(3)
     speeds, links = random.uniform(500, 2000, 7), random.uniform(1e5, 1e6, 7)
     data = np.array([0.0, 3e5, 9e5])
-    given = scenario(list(speeds), list(links), list(data))
+    setting = scenario(list(speeds), list(links), list(data))
     scheduler = msgspec.structs.replace(RULES[rule], branching=branching)
     best = gs.optimal_throughput(
         speeds, links, np.full(3, 1000.0), data, port="one", parent=scheduler.parents(7)
     )
-    reached = 200 / gs.simulate(given, scheduler).applications["finish"].max() / best.level
-    assert reached <= 1.0
+    ratio = 200 / gs.simulate(setting, scheduler).applications["finish"].max() / best.level
+    assert ratio <= 1.0
     if rule == "planned":
-        assert reached > 0.9
+        assert ratio > 0.9
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_weights_say_in_which_ratio_applications_are_served(rule: str) -> None:
-    """Bags of 100 and 300 tasks end together by the number of tasks; else the small one ends far earlier."""
-    given = scenario([1000.0] * 4, [1e6] * 4, [1e4, 1e4], tasks=[100, 300])
+def test_weights_set_the_ratio_of_served_tasks(rule: str) -> None:
+    """Bags of 100 and 300 tasks end together if weighted by tasks; otherwise the small one ends earlier."""
+    setting = scenario([1000.0] * 4, [1e6] * 4, [1e4, 1e4], tasks=[100, 300])
     ends = {
-        weights: gs.simulate(given, msgspec.structs.replace(RULES[rule], weights=weights)).applications[
+        weights: gs.simulate(setting, msgspec.structs.replace(RULES[rule], weights=weights)).applications[
             "finish"
         ]
         for weights in ("equal", "tasks")
@@ -82,36 +82,37 @@ def test_weights_say_in_which_ratio_applications_are_served(rule: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["one", "many"])
-def test_the_master_sends_no_more_than_it_can(port: str) -> None:
-    """100 tasks of 1e6 bytes at 2e5 bytes/s."""
-    given = scenario([1000.0] * 4, [1e6] * 4, [1e6], tasks=100)
+def test_master_bandwidth_limits_the_throughput(port: str) -> None:
+    """100 tasks of 1e6 bytes at 2e5 bytes/s take 500 s."""
+    setting = scenario([1000.0] * 4, [1e6] * 4, [1e6], tasks=100)
     for scheduler in (
         gs.SteadyState(port=port, master_bandwidth=2e5),
         gs.BandwidthCentric(rule="in-turn", port=port, master_bandwidth=2e5),
     ):
-        end = gs.simulate(given, scheduler).applications["finish"].max()
+        end = gs.simulate(setting, scheduler).applications["finish"].max()
         assert 500 < end < 515
 
 
-def test_with_many_ports_each_link_carries_on_its_own() -> None:
+def test_many_ports_use_all_links_at_once() -> None:
     """Four links of 1e5 bytes/s carry 4e5, which one port serves at 1e5."""
-    given = scenario([1000.0] * 4, [1e5] * 4, [1e6], tasks=100)
+    setting = scenario([1000.0] * 4, [1e5] * 4, [1e6], tasks=100)
     ends = [
-        gs.simulate(given, gs.SteadyState(port=port)).applications["finish"].max() for port in ("many", "one")
+        gs.simulate(setting, gs.SteadyState(port=port)).applications["finish"].max()
+        for port in ("many", "one")
     ]
     assert 250 < ends[0] < 275 and 1000 < ends[1] < 1030
 
 
-def test_an_application_that_comes_later_does_not_catch_up() -> None:
-    """In turn means from now on: it gets half, not all until it has had as many tasks as the first."""
+def test_later_application_does_not_catch_up() -> None:
+    """It gets half of the tasks from its release on, and not all until the numbers are equal."""
     workload = gs.Workload.of([0.0, 50.0], [200, 60], 1000.0)
-    given = gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1)
-    made = gs.simulate(given, RULES["in turn"])
-    assert made.applications["finish"][1] == pytest.approx(50 + 60, abs=5)
+    setting = gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1)
+    result = gs.simulate(setting, RULES["in turn"])
+    assert result.applications["finish"][1] == pytest.approx(50 + 60, abs=5)
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    ("scheduler", "message"),
     [
         (
             lambda: gs.SteadyState(port="many", branching=2),
@@ -125,12 +126,12 @@ def test_an_application_that_comes_later_does_not_catch_up() -> None:
         (lambda: gs.SteadyState(master_bandwidth=0.0), "steady-state.master_bandwidth must be"),
     ],
 )
-def test_bad_parameters_are_named(make: Any, words: str) -> None:
-    with pytest.raises(ScenarioError, match=words):
-        make()
+def test_bad_parameters_are_rejected(scheduler: Any, message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        scheduler()
 
 
-def test_an_emulation_has_no_plan_for_a_tree() -> None:
+def test_emulation_does_not_support_planned_trees() -> None:
     with pytest.raises(ScenarioError, match="steady-state.branching must be 0 in an emulation"):
         gs.emulate(scenario([1000.0] * 3, [1e6] * 3, [0.0]), gs.SteadyState(branching=2))
 
@@ -145,5 +146,5 @@ def test_an_emulation_has_no_plan_for_a_tree() -> None:
         gs.SteadyState(branching=2, master_bandwidth=2e5),
     ],
 )
-def test_it_keeps_the_invariants(scheduler: gs.Scheduler) -> None:
+def test_schedulers_keep_the_invariants(scheduler: gs.Scheduler) -> None:
     check_scheduler(scheduler, examples=5, hash_seeds=False)

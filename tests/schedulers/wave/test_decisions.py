@@ -1,4 +1,4 @@
-"""Decisions of the four wave schedulers, by hand and against what ran."""
+"""Decisions of the four wave schedulers: cases computed by hand, and agreement with the schedule."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ PLACED = ("started", "moved", "returned")
 Row = tuple[str, float, int, int, int, int, float, float, float]
 
 
-def told(table: Table) -> list[Row]:
+def decision_rows(table: Table) -> list[Row]:
     names = ("action", "time", "task", "machine", "tasks", "among", "saw", "limit", "true")
     assert (table["decider"] == -1).all() and not table["age"].any()
     return list(zip(*(table[name].tolist() for name in names), strict=True))
 
 
-def same(found: list[Row], wanted: list[Row]) -> None:
-    assert [row[:1] + row[2:6] for row in found] == [row[:1] + row[2:6] for row in wanted]
-    numbers = [[row[1], *row[6:]] for row in found], [[row[1], *row[6:]] for row in wanted]
+def assert_rows_equal(rows: list[Row], expected: list[Row]) -> None:
+    assert [row[:1] + row[2:6] for row in rows] == [row[:1] + row[2:6] for row in expected]
+    numbers = [[row[1], *row[6:]] for row in rows], [[row[1], *row[6:]] for row in expected]
     np.testing.assert_allclose(*numbers, rtol=1e-12, atol=1e-9)
 
 
-# -- by hand ------------------------------------------------------------------------------------------------
+# -- computed by hand -------------------------------------------------------------------------------------
 
 #: Machine 1 joins at 30 s; the owner of machine 0 is there from 40 to 60 s.
 OWNER = gs.Faults.of([1, 0], [0.0, 40.0], [30.0, 60.0])
 
 
 def grid(seed: int = 0) -> gs.Scenario:
-    """A task of 100 s."""
+    """Return two hosts and a task of 100 s."""
     workload = gs.Workload.of([0.0], 1, 100_000.0)
     return gs.Scenario(gs.Platform.equal(2, 1000.0), workload, seed=seed, faults=OWNER)
 
 
-def test_a_task_that_moves_at_once() -> None:
+def test_task_that_moves_at_once_has_three_decisions() -> None:
     result = gs.simulate(grid(), gs.Wave(migration_cost=5.0), record="decisions")
-    same(
-        told(result.tables["decisions"]),
+    assert_rows_equal(
+        decision_rows(result.tables["decisions"]),
         [
             ("started", 0.0, 0, 0, 1, 1, NAN, 100.0, 40.0),
             ("lost", 40.0, 0, 0, 0, -1, NAN, NAN, 20.0),
@@ -67,36 +67,36 @@ def test_a_task_that_moves_at_once() -> None:
     ]
 
 
-def test_a_task_that_waits_for_its_host() -> None:
-    seen = set()
+def test_lingering_task_resumes_or_gives_up() -> None:
+    actions = set()
     for seed in range(8):
         wait = Streams(seed)("wave.linger").uniform(0.0, 40.0)
         wave = gs.Wave(mode="migration-linger", linger=40.0)
-        rows = told(gs.simulate(grid(seed), wave, record="decisions").tables["decisions"])
-        same(rows[1:2], [("waited", 40.0, 0, 0, 0, -1, NAN, wait, 20.0)])
+        rows = decision_rows(gs.simulate(grid(seed), wave, record="decisions").tables["decisions"])
+        assert_rows_equal(rows[1:2], [("waited", 40.0, 0, 0, 0, -1, NAN, wait, 20.0)])
         if wait > 20.0:
-            same(rows[2:], [("went-on", 60.0, 0, 0, 0, -1, NAN, 60.0, INF)])
+            assert_rows_equal(rows[2:], [("went-on", 60.0, 0, 0, 0, -1, NAN, 60.0, INF)])
         else:
             gave_up = ("gave-up", 40.0 + wait, 0, 0, 0, -1, NAN, NAN, 20.0 - wait)
-            same(rows[2:], [gave_up, ("moved", 40.0 + wait, 0, 1, 1, 1, NAN, 60.0, INF)])
-        seen.add(rows[2][0])
-    assert seen == {"went-on", "gave-up"}
+            assert_rows_equal(rows[2:], [gave_up, ("moved", 40.0 + wait, 0, 1, 1, 1, NAN, 60.0, INF)])
+        actions.add(rows[2][0])
+    assert actions == {"went-on", "gave-up"}
 
 
-@pytest.mark.parametrize("what", ["migration", "wave"])
-def test_two_hosts_that_are_up_at_night_only(what: str) -> None:
+@pytest.mark.parametrize("kind", ["migration", "wave"])
+def test_hosts_up_at_night_run_tasks_in_turn(kind: str) -> None:
     """Night of machine 0 is from 22 h to 6 h, that of machine 1 from 10 h to 18 h."""
     faults = gs.Faults.zones(1, gs.Zones(zones=2), day_up=0.0, spread=0.0)
     workload = gs.Workload.of([0.0], 2, 25_000_000.0)
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), workload, faults=faults)
-    wave = gs.Wave(mode=f"{what}-immediate")  # type: ignore[arg-type]
-    rows = told(gs.simulate(scenario, wave, record="decisions").tables["decisions"])
-    sky, hour = "-night" if what == "wave" else "", 3600.0
+    wave = gs.Wave(mode=f"{kind}-immediate")  # type: ignore[arg-type]
+    rows = decision_rows(gs.simulate(scenario, wave, record="decisions").tables["decisions"])
+    sky, hour = "-night" if kind == "wave" else "", 3600.0
 
     def saw(left: float) -> float:
         return left if sky else NAN
 
-    same(
+    assert_rows_equal(
         rows,
         [
             ("started" + sky, 0.0, 0, 0, 2, 1, saw(6 * hour), 25_000.0, 6 * hour),
@@ -118,9 +118,9 @@ def test_two_hosts_that_are_up_at_night_only(what: str) -> None:
     )
 
 
-# -- against what ran ---------------------------------------------------------------------------------------
+# -- agreement with the schedule --------------------------------------------------------------------------
 
-#: More hosts than tasks at one time, then fewer; and owners who are away for a part of the day.
+#: At times more hosts than tasks, at times fewer; owners are absent for a part of the day.
 NIGHTLY = gs.Scenario(
     gs.Platform.desktop_grid(24, 1),
     gs.Workload.bags(30, 1500.0, tasks=3, task_size=(7.2e6, 4e7), seed=1),
@@ -129,12 +129,12 @@ NIGHTLY = gs.Scenario(
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_is_noted_is_what_ran(mode: Any) -> None:
+def test_decisions_agree_with_the_schedule(mode: Any) -> None:
     wave = gs.Wave(mode=mode, linger=4000.0, migration_cost=60.0)
     result = gs.simulate(NIGHTLY, wave, record="all")
-    table, ran, zones = result.tables["decisions"], result.tables["schedule"], gs.Zones(zones=12)
-    did = np.array([action.removesuffix("-night").removesuffix("-day") for action in table["action"]])
-    counts, columns = Counter(did.tolist()), result.applications
+    table, schedule, zones = result.tables["decisions"], result.tables["schedule"], gs.Zones(zones=12)
+    actions = np.array([action.removesuffix("-night").removesuffix("-day") for action in table["action"]])
+    counts, columns = Counter(actions.tolist()), result.applications
     assert counts["started"] == columns["tasks"].sum() and counts["moved"] == columns["migrated"].sum() > 30
     assert counts["returned"] + counts["went-on"] == columns["resumed"].sum()
     assert counts["lost"] + counts["waited"] == columns["resubmitted"].sum() > 30
@@ -142,29 +142,31 @@ def test_what_is_noted_is_what_ran(mode: Any) -> None:
         bool(counts["waited"]) == bool(counts["went-on"]) == mode.endswith("linger") != bool(counts["lost"])
     )
 
-    # each run is noted as it begins, and ends by what was said to be true
-    begins = np.flatnonzero(np.isin(did, (*PLACED, "went-on")))
+    # each run has a decision at its start, and ends at the recorded true time
+    begins = np.flatnonzero(np.isin(actions, (*PLACED, "went-on")))
     names = ("time", "application", "task", "machine")
-    noted = begins[np.lexsort([table[name][begins] for name in names])]
-    rows = np.lexsort([ran[name] for name in ("start", *names[1:])])
-    for name, other in zip(names, ("start", *names[1:]), strict=True):
-        np.testing.assert_array_equal(table[name][noted], ran[other][rows])
-    lasted = ran["end"][rows] - ran["start"][rows]
+    starts = begins[np.lexsort([table[name][begins] for name in names])]
+    rows = np.lexsort([schedule[name] for name in ("start", *names[1:])])
+    for name, column in zip(names, ("start", *names[1:]), strict=True):
+        np.testing.assert_array_equal(table[name][starts], schedule[column][rows])
+    durations = schedule["end"][rows] - schedule["start"][rows]
     np.testing.assert_allclose(
-        lasted, np.where(ran["completed"][rows], table["limit"][noted], table["true"][noted]), atol=1e-4
+        durations,
+        np.where(schedule["completed"][rows], table["limit"][starts], table["true"][starts]),
+        atol=1e-4,
     )
-    assert (lasted < table["true"][noted] + 1e-4).all()
+    assert (durations < table["true"][starts] + 1e-4).all()
 
-    # the owner is gone again when it was said to
-    for k in np.flatnonzero(did == "waited"):
+    # the wait ends at the true return of the host or at its limit, whichever is earlier
+    for k in np.flatnonzero(actions == "waited"):
         later = np.flatnonzero((table["task"] == table["task"][k]) & (table["time"] > table["time"][k]))
-        after = later[table["application"][later] == table["application"][k]][0]
-        soonest = min(table["limit"][k], table["true"][k])
-        assert did[after] == ("went-on" if soonest == table["true"][k] else "gave-up")
-        assert abs(table["time"][after] - table["time"][k] - soonest) < 1e-4
+        following = later[table["application"][later] == table["application"][k]][0]
+        wait = min(table["limit"][k], table["true"][k])
+        assert actions[following] == ("went-on" if wait == table["true"][k] else "gave-up")
+        assert abs(table["time"][following] - table["time"][k] - wait) < 1e-4
 
-    # night is told where it is asked for
-    placed = np.flatnonzero(np.isin(did, PLACED))
+    # decisions of waves have the remaining night
+    placed = np.flatnonzero(np.isin(actions, PLACED))
     left = (
         zones.night_left(table["machine"][placed], np.rint(table["time"][placed] * NS).astype(np.int64)) / NS
     )
@@ -173,4 +175,4 @@ def test_what_is_noted_is_what_ran(mode: Any) -> None:
         dark = np.char.endswith(table["action"][placed].astype(str), "-night")
         assert (dark == (left > 0)).all() and 0 < (~dark).sum() == result.facts["outside_night"]
     else:
-        assert np.isnan(table["saw"]).all() and set(table["action"]) == set(did)
+        assert np.isnan(table["saw"]).all() and set(table["action"]) == set(actions)
