@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_apart, of_scenario, progress_of
+from gridsim.cli.output import check_apart, scenario_files, progress_of
 from gridsim.cli.quantities import INT, SECONDS
-from gridsim.cli.scenario_flags import Flags, blaming, inputs, scenario_of, scenario_options, setting_of
-from gridsim.cli.study_flags import check_figure, draw, places, where_options
+from gridsim.cli.scenario_flags import Flags, renaming_paths, inputs, scenario_of, scenario_options, setting_of
+from gridsim.cli.study_flags import check_figure, draw, execution_arguments, execution_options
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ WHOSE = {False: "fair-tree", True: "dgs-asap"}
     help="Last step: each machine is reset once in S s.  [the scenario's faults, else 14400 for bags]",
 )
 @click.option("--time-limit", type=SECONDS, help="Simulated time after which to give up.")
-@where_options
+@execution_options
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def ladder_command(
@@ -54,14 +54,14 @@ def ladder_command(
     need("scipy.stats", "stats", "ladder")  # which is needed in the end: better now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
-    check_apart([*inputs(flags).items(), *of_scenario(scenario.files)], [("--figure", flags["figure"])])
+    check_apart([*inputs(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run must be right too
     name = WHOSE[scenario.workload.rigid] if name is None else name
     scheduler = named_scheduler(name, _parameters(name, scenario, settings))
-    with blaming({"faults.mean": "--failures"}):
+    with renaming_paths({"faults.mean": "--failures"}):
         faults = None if failures is None else Faults.poisson(failures, scenario.seed)
-    with places(flags) as where:
+    with execution_arguments(flags) as where:
         made = ladder(
             scenario,
             replicates,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from gridsim.cli.output import check_apart
-from gridsim.cli.result_args import looked_at, machines_of, named_files
+from gridsim.cli.result_args import display_errors, machines_of, named_files
 from gridsim.cli.study_flags import check_figure, draw
 from gridsim.errors import ScenarioError
 
@@ -37,7 +37,7 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     was over time, what was sent from each level of the tree, or the tree itself.
 
     Of several results distribution and series are drawn in one chart, the others one below the other.
-    gantt, and series of busy machines, need recorded runs (run --record).
+    gantt, and series of busy machines, require recorded runs (run --record).
     """
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
@@ -53,7 +53,7 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     check_figure(figure)
     check_apart([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
-    with looked_at(files.values()):
+    with display_errors(files.values()):
         draw(figure, of_results(kind, results, **how))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))

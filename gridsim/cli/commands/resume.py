@@ -46,7 +46,7 @@ def resume_command(
         check_output,
         deliver,
         in_folder,
-        of_scenario,
+        scenario_files,
         progress_of,
     )
     from gridsim.scheduling.registry import scheduler_from
@@ -60,7 +60,7 @@ def resume_command(
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        check_apart([("CHECKPOINT", file), *of_scenario(kept.about.files)], [("--out", out)])
+        check_apart([("CHECKPOINT", file), *scenario_files(kept.about.files)], [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),

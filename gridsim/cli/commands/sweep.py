@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
+from gridsim.cli.output import check_apart, check_output, scenario_files, progress_of, say
 from gridsim.cli.quantities import INT
 from gridsim.cli.study_flags import (
     check_figure,
     draw,
-    drawn,
+    figure_message,
     headline_option,
     names_of,
-    places,
-    where_options,
+    execution_arguments,
+    execution_options,
 )
 from gridsim.errors import ScenarioError
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--replicates", type=INT, metavar="N", help="In place of the file's, which are 10 by default.")
 @click.option("--baseline", metavar="NAME", help="In place of the file's.")
 @click.option("--metrics", metavar="A,B,C", help="In place of the file's; the first is shown and drawn.")
-@where_options
+@execution_options
 @headline_option
 @click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
@@ -71,10 +71,10 @@ def sweep(
     # what is wrong with a point is to be known before there is a store
     files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
     written = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
-    check_apart([("SWEEP.toml", file), *of_scenario(files)], written)
+    check_apart([("SWEEP.toml", file), *scenario_files(files)], written)
     if made.cells:
         planned_lines(made.cells[0].scenario)  # an error here would be one of every run
-    with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
+    with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as where:
         found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
     if out is not None:
         _save(found, out)
@@ -93,7 +93,7 @@ def sweep(
         if out is not None:
             click.echo(f"saved {out}")
         if flags["figure"] is not None:
-            click.echo(drawn(flags["figure"], found.metrics))
+            click.echo(figure_message(flags["figure"], found.metrics))
         if report is not None:
             click.echo(f"saved {report}")
     if found.errors:

@@ -40,7 +40,7 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
-    from gridsim.cli.result_args import looked_at
+    from gridsim.cli.result_args import display_errors
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.arguments import whole
@@ -59,7 +59,7 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
                 raise ScenarioError(f"{option} is for other schedules: a result has its scenario in it")
         result = Result.load(file, verify=False)
         schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
-        with looked_at([file]):
+        with display_errors([file]):
             return f"a result {schedule}", validate_result(result)
     first = next(iter(text_lines(file)), "")
     if "job_id" in first.split(","):

@@ -20,7 +20,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     of release.
     """
     from gridsim.cli.output import say
-    from gridsim.cli.result_args import looked_at
+    from gridsim.cli.result_args import display_errors
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
@@ -28,7 +28,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     if (application is None) == (job is None):
         raise ScenarioError("give either APPLICATION or --job, the number of a job in its log")
     result = Result.load(file, verify=False)
-    with looked_at([file]):
+    with display_errors([file]):
         try:
             if job is not None:
                 application = result.row_of_job(job)
