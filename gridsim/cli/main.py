@@ -42,7 +42,7 @@ from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, records, run_options
-from gridsim.cli.signals import Termination, mark_running, mark_ended, install_handlers
+from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.cli.user_traceback import user_traceback
 from gridsim.errors import (
     CheckpointWarning,
@@ -113,7 +113,9 @@ class _Group(click.Group):
                 if ctx.params.get("verbosity") or not (traceback := user_traceback(error)):
                     raise
                 with suppress(OSError):
-                    click.echo(printable(traceback) + "gridsim: gridsim -v shows the whole traceback", err=True)
+                    click.echo(
+                        printable(traceback) + "gridsim: gridsim -v shows the whole traceback", err=True
+                    )
                 ctx.exit(1)
             _write_error(message)
             ctx.exit(2)
@@ -128,7 +130,7 @@ class _Group(click.Group):
 
 
 def _write_error(message: str) -> None:
-    """Write one line to standard error; a failed write is ignored, as the exit code also reports the error."""
+    """Write one line to standard error; ignore a failed write, as the exit code reports the error as well."""
     with suppress(OSError):
         click.echo(f"gridsim: {_one_line(message)}", err=True)
 
@@ -137,8 +139,8 @@ def _open_standard_streams() -> None:
     """Replace standard streams that were closed before Python started.
 
     Messages to a closed standard error are lost; writing an answer to a closed standard output is an error.
-    The file descriptors 0 to 2 are occupied, since a file that is opened later would otherwise get one of them
-    and receive what is written to that stream.
+    The file descriptors 0 to 2 are occupied, since a file that is opened later would otherwise get one of
+    them and receive what is written to that stream.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)  # worker processes need standard streams as well
@@ -242,8 +244,12 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     default=1,
     help="Number of processes that share the run (fair-tree only); results do not depend on it.  [1]",
 )
-@click.option("--decisions-limit", type=INT, metavar="N", help="Maximum number of recorded decisions.  [1000000]")
-@click.option("--messages-limit", type=INT, metavar="N", help="Maximum number of recorded messages.  [1000000]")
+@click.option(
+    "--decisions-limit", type=INT, metavar="N", help="Maximum number of recorded decisions.  [1000000]"
+)
+@click.option(
+    "--messages-limit", type=INT, metavar="N", help="Maximum number of recorded messages.  [1000000]"
+)
 def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **flags: Any) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
@@ -312,7 +318,9 @@ def trace() -> None:
     """Inspect trace files: job logs (swf, gwf, tr), availability (avt, fta), host speeds (hosts)."""
 
 
-_format = click.option("--format", "kind", help="Format: swf, gwf, tr, avt, fta or hosts.  [detected from the file]")
+_format = click.option(
+    "--format", "kind", help="Format: swf, gwf, tr, avt, fta or hosts.  [detected from the file]"
+)
 _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 

@@ -60,4 +60,9 @@ class UnitQuantity(_Type):
         return self.unit.upper() if self.unit == "s" else self.unit
 
 
-SECONDS, BYTES, RATE, WORK = UnitQuantity("s"), UnitQuantity("bytes"), UnitQuantity("bytes/s"), UnitQuantity("Mflop")
+SECONDS, BYTES, RATE, WORK = (
+    UnitQuantity("s"),
+    UnitQuantity("bytes"),
+    UnitQuantity("bytes/s"),
+    UnitQuantity("Mflop"),
+)

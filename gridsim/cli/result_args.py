@@ -19,8 +19,8 @@ ENDINGS = (".npz", ".gridsim")
 def named_files(paths: Sequence[str]) -> dict[str, str]:
     """Return name -> file of the results in `paths`; a folder stands for the results in it, sorted by name.
 
-    The name of a result is the name of its file without the ending.  Equal names are preceded by as many parent
-    folders as make them unique.
+    The name of a result is the name of its file without the ending.  Equal names are preceded by as many
+    parent folders as make them unique.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def display_errors(files: Collection[str]) -> Iterator[None]:
         raise
     except Exception as error:
         raise GridSimError(
-            f"{', '.join(files)}: cannot be displayed ({type(error).__name__}: {error}); if `gridsim validate` "
-            "finds no violation, this is a bug in gridsim"
+            f"{', '.join(files)}: cannot be displayed ({type(error).__name__}: {error}); "
+            "if `gridsim validate` finds no violation, this is a bug in gridsim"
         ) from error
 
 

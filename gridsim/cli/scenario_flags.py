@@ -87,9 +87,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
             help="Number of applications; with a job log, its first ones.  [100]",
         ),
         click.option("--interarrival", type=SECONDS, help="Mean time between two releases.  [10]"),
-        click.option(
-            "--tasks-per-node", type=FLOAT, help="Mean tasks per application and machine.  [10]"
-        ),
+        click.option("--tasks-per-node", type=FLOAT, help="Mean tasks per application and machine.  [10]"),
         click.option(
             "--task-size",
             help="Work of a task in Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]",
@@ -99,9 +97,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
             type=FLOAT,
             help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
         ),
-        click.option(
-            "--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."
-        ),
+        click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
         click.option(
             "--rigid",
             is_flag=True,
@@ -170,9 +166,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
             default=1,
             help="Number of threads of compiled kernels; results do not depend on it.  [1]",
         ),
-        click.option(
-            "--record", is_flag=True, help="Also save the schedule, for gridsim validate."
-        ),
+        click.option("--record", is_flag=True, help="Also save the schedule, for gridsim validate."),
         click.option("--decisions", is_flag=True, help="Also save the decisions, for gridsim why."),
         click.option("--messages", is_flag=True, help="Also save a log of all messages."),
         click.option(
@@ -204,7 +198,11 @@ def records(flags: Flags, *places: str | None) -> Record:
     ScenarioError
         If a flag is set and all places are None.
     """
-    recordings: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
+    recordings: dict[str, Recording] = {
+        "record": "schedule",
+        "decisions": "decisions",
+        "messages": "messages",
+    }
     selected = [flag for flag in recordings if flags[flag]]
     if selected and all(place is None for place in places):
         raise ScenarioError(f"--{selected[0]} requires --out")
@@ -286,7 +284,9 @@ def _check_no_log(file: str) -> None:
     from gridsim.traces import format_of_name
 
     if (format := format_of_name(file)) in ("swf", "gwf", "tr"):
-        raise ScenarioError(f"SCENARIO.toml must be a scenario, got a job log ({format}): use --job-log {file}")
+        raise ScenarioError(
+            f"SCENARIO.toml must be a scenario, got a job log ({format}): use --job-log {file}"
+        )
 
 
 def _check_same_jobs(log: LogRecipe) -> None:
@@ -439,8 +439,8 @@ def prepare(
     """Return the scenario, the schedulers and a function that saves the scenario.
 
     Input and output files are checked here, before a run.  The function returns the scenario with the
-    parameters of the schedulers, and writes it to the file of --save-scenario.  Call it after the run, so that
-    only scenarios that can be run are saved.
+    parameters of the schedulers, and writes it to the file of --save-scenario.  Call it after the run, so
+    that only scenarios that can be run are saved.
     """
     import dataclasses
 

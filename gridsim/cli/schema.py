@@ -2,8 +2,8 @@
 
 Types and defaults are those of the Structs into which a file is read.  Descriptions of keys come from the
 docstrings of these Structs, or else from the constructors of `Platform`, `Workload`, `Faults` and
-`Fluctuation`; they are missing if Python drops docstrings (``-OO``).  The schema contains the limits of single
-numbers; conditions on two values are only checked when gridsim reads the file.
+`Fluctuation`; they are missing if Python drops docstrings (``-OO``).  The schema contains the limits of
+single numbers; conditions on two values are only checked when gridsim reads the file.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _without_empty_description(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return `entry` without values that TOML and JSON lack (null, infinity) and keywords of OpenAPI alone."""
+    """Return `entry` without values that TOML and JSON lack (null, infinity) and without OpenAPI keywords."""
     entry = {key: value for key, value in entry.items() if key != "discriminator"}
     if (default := entry.get("default", ...)) is None or default == math.inf:
         del entry["default"]

@@ -3,11 +3,11 @@
 - While modules are imported and flags are parsed, a signal writes one line and ends the process at once.
 - While the command runs, the first signal raises a KeyboardInterrupt: `Interruption` or `Termination`.  Later
   signals raise none, so that the command can write its last messages.
-- Later signals, and those after the command has ended, have no effect for `PATIENCE` seconds.  The next signal
-  after that ends the process at once.
+- Later signals, and those after the command has ended, have no effect for `PATIENCE` seconds.  The next
+  signal after that ends the process at once.
 
-Signals that were ignored when the process started, for example by ``nohup``, stay ignored.  The module imports
-little, because the handlers must be installed before other modules are imported.
+Signals that were ignored when the process started, for example by ``nohup``, stay ignored.  The module
+imports little, because the handlers must be installed before other modules are imported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Interruption(KeyboardInterrupt):
-    """SIGINT.  A subclass, since Python ends itself by SIGINT if a plain KeyboardInterrupt left an ``exec``."""
+    """SIGINT.  A subclass, since Python raises SIGINT at exit if a plain KeyboardInterrupt left an ``exec``."""
 
 
 class Termination(KeyboardInterrupt):
@@ -65,7 +65,7 @@ def mark_ended() -> None:
 
 
 def _ignore() -> None:
-    """Ignore the signals until the process ends; at exit Python restores their default action, which kills."""
+    """Ignore the signals until the process ends; at exit Python restores the default action, termination."""
     for number in WORDS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -17,10 +17,14 @@ _FRAME = re.compile(r'^  File "(.+?)", line .*\n(?:    .*\n|\n)*', re.MULTILINE)
 def user_traceback(error: BaseException) -> str:
     """Return the traceback of `error` with the frames of user code only; empty if there are none.
 
-    Frames of gridsim, Python and installed packages are omitted.  The text of the traceback is searched, since
-    an error in another process has its traceback only as text.
+    Frames of gridsim, Python and installed packages are omitted.  The text of the traceback is searched,
+    since an error in another process has its traceback only as text.
     """
-    user_frames = [match for match in _FRAME.finditer("".join(traceback.format_exception(error))) if _is_user_code(match[1])]
+    user_frames = [
+        match
+        for match in _FRAME.finditer("".join(traceback.format_exception(error)))
+        if _is_user_code(match[1])
+    ]
     if not user_frames:
         return ""
     frames = "".join(match[0] for match in user_frames)

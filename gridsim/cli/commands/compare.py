@@ -16,12 +16,12 @@ from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, reco
 from gridsim.cli.study_flags import (
     check_figure,
     draw,
+    execution_arguments,
+    execution_options,
     figure_message,
     headline_option,
     names_of,
-    execution_arguments,
     replication_options,
-    execution_options,
 )
 from gridsim.errors import ScenarioError
 
@@ -182,7 +182,9 @@ def _command_line(result: Replicates, flags: Flags) -> str:
     return shlex.join(words)
 
 
-def _compare_replications(names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags) -> None:
+def _compare_replications(
+    names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags
+) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
     from gridsim.support.extras import need
@@ -191,13 +193,15 @@ def _compare_replications(names: list[str], exclusions: dict[str, str], baseline
     for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
             raise ScenarioError(
-                f"--replicates does not support --{flag}, which concerns results of single runs; use --store DIR"
+                f"--replicates does not support --{flag}, which is for single runs; use --store DIR"
             )
     if flags["at_most"] is not None and flags["half_width"] is None:
         raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
         raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
-    need("scipy.stats", "stats", "--replicates")  # used only after the runs, but a missing SciPy is reported now
+    need(
+        "scipy.stats", "stats", "--replicates"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     check_report(flags["report"])
     scenario, schedulers, save_scenario = prepare(names, flags, [])

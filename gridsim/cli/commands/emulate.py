@@ -29,9 +29,7 @@ from gridsim.cli.scenario_flags import prepare, report_option, scenario_options,
     show_default=True,
     help="Number of processes that share the machines.",
 )
-@click.option(
-    "--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated seconds per second."
-)
+@click.option("--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated seconds per second.")
 @click.option(
     "--network",
     type=click.Choice(["modelled", "real"]),

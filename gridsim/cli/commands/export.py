@@ -12,8 +12,8 @@ import click
     "kind",
     type=click.Choice(["batsim", "evalys", "swf", "perfetto"]),
     required=True,
-    help="Batsim's jobs table (column job_id), the same table for evalys (column jobID), a job log, or a trace "
-    "for ui.perfetto.dev.",
+    help="Batsim's jobs table (column job_id), the same table for evalys (column jobID), a job log, or a "
+    "trace for ui.perfetto.dev.",
 )
 @click.option("--machines", metavar="FIRST:END|A,B,C", help="Machines in a perfetto trace.  [all]")
 @click.option("--out", required=True, metavar="FILE", help="Output file.")
@@ -51,4 +51,6 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
             click.echo(offset if own_numbers(result) is None else "jobs keep their numbers of the log")
         if kind == "perfetto" and (count := result.left_out.get("message_log")):
             length = len(result.tables["message_log"])
-            click.echo(f"the log has the first {length} messages; {count} later ones were not recorded", err=True)
+            click.echo(
+                f"the log has the first {length} messages; {count} later ones were not recorded", err=True
+            )
