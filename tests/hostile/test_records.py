@@ -104,7 +104,7 @@ def test_commands_end_in_a_line_whatever_it_is(
         done = CliRunner().invoke(cli, command)
         assert done.exception is None or isinstance(done.exception, SystemExit), command
         assert done.exit_code in (0, 1)
-    said = r"^a\.npz: cannot be shown \(IndexError: index 9 is out of bounds"
+    said = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
     with pytest.raises(GridSimError, match=said), display_errors(["a.npz"]):
         np.zeros(3)[9]
     with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), display_errors(["a.npz"]):

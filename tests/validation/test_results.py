@@ -375,7 +375,7 @@ def test_run_records(tmp_path: Path) -> None:
 
 def test_options_that_a_result_does_not_need(sound: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
-    assert done.exit_code == 2 and "--nodes is for other schedules" in done.stderr
+    assert done.exit_code == 2 and "a result does not support --nodes" in done.stderr
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
