@@ -29,7 +29,7 @@ WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Interruption(KeyboardInterrupt):
-    """SIGINT.  A subclass, since Python raises SIGINT at exit if a plain KeyboardInterrupt left an ``exec``."""
+    """SIGINT.  A subclass, since Python ends itself by SIGINT if a plain one has left an ``exec``."""
 
 
 class Termination(KeyboardInterrupt):

@@ -13,7 +13,7 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import words
 
 if TYPE_CHECKING:
-    from gridsim.plots.studies import Replicated, Swept
+    from gridsim.plots.studies import ReplicationData, SweepData
 
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6
@@ -84,7 +84,7 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def of_replications(found: Replicated, metric: str | None = None) -> str:
+def of_replications(found: ReplicationData, metric: str | None = None) -> str:
     """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
 
     A difference counts as decided if the interval of the ratio, paired by replication, does not contain 1.
@@ -124,7 +124,7 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
     return f"{text}.{few}{wide}"
 
 
-def of_points(found: Swept) -> str:
+def of_points(found: SweepData) -> str:
     """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
     metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
     mean_of = words(metric) if metric.startswith("mean_") else f"mean {words(metric)}"

@@ -470,7 +470,7 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
             use(result)
     assert "down: trace not found" in [text.get_text() for text in gantt(result).get_legend().get_texts()]
     gs.write_report({"run": result}, tmp_path / "report.html")
-    assert "when machines were down is not known here" in (tmp_path / "report.html").read_text()
+    assert "down times are not drawn, since their trace is missing" in (tmp_path / "report.html").read_text()
 
 
 def test_files_of_one_name(tmp_path: Path) -> None:
