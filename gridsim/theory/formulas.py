@@ -173,9 +173,9 @@ def join_idle_queue_approximation(load: float, per_dispatcher: float) -> float:
     server with a report at its dispatcher, or to a random server if there is none.  Reports arrive and are
     used in Poisson processes, so that their number is that of an M/M/1 queue of some load p.  If exactly the
     idle servers have an unused report, the mean p / (1 - p) is ``per_dispatcher (1 - load)``.  A share 1 - p
-    of the jobs go to random servers.  A busy server only receives such jobs, at the rate ``s = load (1 - p)``,
-    so that its number of jobs while it is busy is that of an M/M/1 queue of load s, with the mean 1 / (1 - s).
-    By Little's law this is the mean response time.
+    of the jobs go to random servers.  A busy server only receives such jobs, at the rate ``s = load (1 -
+    p)``, so that its number of jobs while it is busy is that of an M/M/1 queue of load s, with the mean 1 /
+    (1 - s).  By Little's law this is the mean response time.
 
     A random job may go to an idle server, whose report remains.  The closed form ignores this, unlike
     `join_idle_queue`.

@@ -129,7 +129,7 @@ def test_runs_that_fail_are_recorded(tmp_path: Path) -> None:
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
     )
     assert found.exit_code == 1
-    assert "failed: fcfs, replication 0: ScenarioError: time_limit must let the run end" in found.stdout
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished" in found.stdout
     assert found.stdout.count("failed: ") == 4  # one more would be said for all
     assert "not all values are finite" in found.stdout
 

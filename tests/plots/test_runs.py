@@ -332,7 +332,7 @@ def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
     failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))
     for scheduler in (gs.FairTree(), gs.FairTree(samples=(4, 3, 2), maintenance="messages")):
         axes = plots.tree(gs.simulate(failing, scheduler), axes=axes_of())
-        assert axes.get_title(loc="left").endswith("routers are shown at the start, before failures moved them")
+        assert axes.get_title(loc="left").endswith("shown at the start, before failures moved them")
     with pytest.raises(
         ScenarioError, match="requires a run of a fair tree on several machines, got made-up on 3"
     ):

@@ -271,7 +271,8 @@ def test_waves_are_points_about_a_line_at_1() -> None:
 
 def test_legends_that_take_much_room_stand_outside() -> None:
     long = [f"a-scheduler-with-a-very-long-name-no-{k:02}" for k in range(30)]
-    assert legend_size(["a", "b"]) == (0.0, 0.0) and legend_size(long)[0] > 2.0 and legend_size(long[:9])[0] > 0
+    assert legend_size(["a", "b"]) == (0.0, 0.0)
+    assert legend_size(long)[0] > 2.0 and legend_size(long[:9])[0] > 0
     assert "".join(wrap_name(long[0]).split("\n")) == long[0] and wrap_name("") == ""
     made, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
     plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)

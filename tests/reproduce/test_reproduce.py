@@ -15,7 +15,13 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli.commands.reproduce import MODULES, PROBE_EXPERIMENTS, REAL_DESKTOPS, RIGID_EXPERIMENTS, reproduction
+from gridsim.cli.commands.reproduce import (
+    MODULES,
+    PROBE_EXPERIMENTS,
+    REAL_DESKTOPS,
+    RIGID_EXPERIMENTS,
+    reproduction,
+)
 from gridsim.cli.main import cli
 from gridsim.reproduce.celaya import table1 as celaya_table1
 from gridsim.reproduce.dgs import coallocation

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from gridsim.cli.commands import reproduce as command
-from gridsim.cli.commands.reproduce import DESKTOP_EXPERIMENTS
 from gridsim.cli.main import cli
 from gridsim.reproduce.framework import Desktops, Run
 from gridsim.reproduce.wqr import information as wqr_information
