@@ -26,7 +26,7 @@ from gridsim.validation.results import validate_result
 #: s in which all is submitted.
 SPAN = 1e6
 #: Functions of `gridsim.report.charts` that make several charts, and those that make one.
-SEVERAL, ONE = ("distributions", "over_time", "traffic"), ("over_size", "utilization", "cycles", "compared")
+SEVERAL, ONE = ("distributions", "over_time", "traffic"), ("over_size", "utilization", "cycles", "comparison")
 STEPS = ("run", "load", "validate", "report, no charts", "report", "repro")
 
 

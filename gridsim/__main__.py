@@ -1,11 +1,11 @@
 """``python -m gridsim`` is the command `gridsim`."""
 
-from gridsim.cli.signals import heed
+from gridsim.cli.signals import install_handlers
 
 
 def main() -> None:
-    """Entry point of the command: signals are heeded before all that it needs is imported."""
-    heed()
+    """Run the command line interface; handlers of signals are installed before the other imports."""
+    install_handlers()
     from gridsim.cli.main import main
 
     main()

@@ -1,9 +1,11 @@
 """The command `gridsim`: thin commands over the library.
 
 Answers go to standard output; with ``--json`` they are one JSON value and nothing else.  Progress bars,
-warnings and errors go to standard error.  Exit codes: 0 done; 1 `trace lint` found errors, runs of a study
-failed, `theory` found a value outside of its interval, or code of the user raised an error; 2 wrong input or
-usage; 130 interrupted (SIGINT), 143 terminated (SIGTERM).
+warnings and errors go to standard error.
+
+Exit codes: 0 for success; 1 if `trace lint` found errors, runs of a study failed, `theory` found a value
+outside its interval, or user code raised an error; 2 for wrong input or usage; 130 if interrupted (SIGINT),
+143 if terminated (SIGTERM).
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import deliver, in_folder, progress_of, say
 from gridsim.cli.quantities import INT, SECONDS
-from gridsim.cli.scenario_flags import complete_schedulers, prepare, recorded, run_options
-from gridsim.cli.signals import Terminated, begin, end, heed
+from gridsim.cli.scenario_flags import complete_schedulers, prepare, records, run_options
+from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.cli.user_traceback import user_traceback
 from gridsim.errors import (
     CheckpointWarning,
@@ -54,34 +56,34 @@ from gridsim.errors import (
 from gridsim.support.extras import MissingExtra
 from gridsim.support.idle_threads import asleep
 
-#: Error numbers which mean that output could not be written.
-_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-#: Message of the system about a library, such as one of SciPy, for which there is not enough memory.
-_NOT_LOADED = "failed to map segment from shared object"
+#: Error numbers of failed writes; such an error without a file name concerns standard output.
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+#: Message of the dynamic loader if there is not enough memory for a library, such as one of SciPy.
+_MAP_ERROR = "failed to map segment from shared object"
 
 
 class _Group(click.Group):
-    """A group whose commands report anything wrong with the input as one line on standard error."""
+    """A group whose commands report each input error as one line on standard error."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        said = set()
+        shown = set()
 
-        def show(message: Warning | str, *_: Any) -> None:
+        def show_warning(message: Warning | str, *_: Any) -> None:
             line = _one_line(str(message))
-            if line not in said:  # each scheduler reads the log again
-                said.add(line)
-                _tell(f"warning: {line}")
+            if line not in shown:  # each scheduler reads the log, so its warnings are repeated
+                shown.add(line)
+                _write_error(f"warning: {line}")
 
         with warnings.catch_warnings():
             for category in (TraceWarning, ModelWarning, CheckpointWarning, PluginWarning):
                 warnings.simplefilter("always", category)
-            warnings.showwarning = show  # type: ignore[assignment]
+            warnings.showwarning = show_warning  # type: ignore[assignment]
             try:
                 try:
-                    begin()
+                    mark_running()
                     return super().invoke(ctx)
                 finally:
-                    end()
+                    mark_ended()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
             except click.UsageError as error:  # as one line, without the usage text
@@ -92,53 +94,56 @@ class _Group(click.Group):
             except MissingExtra as error:
                 message = str(error)
             except MemoryError as error:
-                message = _noted(f"not enough memory: {error}".removesuffix(": "), error)
+                message = _with_notes(f"not enough memory: {error}".removesuffix(": "), error)
             except ImportError as error:
-                if _NOT_LOADED not in str(error):
+                if _MAP_ERROR not in str(error):
                     raise
                 message = f"not enough memory: {error}"
             except OSError as error:
-                if error.errno == errno.EPIPE:  # the reader of our output is gone; click ends quietly
+                if error.errno == errno.EPIPE:  # the reader of the output has closed it; click exits silently
                     raise
-                message = _of_system(error)
+                message = _system_message(error)
             except KeyboardInterrupt as error:
-                word, code = ("terminated", 143) if isinstance(error, Terminated) else ("interrupted", 130)
-                _tell(_noted(f"{word}: {error}".removesuffix(": "), error))
+                word, code = ("terminated", 143) if isinstance(error, Termination) else ("interrupted", 130)
+                _write_error(_with_notes(f"{word}: {error}".removesuffix(": "), error))
                 ctx.exit(code)
             except (click.exceptions.Exit, click.Abort):
                 raise
             except Exception as error:
-                if ctx.params.get("verbosity") or not (own := user_traceback(error)):
+                if ctx.params.get("verbosity") or not (traceback := user_traceback(error)):
                     raise
                 with suppress(OSError):
-                    click.echo(printable(own) + "gridsim: gridsim -v shows the whole traceback", err=True)
+                    click.echo(
+                        printable(traceback) + "gridsim: gridsim -v shows the whole traceback", err=True
+                    )
                 ctx.exit(1)
-            _tell(message)
+            _write_error(message)
             ctx.exit(2)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the group, and report errors while the text of --help or --version is written."""
+        """Run the group, and report write errors of --help and --version."""
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            _tell(_of_system(error))
+            _write_error(_system_message(error))
             sys.exit(2)
 
 
-def _tell(message: str) -> None:
-    """Write one line to standard error; if that fails, as on a full disk, only the exit code tells."""
+def _write_error(message: str) -> None:
+    """Write one line to standard error; ignore a failed write, as the exit code reports the error as well."""
     with suppress(OSError):
         click.echo(f"gridsim: {_one_line(message)}", err=True)
 
 
-def _open_closed() -> None:
+def _open_standard_streams() -> None:
     """Replace standard streams that were closed before Python started.
 
-    Messages to them are lost, and an answer that goes nowhere is an error, as on a full disk.  Their file
-    numbers are occupied.  Otherwise files that are opened later would get them, and the output to a stream.
+    Messages to a closed standard error are lost; writing an answer to a closed standard output is an error.
+    The file descriptors 0 to 2 are occupied, since a file that is opened later would otherwise get one of
+    them and receive what is written to that stream.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
-        os.set_inheritable(number, True)  # worker processes have standard streams, too
+        os.set_inheritable(number, True)  # worker processes need standard streams as well
     os.close(number)
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
@@ -146,35 +151,35 @@ def _open_closed() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
-def _give_up_output() -> None:
-    """Discard output that could not be written, as an error line has reported it.
+def _discard_output() -> None:
+    """Discard buffered output that could not be written; the error has been reported already.
 
-    Otherwise Python would try to write it again at exit, and fail with more messages and another exit code.
+    Otherwise Python would write it again at exit, and fail with further messages and another exit code.
     """
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError:
-            with open(os.devnull, "w") as nowhere:
-                os.dup2(nowhere.fileno(), stream.fileno())
+            with open(os.devnull, "w") as null:
+                os.dup2(null.fileno(), stream.fileno())
 
 
-def _noted(message: str, error: BaseException) -> str:
+def _with_notes(message: str, error: BaseException) -> str:
     return "; ".join([message, *getattr(error, "__notes__", [])])
 
 
-def _of_system(error: OSError) -> str:
+def _system_message(error: OSError) -> str:
     if error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    # errors about files have a name: without one, it is our output or a path relative to the current folder
-    if error.errno == errno.ENOENT and _nowhere():
-        return "the current folder is gone"
-    where = "standard output: " if error.errno in _NOT_WRITTEN else ""
-    return where + (error.strerror or str(error))
+    # an error without a file name concerns standard output, or a path relative to the current folder
+    if error.errno == errno.ENOENT and _is_current_folder_gone():
+        return "the current folder no longer exists"
+    place = "standard output: " if error.errno in _WRITE_ERRORS else ""
+    return place + (error.strerror or str(error))
 
 
-def _nowhere() -> bool:
-    """Return whether the current folder was removed, so that no relative path can be made absolute."""
+def _is_current_folder_gone() -> bool:
+    """Return whether the current folder was removed, so that relative paths cannot be resolved."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -186,8 +191,8 @@ def _one_line(message: str) -> str:
     return printable(" ".join(message.split()))
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set and not ctx.resilient_parsing:
         from gridsim.support.provenance import VERSION
 
         click.echo(f"gridsim {VERSION}")
@@ -198,7 +203,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version."
 )
-@click.option("-v", "verbosity", count=True, help="Say on standard error what is done; -vv: in detail.")
+@click.option("-v", "verbosity", count=True, help="Log the steps to standard error; -vv: in detail.")
 @click.pass_context
 def cli(ctx: click.Context, verbosity: int) -> None:
     """Simulate decentralized grid scheduling."""
@@ -219,36 +224,41 @@ def cli(ctx: click.Context, verbosity: int) -> None:
     show_default=True,
     metavar="NAME|module:Class",
     shell_complete=complete_schedulers,
+    help="The scheduler to run: its registered name or its class.",
 )
-@click.option("--checkpoint", metavar="FILE", help="Keep the run there, for gridsim resume.")
+@click.option("--checkpoint", metavar="FILE", help="Save checkpoints to FILE, for gridsim resume.")
 @click.option(
     "--checkpoint-every",
-    "every",
     type=SECONDS,
-    help="Time of work between two checkpoints (file: gridsim.checkpoint unless said).  [600]",
+    help="Save a checkpoint after each such period of computing time (to gridsim.checkpoint unless "
+    "--checkpoint names a file).  [600]",
 )
 @click.option(
     "--node-form",
     type=click.Choice(["interpreted", "compiled"]),
-    help="How the nodes of a decentralized scheduler are run; changes no result.",
+    help="How node programs are executed; results do not depend on it.",
 )
 @click.option(
     "--processes",
     type=INT,
     default=1,
-    help="How many share the run (only of fair-tree); changes no result.  [1]",
+    help="Number of processes that share the run (fair-tree only); results do not depend on it.  [1]",
 )
-@click.option("--decisions-limit", type=INT, metavar="N", help="Decisions that are kept.  [1000000]")
-@click.option("--messages-limit", type=INT, metavar="N", help="Messages that are kept.  [1000000]")
-def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) -> None:
-    """Run one scheduler on a scenario; flags override the file, or the default without one."""
+@click.option(
+    "--decisions-limit", type=INT, metavar="N", help="Maximum number of recorded decisions.  [1000000]"
+)
+@click.option(
+    "--messages-limit", type=INT, metavar="N", help="Maximum number of recorded messages.  [1000000]"
+)
+def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **flags: Any) -> None:
+    """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
     out = in_folder(flags["out"], name)
-    if every is not None and checkpoint is None:
+    if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
     check_report(flags["report"])
-    scenario, schedulers, keep = prepare([name], flags, [] if out is None else [out], checkpoint)
+    scenario, schedulers, save_scenario = prepare([name], flags, [] if out is None else [out], checkpoint)
     result = simulate(
         scenario,
         schedulers[name],
@@ -257,12 +267,12 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
         processes=flags["processes"],
         nodes=flags["node_form"],
         time_limit=flags["time_limit"],
-        record=recorded(flags, out, flags["report"], checkpoint),
+        record=records(flags, out, flags["report"], checkpoint),
         **_limits(flags),
         checkpoint=checkpoint,
-        checkpoint_every=CHECKPOINT_EVERY if every is None else every,
+        checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
     )
-    keep()
+    save_scenario()
     deliver(
         result,
         name,
@@ -275,13 +285,13 @@ def run(name: str, checkpoint: str | None, every: float | None, **flags: Any) ->
 
 
 def _limits(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `simulate` that limit how many decisions and messages are kept."""
+    """Return the arguments of `simulate` that limit the numbers of recorded decisions and messages."""
     limits = {}
-    for what in ("decisions", "messages"):
-        if (limit := flags[f"{what}_limit"]) is not None:
-            if not flags[what]:
-                raise ScenarioError(f"--{what}-limit needs --{what}")
-            limits[f"{what}_limit"] = limit
+    for kind in ("decisions", "messages"):
+        if (limit := flags[f"{kind}_limit"]) is not None:
+            if not flags[kind]:
+                raise ScenarioError(f"--{kind}-limit requires --{kind}")
+            limits[f"{kind}_limit"] = limit
     return limits
 
 
@@ -305,10 +315,12 @@ cli.add_command(why)
 
 @cli.group()
 def trace() -> None:
-    """Look at trace files: job logs (swf, gwf, tr), availability (avt, fta), host speeds (hosts)."""
+    """Inspect trace files: job logs (swf, gwf, tr), availability (avt, fta), host speeds (hosts)."""
 
 
-_format = click.option("--format", "kind", help="swf, gwf, tr, avt, fta or hosts.  [told from the file]")
+_format = click.option(
+    "--format", "kind", help="Format: swf, gwf, tr, avt, fta or hosts.  [detected from the file]"
+)
 _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
@@ -317,16 +329,16 @@ _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 @_format
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
-    """Size and shape of a trace (units in the names)."""
+    """Show the size and other properties of a trace; names end in units."""
     from gridsim.support.arguments import text
     from gridsim.support.text import to_json
     from gridsim.traces.info import info
 
-    facts = info(text("FILE", file), format=kind)
+    properties = info(text("FILE", file), format=kind)
     if as_json:
-        click.echo(to_json(facts))
+        click.echo(to_json(properties))
         return
-    for key, value in facts.items():
+    for key, value in properties.items():
         if isinstance(value, dict):
             value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
         if isinstance(value, list):
@@ -340,7 +352,7 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
 @_json
 @click.pass_context
 def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -> None:
-    """What is suspicious about a trace; exit code 1 if there are errors, 2 if it cannot be read."""
+    """Report suspicious values of a trace; exit code 1 if there are errors, 2 if it cannot be read."""
     from gridsim.support.arguments import text
     from gridsim.support.text import to_json
     from gridsim.traces.lint import lint
@@ -356,33 +368,33 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         click.echo(to_json({"file": file, "findings": entries}))
     else:
         name = _one_line(file)
-        for found in findings:
-            place = f"{name}:{found.first_line}" if found.first_line else name
-            say(f"{place}: {found.severity}: {found.count}x {found.message} [{found.code}]")
+        for finding in findings:
+            place = f"{name}:{finding.first_line}" if finding.first_line else name
+            say(f"{place}: {finding.severity}: {finding.count}x {finding.message} [{finding.code}]")
         kinds = "1 kind of finding" if len(findings) == 1 else f"{len(findings)} kinds of findings"
-        say(f"{name}: {kinds if findings else 'nothing to say'}")
+        say(f"{name}: {kinds if findings else 'no findings'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 
-def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that an encoding lacks by JSON escapes: JSON stays valid, and text readable."""
+def _json_escapes(error: UnicodeError) -> tuple[str, int]:
+    """Replace characters that an encoding lacks by JSON escapes, so that JSON stays valid."""
     assert isinstance(error, UnicodeEncodeError)
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def main() -> None:
-    """Run the command; its entry point."""
+    """Run the command line interface; the entry point of the package."""
 
-    heed()
+    install_handlers()
     os.environ.update(asleep())  # numpy is imported later
-    _open_closed()
-    codecs.register_error("gridsim", _escaped)
+    _open_standard_streams()
+    codecs.register_error("gridsim", _json_escapes)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="gridsim")
     try:
         cli(prog_name="gridsim")
     finally:
-        _give_up_output()
+        _discard_output()
 
 
 if __name__ == "__main__":

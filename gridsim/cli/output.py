@@ -1,4 +1,4 @@
-"""Shared by commands: where their answers go, and how a result is shown."""
+"""Output of commands, shared by several of them: terminal, files, and the summary of a result."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
     from gridsim.support.progress import Progress
 
-#: Pairs of a flag, or another name for messages, and the file that it names.
+#: Pairs of a flag, or another label for error messages, and the file that it names.
 Places = Iterable[tuple[str, str | None]]
 
 
 def say(text: str) -> None:
-    """Write a text, which may contain names of files made by others, to standard output in printable form."""
+    """Write a text to standard output, with control characters escaped: file names in it may contain some."""
     click.echo(printable(text))
 
 
 def width() -> int:
-    """Return the characters of a line of the terminal; 100 if the output goes elsewhere."""
+    """Return the width of the terminal in characters; 100 if the output is no terminal."""
     from gridsim.support.text import WIDTH
 
     if not sys.stdout.isatty():
@@ -39,40 +39,53 @@ def width() -> int:
 
 
 def check_output(flag: str, path: str) -> None:
-    """Check, without writing, that `path` can be written as a file.  Raises ScenarioError or OSError."""
+    """Check that a file can be written to `path`, without writing it.
+
+    Raises
+    ------
+    ScenarioError
+        If `path` is empty, or exists and is no regular file.
+    OSError
+        If its folder does not exist or is not writable.
+    """
     if not path:
         raise ScenarioError(f"{flag} must name a file, got ''")
     target = os.path.realpath(path)
     folder = os.path.dirname(path) or "."
-    for needed in (folder, os.path.dirname(target)):  # a link may point into another folder
-        if not os.path.isdir(needed):
-            raise FileNotFoundError(errno.ENOENT, "no such folder", needed)
+    for parent in (folder, os.path.dirname(target)):  # a link may point into another folder
+        if not os.path.isdir(parent):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
     if os.path.lexists(target) and not os.path.isfile(target):
         raise ScenarioError(f"{flag} {path}: not a regular file")
     if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def check_apart(read: Places, written: Places) -> None:
-    """Raise ScenarioError if a file would be written that is also read, or that is written twice.
+def check_apart(inputs: Places, outputs: Places) -> None:
+    """Check that no output file is also an input file or another output file.
 
     Parameters
     ----------
     read, written
         Pairs of a flag and the file that it names.
+
+    Raises
+    ------
+    ScenarioError
+        If two flags, at least one of them of an output, name the same file.
     """
-    taken = {os.path.realpath(path): flag for flag, path in reversed([*read]) if path is not None}
-    for flag, path in written:
+    flags = {os.path.realpath(path): flag for flag, path in reversed([*inputs]) if path is not None}
+    for flag, path in outputs:
         if path is None:
             continue
         target = os.path.realpath(path)
-        if target in taken:
-            raise ScenarioError(f"{taken[target]} and {flag} name the same file, {path}")
-        taken[target] = flag
+        if target in flags:
+            raise ScenarioError(f"{flags[target]} and {flag} name the same file, {path}")
+        flags[target] = flag
 
 
-def of_scenario(files: Iterable[str]) -> list[tuple[str, str | None]]:
-    """Return the files that a scenario reads, each with a name for error messages."""
+def scenario_files(files: Iterable[str]) -> list[tuple[str, str | None]]:
+    """Return the files that a scenario reads, each with a label for error messages."""
     return [("the scenario", file) for file in files]
 
 
@@ -82,15 +95,15 @@ def file_name(name: str) -> str:
 
 
 def in_folder(out: str | None, name: str) -> str | None:
-    """Return the file that ``--out`` means: the path itself, or a file in it if it is a folder."""
+    """Return the output file for ``--out``: the path itself, or a file in it if it is a folder."""
     return os.path.join(out, file_name(name)) if out is not None and os.path.isdir(out) else out
 
 
-def progress_of(wanted: bool | None, as_json: bool) -> Progress:
-    """Return `progress` for `simulate`: as the flag says, or if neither is given, on without ``--json``."""
-    if wanted is None:
+def progress_of(flag: bool | None, as_json: bool) -> Progress:
+    """Return the argument `progress` of `simulate`; without the flag, progress is shown unless ``--json``."""
+    if flag is None:
         return not as_json
-    return "force" if wanted else False
+    return "force" if flag else False
 
 
 def deliver(
@@ -103,7 +116,7 @@ def deliver(
     report: str | None = None,
     verbose: bool = False,
 ) -> None:
-    """Show a result; save it, and write a report on it, if that is wanted."""
+    """Print a result; save it if `out` is given, and write a report on it if `report` is given."""
     from gridsim.results.metrics.registry import UNITS
     from gridsim.support.text import to_json
 
@@ -113,8 +126,8 @@ def deliver(
         from gridsim.report import write_report
         from gridsim.studies.compare import Comparison
 
-        one = Comparison(result.scenario, {name: result}, name, bound)
-        write_report(one, report, files=None if out is None else {name: out})
+        comparison = Comparison(result.scenario, {name: result}, name, bound)
+        write_report(comparison, report, files=None if out is None else {name: out})
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))

@@ -12,8 +12,8 @@ else:
     _Type = click.ParamType  # older versions of click have no type parameter
 
 
-class _Ascii:
-    """Rejects full-width digits and 1_000, which Python reads; files must not have them either."""
+class _AsciiOnly:
+    """A mixin that rejects numbers such as 1_000 or in full-width digits, as the reader of files does."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value.isascii() or "_" in value):
@@ -21,19 +21,19 @@ class _Ascii:
         return super().convert(value, param, ctx)  # type: ignore[misc]
 
 
-class _Int(_Ascii, type(click.INT)):  # type: ignore[misc]
+class _Int(_AsciiOnly, type(click.INT)):  # type: ignore[misc]
     pass
 
 
-class _Float(_Ascii, type(click.FLOAT)):  # type: ignore[misc]
+class _Float(_AsciiOnly, type(click.FLOAT)):  # type: ignore[misc]
     pass
 
 
 INT, FLOAT = _Int(), _Float()
 
 
-class Quantity(_Type):
-    """A number in `unit`, or a text with another unit that fits."""
+class UnitQuantity(_Type):
+    """A number in `unit`, or a text such as "50 ms" with a unit of the same dimension."""
 
     name = "quantity"
 
@@ -41,23 +41,28 @@ class Quantity(_Type):
         self.unit = unit
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number that a flag stands for; its range is checked where it is used."""
+        """Return the value of a flag in `unit`; its range is checked later, by the scenario."""
         from gridsim.support import units
 
         try:
             return float(FLOAT.convert(value, param, ctx))
         except click.BadParameter:
-            found = units.number(value, self.unit)
-        if found is None:
+            number = units.number(value, self.unit)
+        if number is None:
             known = ", ".join(units.UNITS[self.unit])
             self.fail(
                 f"{value!r} is neither a number ({self.unit}) nor a text with a unit: {known}", param, ctx
             )
-        return found
+        return number
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return what help shows for the value."""
+        """Return the placeholder of the value in the help text."""
         return self.unit.upper() if self.unit == "s" else self.unit
 
 
-SECONDS, BYTES, RATE, WORK = Quantity("s"), Quantity("bytes"), Quantity("bytes/s"), Quantity("Mflop")
+SECONDS, BYTES, RATE, WORK = (
+    UnitQuantity("s"),
+    UnitQuantity("bytes"),
+    UnitQuantity("bytes/s"),
+    UnitQuantity("Mflop"),
+)

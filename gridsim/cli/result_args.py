@@ -1,4 +1,4 @@
-"""The results that are given to commands: files, or folders of files, and a name for each."""
+"""Arguments of commands that name saved results: files, or folders of files."""
 
 from __future__ import annotations
 
@@ -12,33 +12,39 @@ import click
 from gridsim.cli.quantities import INT
 from gridsim.errors import GridSimError, ScenarioError, naming, printable
 
-#: Endings of the files in a folder that are taken for results.
+#: Endings of the files in a folder that are read as results.
 ENDINGS = (".npz", ".gridsim")
 
 
 def named_files(paths: Sequence[str]) -> dict[str, str]:
-    """Return name -> file of the results in `paths`; a folder stands for those in it, sorted by name.
+    """Return name -> file of the results in `paths`; a folder stands for the results in it, sorted by name.
 
-    The name of a result is that of its file without the ending.  If names are equal, the folders that differ
-    go before them.  Raises ScenarioError for a folder without results, or for a file that is named twice.
+    The name of a result is the name of its file without the ending.  Equal names are preceded by as many
+    parent folders as make them unique.
+
+    Raises
+    ------
+    ScenarioError
+        If a folder has no results, or a file is named twice.
     """
     files = _files(paths)
     parts = {file: PurePath(file).with_suffix("").parts for file in files}
     names: dict[str, str] = {}
-    for file, mine in parts.items():
-        others = [each for other, each in parts.items() if other != file and each[-1] == mine[-1]]
-        told = (k for k in range(1, len(mine) + 1) if all(each[-k:] != mine[-k:] for each in others))
-        count = next(told, None)
-        name = printable(file if count is None else "/".join(mine[-count:]))
+    for file, path in parts.items():
+        namesakes = [parts[other] for other in files if other != file and parts[other][-1] == path[-1]]
+        lengths = range(1, len(path) + 1)
+        unique = (k for k in lengths if all(namesake[-k:] != path[-k:] for namesake in namesakes))
+        length = next(unique, None)
+        name = printable(file if length is None else "/".join(path[-length:]))
         names[name if name not in names else ascii(file)] = file
     return names
 
 
 @contextmanager
-def looked_at(files: Collection[str]) -> Iterator[None]:
-    """Raise GridSimError, which names `files`, for unexpected errors while results that were read are shown.
+def display_errors(files: Collection[str]) -> Iterator[None]:
+    """Turn unexpected errors while results are displayed into a GridSimError that names `files`.
 
-    Such errors come from numbers that no run gives, and that no digest or check of a file detects.
+    Such errors come from values that no run produces, in files whose digest is correct nevertheless.
     """
     try:
         with naming(files):
@@ -47,38 +53,39 @@ def looked_at(files: Collection[str]) -> Iterator[None]:
         raise
     except Exception as error:
         raise GridSimError(
-            f"{', '.join(files)}: cannot be shown ({type(error).__name__}: {error}); if `gridsim validate` "
-            "finds nothing wrong, that is a mistake of gridsim's"
+            f"{', '.join(files)}: cannot be displayed ({type(error).__name__}: {error}); "
+            "if `gridsim validate` finds no violation, this is a bug in gridsim"
         ) from error
 
 
 def _files(paths: Sequence[str]) -> list[str]:
     """Return the files in `paths`; a folder stands for its files with the `ENDINGS`, sorted by name.
 
-    Links in a folder to other files in it are skipped.  Raises ScenarioError for a folder without results, or
-    for a file that is named twice.
+    Links in a folder to other files in it are skipped.
     """
     files: list[str] = []
     for path in paths:
         if not os.path.isdir(path):
             files.append(path)
             continue
-        inside = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
-        if not inside:
-            raise ScenarioError(f"{path}: no result ({' or '.join(ENDINGS)}) in this folder")
-        listed = [os.path.join(path, name) for name in inside]
-        there = {os.path.realpath(file) for file in listed if not os.path.islink(file)}
-        files += [file for file in listed if not (os.path.islink(file) and os.path.realpath(file) in there)]
-    seen: set[str] = set()
+        results = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
+        if not results:
+            raise ScenarioError(f"{path}: the folder contains no result ({' or '.join(ENDINGS)})")
+        candidates = [os.path.join(path, name) for name in results]
+        targets = {os.path.realpath(file) for file in candidates if not os.path.islink(file)}
+        files += [
+            file for file in candidates if not os.path.islink(file) or os.path.realpath(file) not in targets
+        ]
+    real_paths: set[str] = set()
     for file in files:
-        if (real := os.path.realpath(file)) in seen:
+        if (real := os.path.realpath(file)) in real_paths:
             raise ScenarioError(f"PATH {file} is named twice")
-        seen.add(real)
+        real_paths.add(real)
     return files
 
 
 def machines_of(value: str) -> slice | list[int]:
-    """Return the machines of ``FIRST:END`` (END excluded, as in Python) or ``A,B,C``; else ScenarioError."""
+    """Parse ``FIRST:END`` (END excluded, as in Python) or ``A,B,C`` into a slice or a list of machines."""
     try:
         if ":" in value:
             first, end = (

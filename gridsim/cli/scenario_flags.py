@@ -1,4 +1,4 @@
-"""Shared by commands: the scenario and the schedulers that flags and files ask for."""
+"""Flags and files that specify the scenario and the schedulers, shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_apart, check_output, of_scenario
+from gridsim.cli.output import check_apart, check_output, scenario_files
 from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError, printable
 from gridsim.support.random_streams import DEFAULT_SEED
@@ -27,24 +27,39 @@ Flags = dict[str, Any]
 _PLATFORM = ("nodes",)
 _NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
-#: Flag -> the fields that it sets; the first one that the kind of workload has.
+#: Flag -> candidate fields; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Machines of the default scenario.
 _NODES = 1000
 
 
-#: For commands that repeat runs described in a file.
+#: Option of commands that repeat the runs described in a file.
 import_option = click.option(
     "--import",
     "imports",
     metavar="module:function",
     multiple=True,
-    help="Code that parameters in the file may name; repeatable. Without it none is imported.",
+    help="Allow parameters in the file to import this code; repeatable.  [nothing is imported]",
+)
+
+
+#: Option of commands that run schedulers.
+settings_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME.PARAM=VALUE",
+    help="Set a parameter of a scheduler; repeatable.",
+)
+
+#: Option of commands whose results can be reported.
+report_option = click.option(
+    "--report", metavar="FILE", help="Also write a report: one HTML file that works offline."
 )
 
 
 def complete_schedulers(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of schedulers that complete the last one of a list, for the shell."""
+    """Return the completions of the last name in a comma-separated list of schedulers, for the shell."""
     from gridsim.scheduling.registry import registered
 
     before, comma, last = incomplete.rpartition(",")
@@ -55,31 +70,65 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option("--nodes", type=INT, help="Machines.  [1000; of a job log, as its header states]"),
         click.option(
-            "--speeds", type=click.Choice(["uniform", "pareto", "equal"]), help="Speeds.  [uniform]"
+            "--nodes", type=INT, help="Number of machines.  [1000; with a job log, as its header states]"
         ),
-        click.option("--hosts", metavar="FILE", help="Speeds drawn from a table of hosts (CSV)."),
-        click.option("--applications", type=INT, help="Applications (of a log: the first so many).  [100]"),
-        click.option("--interarrival", type=SECONDS, help="Mean time between releases.  [10]"),
-        click.option("--tasks-per-node", type=FLOAT, help="Mean tasks of an application, a machine.  [10]"),
-        click.option("--task-size", help="Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]"),
         click.option(
-            "--load", type=FLOAT, help="Scale all releases to this load.  [as drawn, or in the log]"
+            "--speeds",
+            type=click.Choice(["uniform", "pareto", "equal"]),
+            help="Distribution of the machines' speeds.  [uniform]",
         ),
-        click.option("--job-log", metavar="FILE", help="Bags of tasks made of a job log (SWF, GWF, .tr)."),
-        click.option("--rigid", is_flag=True, default=None, help="Keep its jobs rigid, on equal machines."),
-        click.option("--latency", type=SECONDS, help='Of a message, such as 0.05 or "50 ms".  [0.05]'),
-        click.option("--bandwidth", type=RATE, help="Of a machine, up and down.  [125000]"),
-        click.option("--interfaces", type=click.Choice(["fifo", "equal"]), help="Queueing.  [fifo]"),
-        click.option("--task-data", type=BYTES, help="That a task fetches, counted apart.  [0]"),
-        click.option("--seed", type=INT, help=f"Of platform, workload and run.  [{DEFAULT_SEED}]"),
+        click.option(
+            "--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."
+        ),
+        click.option(
+            "--applications",
+            type=INT,
+            help="Number of applications; with a job log, its first ones.  [100]",
+        ),
+        click.option("--interarrival", type=SECONDS, help="Mean time between two releases.  [10]"),
+        click.option("--tasks-per-node", type=FLOAT, help="Mean tasks per application and machine.  [10]"),
+        click.option(
+            "--task-size",
+            help="Work of a task in Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]",
+        ),
+        click.option(
+            "--load",
+            type=FLOAT,
+            help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
+        ),
+        click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
+        click.option(
+            "--rigid",
+            is_flag=True,
+            default=None,
+            help="Keep the jobs of the log rigid, on machines of equal speed.",
+        ),
+        click.option(
+            "--latency", type=SECONDS, help='Latency of a message, such as 0.05 or "50 ms".  [0.05]'
+        ),
+        click.option(
+            "--bandwidth", type=RATE, help="Bandwidth of a machine's link in each direction.  [125000]"
+        ),
+        click.option(
+            "--interfaces",
+            type=click.Choice(["fifo", "equal"]),
+            help="Sharing of a machine's link: one message after another, or equal shares.  [fifo]",
+        ),
+        click.option(
+            "--task-data",
+            type=BYTES,
+            help="Input data that a task fetches, counted separately from messages.  [0]",
+        ),
+        click.option(
+            "--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"
+        ),
         click.option(
             "--change",
             "changes",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Any key of the scenario file, such as workload.end=86400; repeatable.",
+            help="Set any key of the scenario file, such as workload.end=86400; repeatable.",
         ),
     ]
     for option in reversed(options):
@@ -88,30 +137,41 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that `run` and `compare` share, with those of the scenario."""
+    """Give a command the options that `run` and `compare` share, including those of the scenario."""
     options = [
-        click.option("--availability", metavar="FILE", help="When machines are up: a trace (avt, FTA)."),
-        click.option("--failures", type=SECONDS, help="Mean up time of a machine.  [no failures]"),
-        click.option("--down", type=SECONDS, help="Mean time until it is up again.  [0, with --failures]"),
-        click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter."),
+        click.option(
+            "--availability", metavar="FILE", help="Trace of the machines' up intervals (avt, FTA)."
+        ),
+        click.option("--failures", type=SECONDS, help="Mean time to failure of a machine.  [no failures]"),
+        click.option(
+            "--down", type=SECONDS, help="Mean time to recovery of a failed machine.  [0, with --failures]"
+        ),
+        settings_option,
         click.option(
             "--bound",
             type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
             default="best",
-            help="Lower bound to compare with.  [best: discrete where affordable]",
+            help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
         ),
         click.option(
             "--out",
             metavar="PATH",
             help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
         ),
-        click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline."),
+        report_option,
         click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
-        click.option("--threads", type=INT, default=1, help="Of a kernel; changes no result.  [1]"),
-        click.option("--record", is_flag=True, help="Save the schedule too, for gridsim validate."),
-        click.option("--decisions", is_flag=True, help="Save the decisions too, for gridsim why."),
-        click.option("--messages", is_flag=True, help="Save a log of all messages too."),
-        click.option("--time-limit", type=SECONDS, help="Simulated time after which to give up."),
+        click.option(
+            "--threads",
+            type=INT,
+            default=1,
+            help="Number of threads of compiled kernels; results do not depend on it.  [1]",
+        ),
+        click.option("--record", is_flag=True, help="Also save the schedule, for gridsim validate."),
+        click.option("--decisions", is_flag=True, help="Also save the decisions, for gridsim why."),
+        click.option("--messages", is_flag=True, help="Also save a log of all messages."),
+        click.option(
+            "--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error."
+        ),
         click.option(
             "--progress/--no-progress",
             default=None,
@@ -125,23 +185,32 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     return scenario_options(command)
 
 
-def recorded(flags: Flags, *places: str | None) -> Record:
-    """Return what ``--record``, ``--decisions`` and ``--messages`` ask `simulate` to record.
+def records(flags: Flags, *places: str | None) -> Record:
+    """Return the argument `record` of `simulate` for the flags --record, --decisions and --messages.
 
     Parameters
     ----------
     places
-        Where the records may go.  Raises ScenarioError if a flag is set and all places are None.
+        Files and folders in which records are saved, or None.
+
+    Raises
+    ------
+    ScenarioError
+        If a flag is set and all places are None.
     """
-    wanted: dict[str, Recording] = {"record": "schedule", "decisions": "decisions", "messages": "messages"}
-    given = [flag for flag in wanted if flags[flag]]
-    if given and all(place is None for place in places):
-        raise ScenarioError(f"--{given[0]} needs --out, where that is saved")
-    return tuple(wanted[flag] for flag in given)
+    recordings: dict[str, Recording] = {
+        "record": "schedule",
+        "decisions": "decisions",
+        "messages": "messages",
+    }
+    selected = [flag for flag in recordings if flags[flag]]
+    if selected and all(place is None for place in places):
+        raise ScenarioError(f"--{selected[0]} requires --out")
+    return tuple(recordings[flag] for flag in selected)
 
 
 def inputs(flags: Flags) -> dict[str, str | None]:
-    """Return the files that the flags read: flag -> file."""
+    """Return the input files that flags name: flag -> file."""
     files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
     return files | {"--availability": flags.get("availability")}
 
@@ -159,47 +228,47 @@ def scenario_of(flags: Flags) -> Scenario:
 
     if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
         flags["nodes"] = _machines_of(text("--job-log", flags["job_log"]))  # for later calls, too
-    given = {key: value for key, value in flags.items() if value is not None}
-    if "hosts" in given and "speeds" in given:
+    values = {key: value for key, value in flags.items() if value is not None}
+    if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
-    rigid = given.pop("rigid", False)
+    rigid = values.pop("rigid", False)
     for flag in ("hosts", "speeds"):
-        if rigid and given.get(flag, "equal") != "equal":
-            raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs need equal machines")
-    if "seed" in given:
-        whole("--seed", given["seed"])
+        if rigid and values.get(flag, "equal") != "equal":
+            raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
+    if "seed" in values:
+        whole("--seed", values["seed"])
     if flags["scenario"] is not None:
         _check_no_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
-        base = default_scenario(given.get("seed", DEFAULT_SEED))
-    if "task_size" in given:
-        given["task_size"] = _task_size(given["task_size"])
-    seed = {"seed": given["seed"]} if "seed" in given else {}
+        base = default_scenario(values.get("seed", DEFAULT_SEED))
+    if "task_size" in values:
+        values["task_size"] = _task_size(values["task_size"])
+    seed = {"seed": values["seed"]} if "seed" in values else {}
 
     platform: Any = base.platform.recipe
-    if {"hosts", "speeds"} & set(given):
+    if {"hosts", "speeds"} & set(values):
         shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
-        if "hosts" in given:
-            platform = HostSpeedTable(path=text("--hosts", given["hosts"]), **shape)
-        elif given["speeds"] != "equal":
-            platform = (UniformSpeeds if given["speeds"] == "uniform" else ParetoSpeeds)(**shape)
-    if (rigid or given.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
+        if "hosts" in values:
+            platform = HostSpeedTable(path=text("--hosts", values["hosts"]), **shape)
+        elif values["speeds"] != "equal":
+            platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+    if (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
-    platform = _changed("platform", platform, given, _PLATFORM, seed)
+    platform = _with_flags("platform", platform, values, _PLATFORM, seed)
     workload: Any = base.workload.recipe
-    if "job_log" in given:
-        path = text("--job-log", given["job_log"])
+    if "job_log" in values:
+        path = text("--job-log", values["job_log"])
         workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     if rigid and isinstance(workload, LogRecipe):
         _check_same_jobs(workload)
         workload = JobLogRecipe(path=workload.path, seed=workload.seed)
     elif rigid:
-        raise ScenarioError("--rigid needs a job log: --job-log, or a scenario whose workload is a log")
-    workload = _changed("workload", workload, given, _WORKLOAD, seed)
-    network = _changed("network", base.network, given, _NETWORK, {})
-    run_seed = given.get("seed", base.seed)
-    made = dataclasses.replace(
+        raise ScenarioError("--rigid requires a job log: --job-log, or a scenario whose workload is a log")
+    workload = _with_flags("workload", workload, values, _WORKLOAD, seed)
+    network = _with_flags("network", base.network, values, _NETWORK, {})
+    run_seed = values.get("seed", base.seed)
+    scenario = dataclasses.replace(
         base,
         platform=Platform(platform),
         workload=Workload(workload),
@@ -207,48 +276,50 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
-    return made.replaced(dict(map(_change_of, flags["changes"]))) if flags["changes"] else made
+    return scenario.replaced(dict(map(_change_of, flags["changes"]))) if flags["changes"] else scenario
 
 
 def _check_no_log(file: str) -> None:
-    """Raise ScenarioError if what should be a scenario is named like a job log."""
+    """Raise ScenarioError if the scenario file is named like a job log."""
     from gridsim.traces import format_of_name
 
     if (format := format_of_name(file)) in ("swf", "gwf", "tr"):
-        raise ScenarioError(f"{file}: a job log ({format}) is no scenario: use --job-log {file}")
+        raise ScenarioError(
+            f"SCENARIO.toml must be a scenario, got a job log ({format}): use --job-log {file}"
+        )
 
 
 def _check_same_jobs(log: LogRecipe) -> None:
-    """Raise ScenarioError if the bags of `log` are only a part of its jobs."""
+    """Raise ScenarioError if `log` selects some of its jobs by rules that exist for bags only."""
     for name, default in (("max_applications", None), ("skip", 0), ("min_tasks", 1)):
         if (value := getattr(log, name)) != default:
             raise ScenarioError(
-                f"workload.{name} = {value} is of bags: with --rigid leave it out; workload.start and "
-                "workload.end (s) of a workload of kind 'job-log' keep a part of the jobs"
+                f"--rigid does not support workload.{name} = {value}; to select jobs, use workload.start and "
+                "workload.end (s) of a workload of kind 'job-log'"
             )
 
 
 def _machines_of(log: str) -> int:
-    """Return the number of machines in the header of a job log, or the default one, and say which."""
+    """Return the number of machines in the header of a job log, else the default; print which one is used."""
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import MOST_MACHINES, stated_machines
 
     header = read_header(log)
     if header is None:
         return _NODES
-    stated = stated_machines(header)
-    if stated is None or not 1 <= stated[1] <= MOST_MACHINES:
+    header_field = stated_machines(header)
+    if header_field is None or not 1 <= header_field[1] <= MOST_MACHINES:
         count = _NODES
-        said = f"{count:,} machines, as the header of {log} gives no number (MaxProcs, MaxNodes)"
+        text = f"{count:,} machines by default, since the header of {log} has no MaxProcs or MaxNodes"
     else:
-        key, count = stated
-        said = f"{count:,} machines, the {key} of {log}"
-    click.echo(f"gridsim: {printable(said)}; --nodes takes another number", err=True)
+        key, count = header_field
+        text = f"{count:,} machines, the {key} of {log}"
+    click.echo(f"gridsim: {printable(text)}; --nodes sets another number", err=True)
     return count
 
 
 def _faults(flags: Flags, seed: int) -> Faults | None:
-    """Return the failures that the flags ask for; None if they ask for none."""
+    """Return the failures that the flags specify; None without such flags."""
     from gridsim.model.faults import Faults
     from gridsim.support.arguments import text
 
@@ -256,17 +327,17 @@ def _faults(flags: Flags, seed: int) -> Faults | None:
     if trace is not None and up is not None:
         raise ScenarioError("--availability and --failures exclude each other")
     if down is not None and up is None:
-        raise ScenarioError("--down needs --failures")
+        raise ScenarioError("--down requires --failures")
     if trace is not None:
         return Faults.trace(text("--availability", trace), seed)
     if up is None:
         return None
-    with blaming({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
+    with renaming_paths({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
         return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
 def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
-    """Return a scenario like the fair-tree papers': 100 bags of about 10,000 tasks on 1000 machines."""
+    """Return the scenario of the fair-tree papers: 100 bags of about 10,000 tasks on 1000 machines."""
     from gridsim.model.platform import Platform
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
@@ -275,30 +346,36 @@ def default_scenario(seed: int = DEFAULT_SEED) -> Scenario:
     return Scenario(Platform.desktop_grid(_NODES, seed), workload, seed=seed)
 
 
-def _changed(where: str, recipe: Any, given: Flags, names: tuple[str, ...], seed: Flags) -> Any:
-    """Return `recipe` with the flags of `names`; ScenarioError for a flag that its kind does not have."""
+def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], seed: Flags) -> Any:
+    """Return `recipe` with the values of those flags in `names` that are set.
+
+    Raises
+    ------
+    ScenarioError
+        If the kind of the recipe has no field for a flag.
+    """
     import msgspec
 
     known, changes, flag_of = recipe.__struct_fields__, {}, {}
-    for name in set(names) & set(given):
+    for name in set(names) & set(values):
         field = next((field for field in _FIELDS.get(name, (name,)) if field in known), None)
         if field is None:
             kind, flag = recipe.__struct_config__.tag, "--" + name.replace("_", "-")
-            rigid = ""
+            hint = ""
             if kind == "job-log" and name == "applications":
-                rigid = "; to leave jobs out, --change workload.end=SECONDS or workload.max_nodes=MACHINES"
-            raise ScenarioError(f"{flag} does not apply to a {where} of kind {kind!r}{rigid}")
-        changes[field], flag_of[f"{where}.{field}"] = given[name], "--" + name.replace("_", "-")
+                hint = "; to drop jobs, use --change workload.end=SECONDS or workload.max_nodes=MACHINES"
+            raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")
+        changes[field], flag_of[f"{table}.{field}"] = values[name], "--" + name.replace("_", "-")
     changes |= {name: value for name, value in seed.items() if name in known}
     if "tasks_per_node" in changes and "tasks" in known:
-        changes["tasks"] = None  # which would override the flag
-    with blaming(flag_of):
+        changes["tasks"] = None  # a fixed number of tasks would override the flag
+    with renaming_paths(flag_of):
         return msgspec.structs.replace(recipe, **changes)
 
 
 @contextmanager
-def blaming(flag_of: Mapping[str, str]) -> Iterator[None]:
-    """Let errors begin with the flag that the user gave, not with the path of the key that it became."""
+def renaming_paths(flag_of: Mapping[str, str]) -> Iterator[None]:
+    """Replace the path of a key at the start of an error by the flag that set it."""
     try:
         yield
     except ScenarioError as error:
@@ -328,18 +405,18 @@ def _work(part: str) -> float:
 
 
 def setting_of(setting: str) -> tuple[str, str, Any]:
-    """Split NAME.PARAM=VALUE; the value is a TOML value, a list without its brackets, or plain text."""
+    """Split NAME.PARAM=VALUE into three; VALUE is TOML, a list without its brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
-        raise ScenarioError(f"--set {setting}: expected NAME.PARAM=VALUE")
+        raise ScenarioError(f"--set must be NAME.PARAM=VALUE, got {setting!r}")
     return name, parameter, _value_of(value)
 
 
 def _change_of(change: str) -> tuple[str, Any]:
     key, equals, value = change.partition("=")
     if not (equals and key.strip()):
-        raise ScenarioError(f"--change {change}: expected KEY=VALUE, such as workload.end=86400")
+        raise ScenarioError(f"--change must be KEY=VALUE, such as workload.end=86400, got {change!r}")
     return key.strip(), _value_of(value)
 
 
@@ -349,9 +426,9 @@ def _value_of(value: str) -> Any:
     for text in (value, f"[{value}]") if "," in value else (value,):
         try:
             document = tomllib.loads(f"value = {text}")
-        except (ValueError, RecursionError):  # no TOML, or a number that Python does not read
+        except (ValueError, RecursionError):  # not TOML, or a number with too many digits for Python
             continue
-        if len(document) == 1:  # not several lines
+        if len(document) == 1:  # a value with line breaks could define further keys
             return document["value"]
     return value.strip()
 
@@ -359,10 +436,11 @@ def _value_of(value: str) -> Any:
 def prepare(
     names: list[str], flags: Flags, outputs: list[str], checkpoint: str | None = None
 ) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
-    """Return the scenario, the schedulers and a function, all checked before anything is run or written.
+    """Return the scenario, the schedulers and a function that saves the scenario.
 
-    The function returns the scenario with the parameters of the schedulers, and saves it if that is wanted.
-    Call it after the run: only then is it known that the scenario can be run.
+    Input and output files are checked here, before a run.  The function returns the scenario with the
+    parameters of the schedulers, and writes it to the file of --save-scenario.  Call it after the run, so
+    that only scenarios that can be run are saved.
     """
     import dataclasses
 
@@ -371,38 +449,37 @@ def prepare(
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.support.arguments import hint
 
-    file = flags["save_scenario"]
-    written: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
-    written += [("--save-scenario", file), ("--checkpoint", checkpoint)]
-    for flag, path in written:
+    scenario_file = flags["save_scenario"]
+    files: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
+    files += [("--save-scenario", scenario_file), ("--checkpoint", checkpoint)]
+    for flag, path in files:
         if path is not None:
             check_output(flag, path)
-    written += [("--figure", flags.get("figure")), ("--report", flags["report"])]
-    check_apart(inputs(flags).items(), written)
+    files += [("--figure", flags.get("figure")), ("--report", flags["report"])]
+    check_apart(inputs(flags).items(), files)
     scenario = scenario_of(flags)
-    check_apart(of_scenario(scenario.files), written)
+    check_apart(scenario_files(scenario.files), files)
     settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
         name, parameter, value = setting_of(setting)
         if name not in settings:
-            chosen = f"chosen: {', '.join(names)}{hint(names, name)}"
-            raise ScenarioError(f"--set {setting}: no scheduler {name!r} here; {chosen}")
+            choices = f"{', '.join(names)}, got {name!r}{hint(names, name)}"
+            raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
         settings[name][parameter] = value
     schedulers = {name: named_scheduler(name, settings[name]) for name in names}
     for name, table in scenario.schedulers.items():
-        named_scheduler(name, table)  # tables of schedulers that are not asked for must be right too
+        named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
 
-    def keep() -> Scenario:
-        # the parameters as checked: plain values of the right types
+    def save_scenario() -> Scenario:
+        # after the check, parameters are plain values of their declared types
         parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
         for name in names:
             if settings[name] and ":" not in name:
-                checked = msgspec.to_builtins(schedulers[name])
-                given = {key: checked[key] for key in settings[name] if checked[key] is not None}
-                parameters[name] = given
-        whole = dataclasses.replace(scenario, schedulers=parameters)
-        if file is not None:
-            whole.save(file)
-        return whole
+                values = msgspec.to_builtins(schedulers[name])
+                parameters[name] = {key: values[key] for key in settings[name] if values[key] is not None}
+        completed = dataclasses.replace(scenario, schedulers=parameters)
+        if scenario_file is not None:
+            completed.save(scenario_file)
+        return completed
 
-    return scenario, schedulers, keep
+    return scenario, schedulers, save_scenario

@@ -1,9 +1,9 @@
-"""The JSON Schema of scenario files, with which editors complete and check them.
+"""The JSON Schema of scenario files, for editors that complete and check them.
 
 Types and defaults are those of the Structs into which a file is read.  Descriptions of keys come from the
 docstrings of these Structs, or else from the constructors of `Platform`, `Workload`, `Faults` and
-`Fluctuation`; they are missing where Python drops docstrings (``-OO``).  The schema has the limits of single
-numbers.  Conditions on two values are checked when gridsim reads the file.
+`Fluctuation`; they are missing if Python drops docstrings (``-OO``).  The schema contains the limits of
+single numbers; conditions on two values are only checked when gridsim reads the file.
 """
 
 from __future__ import annotations
@@ -69,27 +69,28 @@ CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     background_load.UniformFluctuation: background_load.Fluctuation.uniform,
     background_load.ListedFluctuation: background_load.Fluctuation.of,
 }
+#: Table of a scenario file -> its description, and the Structs into which it is read.
 _TABLES = {
     "platform": ("the machines", platform.PlatformRecipe),
-    "workload": ("the applications, or jobs", workload.WorkloadRecipe),
-    "network": ("what a message costs", Network),
-    "faults": ("when machines fail and come back; without it they do not", faults.FaultsRecipe),
+    "workload": ("the applications, or rigid jobs", workload.WorkloadRecipe),
+    "network": ("latency and bandwidth of messages", Network),
+    "faults": ("failures and recoveries of machines; none by default", faults.FaultsRecipe),
     "fluctuation": (
-        "what machines have of their speed; without it all of it",
+        "background load, which slows machines down; none by default",
         background_load.FluctuationRecipe,
     ),
 }
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a scenario file, as plain values."""
+    """Return the JSON Schema (draft 2020-12) of scenario files, as dicts, lists, texts and numbers."""
     schedulers = registered()
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
     kinds = [kind for _, kind in _TABLES.values()]
-    made, parts = msgspec.json.schema_components(
+    table_schemas, parts = msgspec.json.schema_components(
         [*kinds, *classes], schema_hook=_column, ref_template="#/$defs/{name}"
     )
-    known: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_inner()]
+    known: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_nested_structs()]
     by_name = {cls.__name__: cls for cls in known}
     for name, part in parts.items():
         _describe(part, by_name[name])
@@ -97,22 +98,22 @@ def scenario_schema() -> dict[str, Any]:
         for cls in get_args(union):
             parts[cls.__name__]["title"] = f'{table}, kind = "{cls.__struct_config__.tag}"'
     parts["Network"]["title"] = "network"
-    tables = dict(zip(_TABLES, made, strict=False))
+    tables = dict(zip(_TABLES, table_schemas, strict=False))
     names = {
         name: {"$ref": f"#/$defs/{cls.__name__}", "description": opening(cls)}
         for name, (cls, _) in schedulers.items()
     }
-    said = parameter_texts(Scenario)
+    texts = parameter_texts(Scenario)
     properties = {
         "seed": {
             "type": "integer",
             "minimum": 0,
             "default": DEFAULT_SEED,
-            "description": said.get("seed", ""),
+            "description": texts.get("seed", ""),
         },
         **{name: {"description": _TABLES[name][0], **_plain(table)} for name, table in tables.items()},
         "schedulers": {
-            "description": said.get("schedulers", ""),
+            "description": texts.get("schedulers", ""),
             "type": "object",
             "properties": names,
             "additionalProperties": False,
@@ -127,18 +128,18 @@ def scenario_schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": parts,
     }
-    plain: dict[str, Any] = json.loads(msgspec.json.encode(schema), object_hook=_saying)
+    plain: dict[str, Any] = json.loads(msgspec.json.encode(schema), object_hook=_without_empty_description)
     return plain
 
 
-def _inner() -> tuple[type[msgspec.Struct], ...]:
-    """Return the Structs of tables within tables."""
-    wants = *get_args(attributes.AttributesRecipe), attributes.Constraints
-    return distributions.Range, *get_args(bags.Spread), zones.Zones, *wants
+def _nested_structs() -> tuple[type[msgspec.Struct], ...]:
+    """Return the Structs of nested tables."""
+    requirements = *get_args(attributes.AttributesRecipe), attributes.Constraints
+    return distributions.Range, *get_args(bags.Spread), zones.Zones, *requirements
 
 
 def _column(kind: type[ArrayColumn]) -> dict[str, Any]:
-    """Return the schema of a column, which is a list in a file."""
+    """Return the schema of a column of an array, which is a list in a file."""
     return msgspec.json.schema(list[kind.hints[0]])  # type: ignore[name-defined]
 
 
@@ -149,61 +150,61 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     part["additionalProperties"] = False
     if part.get("required") == []:
         del part["required"]
-    said = {} if constructor is None else parameter_texts(constructor)
+    texts = {} if constructor is None else parameter_texts(constructor)
     for base in reversed(cls.__mro__[:-1]):
-        said |= parameter_texts(base)
+        texts |= parameter_texts(base)
     limits = limits_of(cls)
     for name, entry in part["properties"].items():
-        described = _plain(entry)
+        key_schema = _plain(entry)
         if name in limits:
-            _limit(described, limits[name])
-            _allow_text(described, limits[name].unit)
+            _limit(key_schema, limits[name])
+            _allow_text(key_schema, limits[name].unit)
         if name == cls.__struct_config__.tag_field:
-            described["description"] = "how it is made"
-        elif name in said:
-            described["description"] = _markdown(said[name])
-        part["properties"][name] = described
+            key_schema["description"] = "the kind of this table"
+        elif name in texts:
+            key_schema["description"] = _markdown(texts[name])
+        part["properties"][name] = key_schema
 
 
 def _limit(entry: dict[str, Any], limits: Limits) -> None:
-    """Add the range of a number, or of the numbers in a list."""
-    for each in entry.get("anyOf", [entry]):
-        while each.get("type") == "array":
-            each = each["items"]
+    """Add the range of a number, or of the numbers in a list, to its schema."""
+    for number in entry.get("anyOf", [entry]):
+        while number.get("type") == "array":
+            number = number["items"]
         low = 0.0 if limits.or_zero else limits.low
-        said = (("minimum", low), ("exclusiveMinimum", limits.above), ("maximum", limits.high))
-        if "$ref" not in each:
-            each |= {key: value for key, value in said if value is not None}
+        keywords = (("minimum", low), ("exclusiveMinimum", limits.above), ("maximum", limits.high))
+        if "$ref" not in number:
+            number |= {key: value for key, value in keywords if value is not None}
 
 
 def _allow_text(entry: dict[str, Any], unit: str) -> None:
-    """Allow texts with a unit, such as "50 ms", where a number in `unit` is."""
+    """Allow texts with a unit, such as "50 ms", in place of a number in `unit`."""
     if unit not in units.UNITS:
         return
     text = {"type": "string", "pattern": units.pattern(unit)}
     if "anyOf" in entry:
         entry["anyOf"].append(text)
     elif entry.get("type") == "number":
-        limited = ("type", "minimum", "exclusiveMinimum", "maximum")
-        number = {key: entry.pop(key) for key in limited if key in entry}
+        keywords = ("type", "minimum", "exclusiveMinimum", "maximum")
+        number = {key: entry.pop(key) for key in keywords if key in entry}
         entry["anyOf"] = [number, text]
     elif entry.get("type") == "array":
         entry["items"] = {"anyOf": [entry["items"], text]}
 
 
-def _saying(entry: dict[str, Any]) -> dict[str, Any]:
+def _without_empty_description(entry: dict[str, Any]) -> dict[str, Any]:
     """Return `entry` without an empty description."""
     return {key: value for key, value in entry.items() if (key, value) != ("description", "")}
 
 
 def _plain(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return `entry` without what TOML and JSON lack (null, infinite defaults) and what only OpenAPI has."""
+    """Return `entry` without values that TOML and JSON lack (null, infinity) and without OpenAPI keywords."""
     entry = {key: value for key, value in entry.items() if key != "discriminator"}
     if (default := entry.get("default", ...)) is None or default == math.inf:
         del entry["default"]
     if "anyOf" in entry:
-        kept = [_plain(each) for each in entry.pop("anyOf") if each != {"type": "null"}]
-        entry |= kept[0] if len(kept) == 1 else {"anyOf": kept}
+        alternatives = [_plain(each) for each in entry.pop("anyOf") if each != {"type": "null"}]
+        entry |= alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
     return entry
 
 

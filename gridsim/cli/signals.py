@@ -1,14 +1,13 @@
-"""What a command does on SIGINT (Ctrl-C), and on SIGTERM, which batch systems send before they kill.
+"""Handlers of SIGINT (Ctrl-C) and of SIGTERM, which batch systems send before SIGKILL.
 
-- Before the command has begun, while modules are imported and flags are read, it writes one line and ends
-  at once.
-- While it runs, the signal raises a KeyboardInterrupt, `Interrupted` or `Terminated`.  This happens only
-  once, so that nothing disturbs the command while it ends.
-- Later signals, and those after the command is done, have no effect for `PATIENCE` seconds.  The next signal
-  after that ends the process at once.
+- While modules are imported and flags are parsed, a signal writes one line and ends the process at once.
+- While the command runs, the first signal raises a KeyboardInterrupt: `Interruption` or `Termination`.  Later
+  signals raise none, so that the command can write its last messages.
+- Later signals, and those after the command has ended, have no effect for `PATIENCE` seconds.  The next
+  signal after that ends the process at once.
 
-Signals that were ignored when the process began, as by ``nohup``, stay ignored.  The module imports next to
-nothing, because it must be in effect before everything else.
+Signals that were ignored when the process started, for example by ``nohup``, stay ignored.  The module
+imports little, because the handlers must be installed before other modules are imported.
 """
 
 from __future__ import annotations
@@ -22,81 +21,83 @@ import threading
 from time import monotonic
 from typing import Literal
 
-#: Seconds that a command may take to end after the first signal; later signals then end it at once.
+#: Seconds for which a command may continue after the first signal; signals after that end it at once.
 PATIENCE = 5.0
 
 #: Signal -> the word for it.  The exit code is that of shells: 128 and its number.
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
-class Interrupted(KeyboardInterrupt):
-    """SIGINT.  Its own class, as Python kills itself at its end if a plain one has left an ``exec``."""
+class Interruption(KeyboardInterrupt):
+    """SIGINT.  A subclass, since Python ends itself by SIGINT if a plain one has left an ``exec``."""
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
+class Termination(KeyboardInterrupt):
+    """SIGTERM; it ends a command as Ctrl-C does."""
 
 
-class _Heed:
-    """State: the stage of the command, and when the first signal came (monotonic clock, s)."""
+class _CommandState:
+    """The stage of the command, and the time of the first signal (monotonic clock, s)."""
 
-    stage: Literal["before", "running", "over"] = "before"
-    first: float | None = None
+    stage: Literal["starting", "running", "ended"] = "starting"
+    first_signal: float | None = None
 
 
-def heed() -> None:
-    """Install the handlers of the signals.  Calling it again changes nothing."""
-    if sys.unraisablehook is _lost:
+def install_handlers() -> None:
+    """Install the signal handlers, unless they are installed already."""
+    if sys.unraisablehook is _repeat_later:
         return
     for number in WORDS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _came)
-    sys.unraisablehook = _lost
+            signal.signal(number, _handle)
+    sys.unraisablehook = _repeat_later
     atexit.register(_ignore)  # registered first, so it runs last
 
 
-def begin() -> None:
-    """Note that the command runs: from now on a signal raises an exception."""
-    _Heed.stage, _Heed.first = "running", None
+def mark_running() -> None:
+    """Mark the command as running: the next signal raises an exception."""
+    _CommandState.stage, _CommandState.first_signal = "running", None
 
 
-def end() -> None:
-    """Note that the command is over, whether it succeeded or not: no signal disturbs its last messages."""
-    _Heed.stage = "over"
+def mark_ended() -> None:
+    """Mark the command as ended, successfully or not: signals no longer raise exceptions."""
+    _CommandState.stage = "ended"
 
 
 def _ignore() -> None:
-    """Ignore the signals until the process ends; Python would restore their default action, which kills."""
+    """Ignore the signals until the process ends; at exit Python restores the default action, termination."""
     for number in WORDS:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _came(number: int, _: object) -> None:
-    first, _Heed.first = _Heed.first, _Heed.first or monotonic()
-    if _Heed.stage == "before" or (first is not None and monotonic() - first > PATIENCE):
+def _handle(number: int, _: object) -> None:
+    first_signal = _CommandState.first_signal
+    _CommandState.first_signal = first_signal or monotonic()
+    overdue = first_signal is not None and monotonic() - first_signal > PATIENCE
+    if _CommandState.stage == "starting" or overdue:
         try:
             os.write(2, f"gridsim: {WORDS[signal.Signals(number)]}\n".encode())
         finally:  # even if the line cannot be written
             os._exit(128 + number)
-    if _Heed.stage == "running" and first is None:
-        raise Terminated if number == signal.SIGTERM else Interrupted
+    if _CommandState.stage == "running" and first_signal is None:
+        raise Termination if number == signal.SIGTERM else Interruption
 
 
-def _lost(what: sys.UnraisableHookArgs) -> None:
-    """Repeat a signal a little later if it came in a finalizer, where its exception cannot be caught."""
-    if not issubclass(what.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(what)
+def _repeat_later(hook_args: sys.UnraisableHookArgs) -> None:
+    """Send a signal again after 10 ms if it arrived in a finalizer, where its exception cannot be caught."""
+    if not issubclass(hook_args.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(hook_args)
         return
-    _Heed.first = None
-    number = signal.SIGTERM if issubclass(what.exc_type, Terminated) else signal.SIGINT
-    later = threading.Timer(0.01, _send, (number,))
-    later.daemon = True
-    later.start()
+    _CommandState.first_signal = None
+    number = signal.SIGTERM if issubclass(hook_args.exc_type, Termination) else signal.SIGINT
+    timer = threading.Timer(0.01, _send, (number,))
+    timer.daemon = True
+    timer.start()
 
 
 def _send(number: signal.Signals) -> None:
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, number)  # this also wakes the main thread, wherever it waits
+        signal.pthread_kill(main, number)  # unlike os.kill, this also wakes a main thread that is waiting
     else:
         _thread.interrupt_main(number)

@@ -1,4 +1,4 @@
-"""Shared by commands: the flags of studies, on replications, where runs go, and what is kept."""
+"""Flags of studies, shared by several commands: replications, execution, the store and figures."""
 
 from __future__ import annotations
 
@@ -19,14 +19,27 @@ if TYPE_CHECKING:
 Flags = dict[str, Any]
 
 
-def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags on where runs go and what is kept of them."""
+#: Option of commands that execute runs in several processes.
+workers_option = click.option(
+    "--workers",
+    type=INT,
+    metavar="N",
+    help="Number of worker processes.  [as many as processors; 1: run in this process]",
+)
+
+
+def execution_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the flags on processes, the store and the figure."""
     options = [
-        click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as processors; 1: none]"),
-        click.option("--dask", metavar="ADDRESS", help="Of the scheduler of a Dask cluster, to run there."),
-        click.option("--store", "store_path", metavar="DIR", help="Keep what was run there, and reuse it."),
-        click.option("--keep-results", is_flag=True, help="Keep whole results in the store too."),
-        click.option("--retry", is_flag=True, help="Run again what the store knows to have failed."),
+        workers_option,
+        click.option(
+            "--dask", metavar="ADDRESS", help="Run on the Dask cluster whose scheduler has this address."
+        ),
+        click.option(
+            "--store", "store_path", metavar="DIR", help="Keep run records in DIR, and reuse those in it."
+        ),
+        click.option("--keep-results", is_flag=True, help="Also keep whole results in the store."),
+        click.option("--retry", is_flag=True, help="Repeat the runs that failed according to the store."),
         click.option("--figure", metavar="FILE", help="Draw a figure (.png, .svg or .pdf)."),
     ]
     for option in reversed(options):
@@ -34,20 +47,38 @@ def where_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-#: For commands whose figures say who is best.
+#: Option of commands whose figures can name the best scheduler.
 headline_option = click.option(
-    "--headline/--no-headline", default=True, help="Write above the figure who is best.  [yes]"
+    "--headline/--no-headline", default=True, help="Name the best scheduler above the figure.  [yes]"
 )
 
 
-def replica_options(command: Callable[..., None]) -> Callable[..., None]:
+def replication_options(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the flags on replications."""
     options = [
-        click.option("--replicates", type=INT, metavar="N", help="Replications: runs with other seeds."),
-        click.option("--half-width", type=FLOAT, metavar="W", help="Until intervals are +-W, relative."),
-        click.option("--at-most", type=INT, metavar="N", help="Replications for that.  [1000]"),
-        click.option("--hold", metavar="A,B", help="Parts that are the same in all, such as platform."),
-        click.option("--metrics", metavar="A,B", help="What to measure.  [the usual of such schedulers]"),
+        click.option(
+            "--replicates", type=INT, metavar="N", help="Number of replications: runs with other seeds."
+        ),
+        click.option(
+            "--half-width",
+            type=FLOAT,
+            metavar="W",
+            help="Add replications until the confidence intervals have this relative half-width.",
+        ),
+        click.option(
+            "--at-most",
+            type=INT,
+            metavar="N",
+            help="Maximum number of replications with --half-width.  [1000]",
+        ),
+        click.option(
+            "--hold",
+            metavar="A,B",
+            help="Parts of the scenario that are the same in all replications, such as platform.",
+        ),
+        click.option(
+            "--metrics", metavar="A,B", help="Metrics to report.  [the usual ones of the schedulers]"
+        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -60,7 +91,15 @@ def names_of(flag: str | None) -> list[str]:
 
 
 def check_figure(file: str | None) -> None:
-    """Check, before anything is run, that a figure can be drawn and written; raise an error if not."""
+    """Check, before a run, that a figure can be drawn and written.
+
+    Raises
+    ------
+    ScenarioError
+        If the name of the file has no known ending, or the file cannot be written.
+    MissingExtra
+        If matplotlib is not installed.
+    """
     if file is not None:
         from gridsim.plots import FORMATS
         from gridsim.support.extras import need
@@ -72,17 +111,17 @@ def check_figure(file: str | None) -> None:
         need("matplotlib.figure", "plot", "--figure")
 
 
-def draw(file: str, made: Any) -> None:
-    """Write a figure to a file, completely or not at all."""
+def draw(file: str, figure: Any) -> None:
+    """Write a figure to a file; if that fails, an existing file is unchanged."""
     from gridsim import plots
     from gridsim.support.files import atomic_file
 
     with atomic_file(file) as stream:
-        plots.save(made, stream, format=_ending(file))
+        plots.save(figure, stream, format=_ending(file))
 
 
-def drawn(file: str, metrics: Sequence[str]) -> str:
-    """Return the line that says that a figure was saved, and which of several metrics it shows."""
+def figure_message(file: str, metrics: Sequence[str]) -> str:
+    """Return the message that a figure was saved; with several metrics, it names the one that is drawn."""
     return f"saved {file}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else "")
 
 
@@ -91,8 +130,8 @@ def _ending(file: str) -> Any:
 
 
 @contextmanager
-def places(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
-    """Yield what `flags` say about where runs go, as arguments of `replicate`: executor, store, retry."""
+def execution_arguments(flags: Flags, default_store: str | None = None) -> Iterator[Flags]:
+    """Yield the arguments executor, store and retry of `replicate`, according to `flags`."""
     from gridsim.support.processes import executor_of
 
     if flags["dask"] is not None and flags["workers"] is not None:
@@ -108,10 +147,11 @@ def _store(flags: Flags, default: str | None) -> Store | None:
     if path is None:
         for flag in ("keep_results", "retry"):
             if flags[flag]:
-                raise ScenarioError(f"--{flag.replace('_', '-')} needs --store")
+                raise ScenarioError(f"--{flag.replace('_', '-')} requires --store")
         return None
-    if flags["store_path"] is None and os.path.islink(path):  # perhaps made by whoever made the file
-        raise ScenarioError(f"--store must name where runs are kept, as {path} is a symbolic link")
+    # a default store that is a link may come with a file of unknown origin, and point to any folder
+    if flags["store_path"] is None and os.path.islink(path):
+        raise ScenarioError(f"--store must be given, since the default store {path} is a symbolic link")
     from gridsim.studies.execution.store import Store
 
     return Store(path, keep_results=flags["keep_results"])

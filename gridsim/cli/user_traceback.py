@@ -1,4 +1,4 @@
-"""The part of a traceback that is about a user's own code, such as a scheduler."""
+"""The frames of a traceback in user code, such as a scheduler."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ _FRAME = re.compile(r'^  File "(.+?)", line .*\n(?:    .*\n|\n)*', re.MULTILINE)
 
 
 def user_traceback(error: BaseException) -> str:
-    """Return the traceback of `error` with the user's own frames alone; empty if there are none.
+    """Return the traceback of `error` with the frames of user code only; empty if there are none.
 
-    Frames of gridsim, of Python and of installed packages are left out.  They are found in the text, since an
-    error in another process has its traceback only as text.
+    Frames of gridsim, Python and installed packages are omitted.  The text of the traceback is searched,
+    since an error in another process has its traceback only as text.
     """
-    found = [match for match in _FRAME.finditer("".join(traceback.format_exception(error))) if _own(match[1])]
-    if not found:
+    user_frames = [
+        match
+        for match in _FRAME.finditer("".join(traceback.format_exception(error)))
+        if _is_user_code(match[1])
+    ]
+    if not user_frames:
         return ""
-    frames = "".join(match[0] for match in found)
+    frames = "".join(match[0] for match in user_frames)
     last = "".join(traceback.format_exception_only(error))
     return f"Traceback (most recent call last), your own code only:\n{frames}{last}"
 
 
-def _own(file: str) -> bool:
-    """Whether a file is neither of gridsim nor of Python or an installed package."""
+def _is_user_code(file: str) -> bool:
+    """Return whether a file belongs neither to gridsim nor to Python or an installed package."""
     places = [*gridsim.__path__, *gridcore.__path__]
     places += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
     path = os.path.realpath(file)

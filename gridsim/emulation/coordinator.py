@@ -200,8 +200,8 @@ class Coordinator(Part):
                 await asyncio.wait_for(self.changed.wait(), 0.05 if delay is None else min(delay, 0.05))
             if self.limit is not None and self.engine.clock() > self.limit * NS:
                 raise ScenarioError(
-                    f"time_limit must let the run end, got {self.limit} s: {self.ledger.tasks_done} of "
-                    f"{self.core.total} tasks are done"
+                    f"the run had not finished at the time limit of {self.limit:,.10g} s: "
+                    f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
                 )
         self.engine.now = self.engine.clock()
         self.seconds = (time.monotonic_ns() - zero) / NS

@@ -1,9 +1,9 @@
-"""Charts of results and of studies, in one style that colour-blind readers can read (extra ``plot``).
+"""Charts of results and of studies, in a style for colour-blind readers (extra ``plot``).
 
-Each function takes data, and as keyword ``axes`` the matplotlib Axes to draw on, and returns these Axes.
-Without ``axes`` it draws on a new figure of ``matplotlib.pyplot``, as notebooks and windows require.  With
-``axes`` pyplot is not imported, no backend is chosen, and matplotlib's settings are not changed.  `figure`
-makes a Figure that belongs to no window, and `save` writes it such that equal figures give equal files.
+Each function takes data and, as the keyword ``axes``, the matplotlib Axes to draw on; it returns these Axes.
+Without ``axes`` it draws on a new figure of ``matplotlib.pyplot``, which notebooks and windows display.  With
+``axes`` it does not import pyplot, choose a backend or change matplotlib's settings.  `figure` returns a
+Figure without a window, and `save` writes figures such that equal figures give equal files.
 
 All functions raise ImportError without matplotlib, and ScenarioError for data that they cannot draw.
 """

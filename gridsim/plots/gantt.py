@@ -1,4 +1,4 @@
-"""The Gantt chart of a recorded run: what ran on which machine, and when."""
+"""The Gantt chart of a recorded run: the work of each machine over time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooOften
 from gridsim.plots.scales import clock, extent
-from gridsim.plots.style import COLOURS, MAP, legend, on
+from gridsim.plots.style import COLOURS, MAP, legend, styled_axes
 from gridsim.results.metrics.series import (
     chosen_machines,
     down_times,
@@ -26,62 +26,66 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: With more pieces than this, a raster of how busy machines were is drawn instead of the pieces.
+#: A schedule with more pieces of work is drawn as a raster of the machines' utilization.
 PIECES = 100_000
-#: Largest number of rows and columns of that raster.
+#: Largest number of rows and columns of the raster.
 RASTER = (500, 1000)
-#: Colours of applications in turn; black is for what was not completed.
-_TURN = tuple(colour for colour in COLOURS if colour != "#000000")
-#: Share of white in every second one of adjacent pieces of the same colour.
+#: Colours of successive applications, without black, which marks work that was not completed.
+_COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
+#: Share of white in every second one of adjacent pieces of equal colour.
 _PALE = 0.4
 _DOWN, _RESET = "#CCCCCC", "#777777"
-#: Rows lower than this (points) have no hatches and no gaps between them.
+#: Rows lower than this (points) have no hatches and no gaps.
 _LOW = 5.0
-#: Pieces narrower than `_NARROW` points have no hatches either, since nothing else of them would be visible;
-#: instead they are darkened with this share of black, `_DARK`.
+#: Pieces narrower than `_NARROW` points are not hatched, since hatches would hide their colour, but darkened
+#: with a share `_DARK` of black.
 _NARROW, _DARK = 6.0, 0.55
-#: Bars have outlines of their own colour, of this width in points, or this part of a row lower than a point.
-#: So bars shorter than a pixel are visible, and there is little white where two bars meet within a pixel.
-_RIM = 0.3
+#: Width of the outlines of bars in points, or as a share of the row height if that is less than a point.
+#: Outlines make bars narrower than a pixel visible, and cover the white where two bars meet within a pixel.
+_OUTLINE = 0.3
 
 
 def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes: Axes | None = None) -> Axes:
-    """Draw what ran where: a row per machine, a bar per piece of the schedule, coloured by application.
+    """Draw a schedule: a row per machine, a bar per piece of work, coloured by application.
 
     Pieces that were not completed, because of a failure or because another replica was faster, are hatched.
-    If they are narrow they have a dark tone instead, and if rows are low they are black.  Times in which a
-    machine was down are grey; transient failures are lines.  Adjacent pieces of one colour are alternately
-    dark and pale.
+    Narrow ones are dark instead, and in low rows they are black.  Down times of machines are grey; transient
+    failures are lines.  Adjacent pieces of equal colour are alternately dark and pale.
 
-    With more than `PIECES` pieces the chart is a raster of the share of the time in which machines were busy,
-    and its title says so; see `gridsim.results.metrics.series.occupancy`.
-
-    Raises ScenarioError for a run that was not recorded, and for machines that do not exist.
+    With more than `PIECES` pieces the chart is a raster of the machines' utilization, which its title states;
+    see `gridsim.results.metrics.series.occupancy`.
 
     Parameters
     ----------
     machines
         The machines to draw, from the top down; all by default.
+
+    Raises
+    ------
+    ScenarioError
+        If the run has no recorded schedule, or a machine does not exist.
     """
     schedule = recorded_schedule(result, "a Gantt chart")
-    chosen = chosen_machines(machines, len(result.machines))
-    place = places_of(chosen, len(result.machines))
-    drawn = place[schedule["machine"]] >= 0
-    rows = {name: column[drawn] for name, column in schedule.items()}
-    axes = on(axes, width=9.0, height=gantt_height(len(chosen)), grid="")
+    shown_machines = chosen_machines(machines, len(result.machines))
+    row_of = places_of(shown_machines, len(result.machines))
+    is_shown = row_of[schedule["machine"]] >= 0
+    rows = {name: column[is_shown] for name, column in schedule.items()}
+    axes = styled_axes(axes, width=9.0, height=gantt_height(len(shown_machines)), grid="")
     last = float(rows["end"].max()) if len(rows["end"]) else 0.0
     first = float(rows["start"].min()) if len(rows["start"]) else 0.0
     factor, unit = clock(last - first)
     if len(rows["start"]) > PIECES:
-        _raster(axes, result, chosen, factor, len(rows["start"]))
+        _raster(axes, result, shown_machines, factor, len(rows["start"]))
     else:
-        _bars(axes, result, rows, place, factor, last)
+        _bars(axes, result, rows, row_of, factor, last)
         axes.set_xlim(first / factor, (last if last > first else first + 1.0) / factor)
-    axes.set_ylim(len(chosen) - 0.5, -0.5)
+    axes.set_ylim(len(shown_machines) - 0.5, -0.5)
     ticker = need("matplotlib.ticker", "plot", "a chart")
     axes.yaxis.set_major_locator(ticker.MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(
-        ticker.FuncFormatter(lambda at, _: str(chosen[round(at)]) if 0 <= round(at) < len(chosen) else "")
+        ticker.FuncFormatter(
+            lambda at, _: str(shown_machines[round(at)]) if 0 <= round(at) < len(shown_machines) else ""
+        )
     )
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("machine")
@@ -89,75 +93,80 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
 
 
 def gantt_height(machines: int) -> float:
-    """Return the height of a chart of the given number of machines, inches."""
+    """Return the height (inches) of a Gantt chart of `machines` rows."""
     return min(6.0, max(2.4, 1.2 + 0.16 * machines))
 
 
 def _bars(
-    axes: Axes, result: Result, rows: dict[str, Any], place: Integers, factor: float, last: float
+    axes: Axes, result: Result, rows: dict[str, Any], row_of: Integers, factor: float, last: float
 ) -> None:
-    """Draw each piece as a bar, the times in which machines were down, and the legend."""
-    wide, high = extent(axes)
-    points = high / max(1, int(place.max()) + 1)
-    low = points < _LOW
-    height = 1.0 if low else 0.8
-    handles = _down(axes, result, place, factor, last)
+    """Draw each piece of work as a bar, the down times of machines, and the legend."""
+    width, height_points = extent(axes)
+    points = height_points / max(1, int(row_of.max()) + 1)
+    is_low = points < _LOW
+    height = 1.0 if is_low else 0.8
+    handles = _down(axes, result, row_of, factor, last)
     colours, applications = _colours(rows)
-    lost = rows["completed"] == 0
-    at = place[rows["machine"]]
+    is_lost = rows["completed"] == 0
+    at = row_of[rows["machine"]]
     begin, end = rows["start"] / factor, rows["end"] / factor
     patch = need("matplotlib.patches", "plot", "a chart").Patch
-    rim: dict[str, Any] = {"linewidth": _RIM * min(1.0, points)}
-    _rectangles(axes, begin[~lost], end[~lost], at[~lost], height, colours[~lost], **rim)
-    if lost.any():
+    outline: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, points)}
+    _rectangles(axes, begin[~is_lost], end[~is_lost], at[~is_lost], height, colours[~is_lost], **outline)
+    if is_lost.any():
         span = (last - float(rows["start"].min())) / factor
-        hatched = lost & ((end - begin) * wide >= _NARROW * span) & (not low)
-        dark = lost & ~hatched
-        if dark.any():
-            faces = np.zeros((int(dark.sum()), 3)) if low else _dark(colours[dark])
-            _rectangles(axes, begin[dark], end[dark], at[dark], height, faces, **rim)
-        if hatched.any():
+        is_hatched = is_lost & ((end - begin) * width >= _NARROW * span) & (not is_low)
+        is_dark = is_lost & ~is_hatched
+        if is_dark.any():
+            faces = np.zeros((int(is_dark.sum()), 3)) if is_low else _dark(colours[is_dark])
+            _rectangles(axes, begin[is_dark], end[is_dark], at[is_dark], height, faces, **outline)
+        if is_hatched.any():
             style: dict[str, Any] = {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
-            _rectangles(axes, begin[hatched], end[hatched], at[hatched], height, colours[hatched], **style)
+            _rectangles(
+                axes, begin[is_hatched], end[is_hatched], at[is_hatched], height, colours[is_hatched], **style
+            )
             handles.append(patch(label="not completed", facecolor="white", **style))
-        if low:
+        if is_low:
             handles.append(patch(label="not completed", facecolor="black"))
-        elif dark.any():
-            handles.append(patch(label="not completed, narrow (dark)", facecolor=_dark(_TURN[0])))
-    if len(applications) <= len(_TURN):
-        what = "job" if result.rigid else "application"
+        elif is_dark.any():
+            handles.append(patch(label="not completed, narrow (dark)", facecolor=_dark(_COLOUR_CYCLE[0])))
+    if len(applications) <= len(_COLOUR_CYCLE):
+        unit_name = "job" if result.rigid else "application"
         numbers = result.jobs_of_log
-        named = [
-            patch(facecolor=_TURN[k % len(_TURN)], label=f"{what} {k if numbers is None else numbers[k]}")
+        entries = [
+            patch(
+                facecolor=_COLOUR_CYCLE[k % len(_COLOUR_CYCLE)],
+                label=f"{unit_name} {k if numbers is None else numbers[k]}",
+            )
             for k in applications
         ]
-        handles = [*named, *handles]
+        handles = [*entries, *handles]
         note = ""
     else:
-        what = "jobs" if result.rigid else "applications"
-        note = f"{len(applications)} {what} in {len(_TURN)} colours, by turns"
+        unit_name = "jobs" if result.rigid else "applications"
+        note = f"{len(applications)} {unit_name} in {len(_COLOUR_CYCLE)} repeated colours"
     axes.set_title(note, fontsize="small", loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
 
 
 def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
-    """Return the colour of each piece, float[n, 3], and the numbers of the applications of the pieces.
+    """Return the colour of each piece, float[n, 3], and the numbers of the applications in the chart.
 
-    Every second one of adjacent pieces on a machine that have the same colour is pale.
+    Of adjacent pieces of equal colour on a machine, every second one is pale.
     """
     order = np.lexsort((rows["start"], rows["machine"]))
-    turn = rows["application"] % len(_TURN)
-    sorted_turn, sorted_machine = turn[order], rows["machine"][order]
-    anew = np.ones(len(order), np.bool_)
-    anew[1:] = (sorted_turn[1:] != sorted_turn[:-1]) | (sorted_machine[1:] != sorted_machine[:-1])
-    begun = np.flatnonzero(anew)
-    since = np.arange(len(order)) - np.repeat(begun, np.diff(np.append(begun, len(order))))
-    pale = np.zeros(len(order), np.bool_)
-    pale[order] = since % 2 == 1
-    rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_TURN))[:, :3]
-    colours = rgb[turn]
-    colours[pale] = (1.0 - _PALE) * colours[pale] + _PALE
+    cycle_index = rows["application"] % len(_COLOUR_CYCLE)
+    sorted_index, sorted_machine = cycle_index[order], rows["machine"][order]
+    starts_run = np.ones(len(order), np.bool_)
+    starts_run[1:] = (sorted_index[1:] != sorted_index[:-1]) | (sorted_machine[1:] != sorted_machine[:-1])
+    run_starts = np.flatnonzero(starts_run)
+    index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
+    is_pale = np.zeros(len(order), np.bool_)
+    is_pale[order] = index_in_run % 2 == 1
+    rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
+    colours = rgb[cycle_index]
+    colours[is_pale] = (1.0 - _PALE) * colours[is_pale] + _PALE
     return colours, np.unique(rows["application"]).tolist()
 
 
@@ -166,25 +175,25 @@ def _dark(colours: Any) -> Any:
     return (1.0 - _DARK) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
 
 
-def _down(axes: Axes, result: Result, place: Integers, factor: float, last: float) -> list[Any]:
+def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:
     """Draw down times in grey and transient failures as lines; return their entries for the legend."""
     patch = need("matplotlib.patches", "plot", "a chart").Patch
-    often = [patch(fill=False, label="down: too often to draw")]
+    too_often = [patch(fill=False, label="down: too often to draw")]
     try:
         result.check_faults()
         machine, begin, end = down_times(result, last)
     except TooOften:
-        return often
-    except (GridSimError, OSError):  # the scenario names a trace that is not here
+        return too_often
+    except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
         return [patch(fill=False, label="down: trace not found")]
-    shown = place[machine] >= 0
-    row, begin, end = place[machine[shown]], begin[shown], np.minimum(end[shown], last)
+    is_shown = row_of[machine] >= 0
+    row, begin, end = row_of[machine[is_shown]], begin[is_shown], np.minimum(end[is_shown], last)
     if len(row) > PIECES:
-        return often
+        return too_often
     handles = []
-    for some, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
-        if some.any():
-            _rectangles(axes, begin[some] / factor, end[some] / factor, row[some], 1.0, colour)
+    for mask, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
+        if mask.any():
+            _rectangles(axes, begin[mask] / factor, end[mask] / factor, row[mask], 1.0, colour)
             handles.append(patch(facecolor=colour, label=label))
     return handles
 
@@ -196,11 +205,11 @@ def _rectangles(
     row: Any,
     height: float,
     colours: Any,
-    linewidth: float = _RIM,
+    linewidth: float = _OUTLINE,
     edgecolor: str = "face",
     **style: Any,
 ) -> None:
-    """Draw the bars as one collection; those of no length are drawn as lines."""
+    """Draw bars as one collection; bars of no length are drawn as lines."""
     collections = need("matplotlib.collections", "plot", "a chart")
     low, high = row - height / 2, row + height / 2
     corners = np.stack(
@@ -210,35 +219,38 @@ def _rectangles(
         ),
         axis=2,
     )
-    short = end <= begin
-    every = isinstance(colours, str)
-    if not short.all():
-        long = colours if every else colours[~short]
-        # snap=False: if bars were moved to whole pixels, some of many machines would not be visible
-        made = collections.PolyCollection(
-            corners[~short],
-            facecolors=long,
+    is_line = end <= begin
+    one_colour = isinstance(colours, str)
+    if not is_line.all():
+        bar_colours = colours if one_colour else colours[~is_line]
+        # without snapping to whole pixels, no row vanishes if there are more machines than pixels
+        collection = collections.PolyCollection(
+            corners[~is_line],
+            facecolors=bar_colours,
             edgecolors=edgecolor,
             linewidths=linewidth,
             snap=False,
             rasterized=len(begin) > 5000,
             **style,
         )
-        axes.add_collection(made, autolim=False)
-    if short.any():
-        thin = colours if every else colours[short]
+        axes.add_collection(collection, autolim=False)
+    if is_line.any():
+        line_colours = colours if one_colour else colours[is_line]
         axes.add_collection(
-            collections.LineCollection(corners[short][:, :2], colors=thin, linewidths=0.8), autolim=False
+            collections.LineCollection(corners[is_line][:, :2], colors=line_colours, linewidths=0.8),
+            autolim=False,
         )
 
 
-def _raster(axes: Axes, result: Result, chosen: Integers, factor: float, pieces: int) -> None:
-    """Draw how busy machines were, as an image with a colour bar."""
-    rims, edges, share = occupancy(result, *RASTER, machines=chosen)
-    mesh = axes.pcolormesh(edges / factor, rims - 0.5, share, cmap=MAP, vmin=0.0, vmax=1.0, rasterized=True)
+def _raster(axes: Axes, result: Result, shown_machines: Integers, factor: float, pieces: int) -> None:
+    """Draw the machines' utilization over time as an image with a colour bar."""
+    row_edges, time_edges, share = occupancy(result, *RASTER, machines=shown_machines)
+    mesh = axes.pcolormesh(
+        time_edges / factor, row_edges - 0.5, share, cmap=MAP, vmin=0.0, vmax=1.0, rasterized=True
+    )
     figure = axes.get_figure()
     assert figure is not None
     figure.colorbar(mesh, ax=axes, label="share of the time busy", pad=0.01)
-    each = len(chosen) / len(share)
-    rows = "a machine a row" if each == 1 else f"rows of {each:.3g} machines"
+    machines_per_row = len(shown_machines) / len(share)
+    rows = "one machine per row" if machines_per_row == 1 else f"rows of {machines_per_row:.3g} machines"
     axes.set_title(f"{pieces:,} pieces: too many for bars; {rows}", fontsize="small", loc="left")

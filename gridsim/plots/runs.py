@@ -1,4 +1,4 @@
-"""Charts of runs on the same scenario: distributions of values, and counts over time."""
+"""Charts of runs on the same scenario: distributions of metrics, and counts over time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import clock, log_scale, powers
-from gridsim.plots.style import beside, check_count, legend, look, on, titled
+from gridsim.plots.style import axis_title, check_count, legend, legend_size, series_style, styled_axes
 from gridsim.results.metrics import series as data
 from gridsim.results.schema import COLUMN_UNITS
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 #: A series is drawn with at most this many points.
 POINTS = 2000
-#: The quantities of `series` in words.
-_QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "busy": "machines that are busy"}
+#: Quantity of `series` -> its description at the y axis.
+_QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "busy": "busy machines"}
 
 
 def distribution(
@@ -29,9 +29,9 @@ def distribution(
 ) -> Axes:
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
-    The legend has the maximum of each line.  Values that differ by more than a factor of `series.WIDE` are on
-    a logarithmic scale, which is linear around 0 if some are 0 or below.  Rejected jobs have no value, but
-    shares are of all jobs, so that the line ends below 1.
+    The legend states the maximum of each line.  The scale is logarithmic if values differ by more than a
+    factor of `series.WIDE`; around 0 it is linear if some values are not positive.  Rejected jobs have no
+    value, but count in the shares, so that the line ends below 1.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def distribution(
         A column of ``applications``, or ``"response"``, which is finish - release.  By default the stretch
         without a unit, or the waiting time of rigid jobs.
     """
-    runs = _named(results)
+    runs = _results_by_name(results)
     if metric is None:
         rigid = all(result.rigid for result in runs.values())
         metric = "waiting" if rigid else "stretch_agg"
@@ -49,18 +49,18 @@ def distribution(
             metric = "stretch"
     values = {name: data.per_application(result, metric) for name, result in runs.items()}
     width, height = runs_size(list(runs))
-    axes = on(axes, width=width, height=height)
+    axes = styled_axes(axes, width=width, height=height)
     for number, (name, column) in enumerate(values.items()):
         x, share = data.distribution(column)
-        gone = int(np.isnan(column).sum())
-        said = [f"max {x[-1]:.3g}"] if len(x) else []
-        said += [f"{gone} rejected"] if gone else []
-        style = look(number)
+        rejected = int(np.isnan(column).sum())
+        notes = [f"max {x[-1]:.3g}"] if len(x) else []
+        notes += [f"{rejected} rejected"] if rejected else []
+        style = series_style(number)
         axes.step(
             np.concatenate((x[:1], x)),
             np.concatenate((np.zeros(min(1, len(x))), share)),
             where="post",
-            label=f"{name} ({', '.join(said)})",
+            label=f"{name} ({', '.join(notes)})",
             linewidth=1.4,
             markersize=5,
             markevery=[len(x)] if len(x) else None,
@@ -69,9 +69,9 @@ def distribution(
     _scale(axes, np.concatenate(list(values.values())))
     axes.set_ylim(0.0, 1.03)
     axes.set_xlabel(
-        titled(metric, "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, ""))
+        axis_title(metric, "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, ""))
     )
-    axes.set_ylabel(f"share of {_things(runs)}")
+    axes.set_ylabel(f"share of {_unit_name(runs)}")
     legend(axes)
     return axes
 
@@ -88,21 +88,21 @@ def series(
     results
         A result, or name -> result.
     quantity
-        See `gridsim.results.metrics.series.over_time`.
+        ``"active"``, ``"waiting"`` or ``"busy"``, as in `gridsim.results.metrics.series.over_time`.
     """
-    runs = _named(results)
+    runs = _results_by_name(results)
     steps = {name: data.over_time(result, quantity) for name, result in runs.items()}
     width, height = runs_size(list(runs))
-    axes = on(axes, width=width, height=height)
+    axes = styled_axes(axes, width=width, height=height)
     first = min((float(s.times[0]) for s in steps.values() if len(s.times)), default=0.0)
     last = max((float(s.times[-1]) for s in steps.values() if len(s.times)), default=0.0)
     factor, unit = clock(last - first)
     for number, (name, line) in enumerate(steps.items()):
-        thin = line.thinned(POINTS)
-        style = look(number)
+        thinned = line.thinned(POINTS)
+        style = series_style(number)
         axes.step(
-            thin.times / factor,
-            thin.values,
+            thinned.times / factor,
+            thinned.values,
             where="post",
             label=name,
             linewidth=1.2,
@@ -111,43 +111,43 @@ def series(
         )
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel(f"time ({unit})")
-    said = _QUANTITIES[quantity]
-    axes.set_ylabel(said if quantity == "busy" else f"{_things(runs)} {said}")
+    description = _QUANTITIES[quantity]
+    axes.set_ylabel(description if quantity == "busy" else f"{_unit_name(runs)} {description}")
     if len(runs) > 1:
         legend(axes)
     return axes
 
 
 def runs_size(names: Sequence[str]) -> tuple[float, float]:
-    """Return width and height of a chart with a line per name, inches."""
-    aside, least = beside(names, more=12)
-    return 5.5 + aside, max(3.6, least)
+    """Return the width and height (inches) of a chart with a line per name."""
+    legend_width, legend_height = legend_size(names, extra_letters=12)
+    return 5.5 + legend_width, max(3.6, legend_height)
 
 
-def _named(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
+def _results_by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
     """Return results by name; a single result has the name of its scheduler."""
     runs = results if isinstance(results, Mapping) else {str(results.scheduler["name"]): results}
     if not runs:
-        raise ScenarioError("results must be at least one, got none")
+        raise ScenarioError("results must contain at least one result, got none")
     check_count(len(runs))
     return runs
 
 
-def _things(runs: Mapping[str, Result]) -> str:
+def _unit_name(runs: Mapping[str, Result]) -> str:
     rigid = all(result.rigid for result in runs.values())
     return "jobs" if rigid else "applications"
 
 
 def _scale(axes: Axes, values: Any) -> None:
-    """Make the x axis logarithmic if values differ widely; it is linear around 0 if some are 0 or below."""
-    known = np.abs(values[np.isfinite(values) & (values != 0)])
-    if not data.wide(known):
+    """Make the x axis logarithmic if values differ widely, but linear around 0 if some are not positive."""
+    magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
+    if not data.wide(magnitudes):
         axes.locator_params(axis="x", nbins=6)
         powers(axes, "x")
     elif np.nanmin(values) > 0:
         log_scale(axes, "x")
     else:
-        least = max(float(known.min()), 1e-5 * float(known.max()))
-        axes.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(least)), linscale=0.5)
+        smallest = max(float(magnitudes.min()), 1e-5 * float(magnitudes.max()))
+        axes.set_xscale("symlog", linthresh=10.0 ** np.floor(np.log10(smallest)), linscale=0.5)
         if np.nanmin(values) >= 0:
             axes.set_xlim(left=0.0)

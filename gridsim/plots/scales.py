@@ -17,33 +17,33 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
 
-#: A logarithmic axis of more decades than this has labels only at powers of ten.
+#: A logarithmic axis with more decades than this has labels only at powers of ten.
 _DECADES = 2.0
-#: Ratios that differ by less than this factor have labels at equal distances.
+#: An axis of ratios that differ by less than this factor has labels at equal distances.
 _NARROW = 4.0
-#: On other axes, labels are at these factors times powers of ten; the first tuple that has room is used.
+#: Other axes have labels at these factors times powers of ten; the first tuple that fits is used.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
-#: There, numbers in this range are written out.
+#: Labels on a logarithmic axis within this range are plain numbers, not powers of ten.
 _PLAIN = (1e-3, 1e5)
-#: Over a larger factor, there is no room for that.
-_FEW = 1e4
+#: An axis over a larger factor has no room for plain numbers.
+_MAX_PLAIN_RATIO = 1e4
 
 
 def clock(span: float) -> tuple[float, str]:
-    """Return the unit of time for an axis of `span` s: its length in s, and its name."""
+    """Return the length (s) and the name of the unit of time for an axis of `span` s."""
     if span < 2 * 3600.0:
         return 1.0, "s"
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
 
 
 def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
-    """Label a linear axis with multiples of a power of ten if its numbers are very small or large."""
+    """Label a linear axis with multiples of a power of ten if its values are very small or large."""
     if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
         axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
 
 
 def short(value: float) -> str:
-    """Return a number in three digits with a letter for thousands, millions and so on."""
+    """Return a number with three digits and a prefix for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
 
@@ -58,7 +58,7 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis logarithmic if `values` are above 0 and differ widely, else label it with `powers`."""
+    """Make an axis logarithmic if `values` are positive and differ widely, else label it with `powers`."""
     if series.wide(values):
         log_scale(axes, axis)
     else:
@@ -66,116 +66,121 @@ def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
 
 
 def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis for ratios logarithmic, so that 2 and 1/2 are equally far from 1, which is on the axis.
+    """Make an axis of ratios logarithmic, so that 2 and 1/2 are equally far from 1; it includes 1.
 
-    It stays linear if some of the `values` are not above 0.
+    The axis stays linear if some of the `values` are not positive.
     """
-    known = np.asarray(values, np.float64)
-    known = known[np.isfinite(known)]
-    if not len(known) or known.min() <= 0.0:
+    ratios = np.asarray(values, np.float64)
+    ratios = ratios[np.isfinite(ratios)]
+    if not len(ratios) or ratios.min() <= 0.0:
         return
-    least, most = min(1.0, float(known.min())), max(1.0, float(known.max()))
-    beyond = max((most / least) ** 0.06, 1.0005)
+    low, high = min(1.0, float(ratios.min())), max(1.0, float(ratios.max()))
+    margin = max((high / low) ** 0.06, 1.0005)
     log_scale(axes, axis)
-    (axes.set_xlim if axis == "x" else axes.set_ylim)(least / beyond, most * beyond)
-    if most / least < _NARROW:  # too little of a decade for labels at 1, 2, 5
+    (axes.set_xlim if axis == "x" else axes.set_ylim)(low / margin, high * margin)
+    if high / low < _NARROW:  # the range may contain none of 1, 2 and 5 times a power of ten
         ticker = need("matplotlib.ticker", "plot", "a chart")
-        which = axes.xaxis if axis == "x" else axes.yaxis
-        which.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-        which.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
-        which.set_minor_locator(ticker.NullLocator())
+        shown_axis = axes.xaxis if axis == "x" else axes.yaxis
+        shown_axis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+        shown_axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
+        shown_axis.set_minor_locator(ticker.NullLocator())
 
 
 def log_labels(axis: Axis) -> None:
-    """Label a logarithmic axis without overlaps; labels are chosen when it is drawn, for the range it shows.
+    """Label a logarithmic axis without overlaps; labels are chosen for the range at the time of drawing.
 
-    Over more than two decades, powers of ten have labels.  Over fewer, 1, 2 and 5 times these have, or 1 and
-    3 times if there is too little room.  Over a part of a decade, as many ticks have labels as there is room
-    for.
+    Over more than two decades, powers of ten have labels.  Over fewer decades, 1, 2 and 5 times powers of ten
+    have labels, or 1 and 3 times if there is too little room.  Over a part of a decade, as many ticks as fit
+    have labels.
     """
     ticker = need("matplotlib.ticker", "plot", "a chart")
 
     @lru_cache(maxsize=4)
-    def chosen(low: float, high: float, points: float) -> Sequence[float]:
-        return _chosen(axis, low, high, points)
+    def labelled_ticks(low: float, high: float, points: float) -> Sequence[float]:
+        return _labelled_ticks(axis, low, high, points)
 
     def label(value: float, _: object = None) -> str:
         low, high = sorted(axis.get_view_interval())
-        narrow = low > 0.0 and high <= 10.0**_DECADES * low
-        if not narrow:
-            plain = _plain(low, high) and high <= _FEW * low
-            return _written(value, plain) if _parts(value)[0] == 1.0 else ""
-        return _written(value, _plain(low, high)) if value in chosen(low, high, _length(axis)) else ""
+        is_narrow = low > 0.0 and high <= 10.0**_DECADES * low
+        if not is_narrow:
+            plain = _plain(low, high) and high <= _MAX_PLAIN_RATIO * low
+            return _number_text(value, plain) if _parts(value)[0] == 1.0 else ""
+        return (
+            _number_text(value, _plain(low, high))
+            if value in labelled_ticks(low, high, _length(axis))
+            else ""
+        )
 
-    def between(value: float, _: object = None) -> str:
+    def minor_label(value: float, _: object = None) -> str:
         low, high = sorted(axis.get_view_interval())
         return label(value) if high <= 10.0**_DECADES * low else ""
 
     axis.set_major_formatter(ticker.FuncFormatter(label))
-    axis.set_minor_formatter(ticker.FuncFormatter(between))
-    # windows show the position of the mouse by a format of their own, not by these formatters
-    setattr(axis.axes, "fmt_xdata" if _level(axis) else "fmt_ydata", "{:.4g}".format)
+    axis.set_minor_formatter(ticker.FuncFormatter(minor_label))
+    # windows would show the position of the mouse by the formatters above, which are empty between ticks
+    setattr(axis.axes, "fmt_xdata" if _is_x_axis(axis) else "fmt_ydata", "{:.4g}".format)
 
 
-def _level(axis: Axis) -> bool:
-    """Whether it is an x axis."""
+def _is_x_axis(axis: Axis) -> bool:
+    """Return whether an axis is the x axis of its axes."""
     return axis is axis.axes.xaxis
 
 
 def extent(axes: Axes) -> tuple[float, float]:
-    """Return width and height of `axes`, points."""
+    """Return the width and height of `axes` (points)."""
     figure, box = axes.get_figure(), axes.get_window_extent()
     assert figure is not None
     return box.width / figure.dpi * 72.0, box.height / figure.dpi * 72.0
 
 
 def _length(axis: Axis) -> float:
-    """Return the length of an axis, points."""
-    return extent(axis.axes)[0 if _level(axis) else 1]
+    """Return the length of an axis (points)."""
+    return extent(axis.axes)[0 if _is_x_axis(axis) else 1]
 
 
 def _plain(low: float, high: float) -> bool:
-    """Whether the numbers of an axis from `low` to `high` are written out."""
+    """Return whether the labels of an axis from `low` to `high` are plain numbers."""
     return _PLAIN[0] <= low and high <= _PLAIN[1]
 
 
-def _chosen(axis: Axis, low: float, high: float, length: float) -> Sequence[float]:
-    """Return the ticks that get a label, for an axis of `length` points from `low` to `high`."""
-    ticks = sorted({float(at) for at in (*axis.get_majorticklocs(), *axis.get_minorticklocs())})
-    ticks = [at for at in ticks if low <= at <= high]
-    level, plain, points = _level(axis), _plain(low, high), length / math.log10(high / low)
+def _labelled_ticks(axis: Axis, low: float, high: float, length: float) -> Sequence[float]:
+    """Return the ticks with a label on an axis of `length` points from `low` to `high`."""
+    ticks = sorted({float(tick) for tick in (*axis.get_majorticklocs(), *axis.get_minorticklocs())})
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    is_x, plain, points = _is_x_axis(axis), _plain(low, high), length / math.log10(high / low)
 
-    def fit(some: Sequence[float]) -> bool:
-        """Whether labels at these ticks do not overlap."""
-        room = [points * math.log10(b / a) for a, b in zip(some, some[1:], strict=False)]
-        wide = [_letters(at, plain) for at in some]
-        letters = [(a + b) / 2 for a, b in zip(wide, wide[1:], strict=False)]
-        return all(has >= (6.0 * (n + 1) if level else 12.0) for has, n in zip(room, letters, strict=True))
+    def fit(subset: Sequence[float]) -> bool:
+        """Return whether labels at these ticks do not overlap."""
+        distances = [points * math.log10(b / a) for a, b in zip(subset, subset[1:], strict=False)]
+        widths = [_letters(tick, plain) for tick in subset]
+        needed = [(a + b) / 2 for a, b in zip(widths, widths[1:], strict=False)]
+        gaps = [6.0 * (letters + 1) if is_x else 12.0 for letters in needed]
+        return all(distance >= gap for distance, gap in zip(distances, gaps, strict=True))
 
     for factors in _FACTORS:
-        some = [at for at in ticks if _parts(at)[0] in factors]
-        if len(some) > 1 and fit(some):
-            return some
-    every = (ticks[::step] for step in range(1, len(ticks) + 1))
-    return next((some for some in every if fit(some)), ())
+        subset = [tick for tick in ticks if _parts(tick)[0] in factors]
+        if len(subset) > 1 and fit(subset):
+            return subset
+    subsets = (ticks[::step] for step in range(1, len(ticks) + 1))
+    return next((subset for subset in subsets if fit(subset)), ())
 
 
 def _parts(value: float) -> tuple[float, int]:
-    """Split a number above 0 into a factor in 1..10 and an exponent of ten."""
+    """Split a positive number into a factor in 1..10 and an exponent of ten."""
     power = math.floor(math.log10(value) + 1e-9)
     return round(value / 10.0**power, 6), power
 
 
-def _written(value: float, plain: bool) -> str:
+def _number_text(value: float, plain: bool) -> str:
     factor, power = _parts(value)
     if plain:
         return f"{value:.6g}"
-    times = "" if factor == 1.0 else rf"{factor:g}\times"
-    return rf"$\mathdefault{{{times}10^{{{power}}}}}$"
+    factor_text = "" if factor == 1.0 else rf"{factor:g}\times"
+    return rf"$\mathdefault{{{factor_text}10^{{{power}}}}}$"
 
 
 def _letters(value: float, plain: bool) -> float:
-    """Return the approximate width of a label, in letters."""
+    """Return the approximate width of a label (letters)."""
     factor, power = _parts(value)
     if plain:
         return len(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Charts of studies: values of many runs, and estimates made from them."""
+"""Charts of studies: values of many runs, and estimates from them."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gridsim.errors import ScenarioError
 from gridsim.plots.scales import extent, fit_scale, log_scale, powers, ratio_scale
 from gridsim.plots.style import (
     COLOURS,
-    WHOLE,
+    TOTAL_COLOUR,
+    axis_title,
+    axis_words,
     check_count,
     legend,
-    look,
     name_x,
     name_y,
     names_width,
-    on,
     plain,
     room,
-    spoken,
-    titled,
-    wrapped,
+    series_style,
+    styled_axes,
+    wrap_name,
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import ALIASES, UNITS
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
 
 
-#: With more names, colours do not tell them apart.
-COLOURED = 8
+#: Largest number of series that are distinguished by colours.
+MAX_COLOURS = 8
 
 
 def lines(
@@ -47,22 +47,22 @@ def lines(
     styles: Sequence[str] = (),
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw a line per series over `x`, with the confidence interval of each point as a band and error bars.
+    """Draw a line per series over `x`, with confidence intervals as a band and as error bars.
 
     Parameters
     ----------
     x
-        K numbers.
+        Positions of the k points.
     series
-        Name -> k estimates.  A point without an interval has no bar.
+        Name -> k estimates.  A point without an interval has no error bar.
     styles
-        Names in the order in which they get colours; default: the order of the series.
+        Names in the order of their colours and markers; by default the order of `series`.
     """
     check_count(len(series))
-    axes = on(axes)
+    axes = styled_axes(axes)
     for number, (name, points) in enumerate(series.items()):
         middle, low, high = _columns(points)
-        style = look(list(styles).index(name) if styles else number)
+        style = series_style(list(styles).index(name) if styles else number)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axes.errorbar(
             x,
@@ -80,20 +80,20 @@ def lines(
 
 
 def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
-    """Draw a box per sample (quartiles, whiskers to 1.5 times their distance) with each value as a dot.
+    """Draw a box per sample (quartiles, whiskers to 1.5 times their distance), and each value as a dot.
 
     Parameters
     ----------
     samples
-        Label on the x axis -> values; NaN is left out.
+        Label at the x axis -> values; NaN is ignored.
     """
-    axes = on(axes, width=names_width(list(samples)), grid="y")
+    axes = styled_axes(axes, width=names_width(list(samples)), grid="y")
     values = [_finite(sample) for sample in samples.values()]
-    places = list(range(1, len(values) + 1))
-    axes.boxplot(values, positions=places, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
-    for place, sample in zip(places, values, strict=True):
+    positions = list(range(1, len(values) + 1))
+    axes.boxplot(values, positions=positions, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
+    for position, sample in zip(positions, values, strict=True):
         axes.plot(
-            place + _beside(len(sample), 0.3),
+            position + _dot_offsets(len(sample), 0.3),
             sample,
             linestyle="",
             marker="o",
@@ -102,7 +102,7 @@ def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
             alpha=0.6,
         )
     powers(axes, "y")
-    name_x(axes, places, list(samples))
+    name_x(axes, positions, list(samples))
     return axes
 
 
@@ -113,30 +113,32 @@ def bars(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw bars of k measured values with error bars, next to bars of published values if there are any.
+    """Draw bars of k measured values with error bars, next to bars of published values.
 
     Parameters
     ----------
     labels
-        K names on the x axis.
+        Names of the k bars at the x axis.
     measured
-        K estimates.
+        Estimates of the k measured values.
     published
-        K values; None for no bar.
+        The k published values; None for a missing one.
     """
-    axes = on(axes, width=names_width(labels), grid="y")
-    places = np.arange(len(labels))
+    axes = styled_axes(axes, width=names_width(labels), grid="y")
+    positions = np.arange(len(labels))
     middle, low, high = _columns(measured)
-    beside = published is not None and any(value is not None for value in published)
-    if published is not None and beside:
-        given = np.array([np.nan if value is None else value for value in published], dtype=np.float64)
-        axes.bar(places - 0.2, given, 0.4, color=COLOURS[4], label="paper")
-    at, width = (places + 0.2, 0.4) if beside else (places, 0.6)
+    has_published = published is not None and any(value is not None for value in published)
+    if published is not None and has_published:
+        published_values = np.array(
+            [np.nan if value is None else value for value in published], dtype=np.float64
+        )
+        axes.bar(positions - 0.2, published_values, 0.4, color=COLOURS[4], label="paper")
+    bar_positions, width = (positions + 0.2, 0.4) if has_published else (positions, 0.6)
     spread = _bars(middle, low, high)
-    axes.bar(at, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    axes.bar(bar_positions, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
     powers(axes, "y")
-    name_x(axes, places, labels)
-    if beside:
+    name_x(axes, positions, labels)
+    if has_published:
         legend(axes)
     return axes
 
@@ -149,7 +151,7 @@ def intervals(
     ratio: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw a row per name: its estimate with the interval, and each value as a faint dot.
+    """Draw a row per name: its estimate with the confidence interval, and each value as a faint dot.
 
     The mean is written above each estimate.
 
@@ -158,33 +160,35 @@ def intervals(
     samples
         Name -> values.
     estimates
-        Name -> the estimate made from the values.
+        Name -> the estimate from the values.
     styles
-        Names in the order in which they get colours; default: the order of the estimates.  Beyond `COLOURED`
-        names, all rows have the same colour, as names tell them apart.
+        Names in the order of their colours; by default the order of `estimates`.  With more than
+        `MAX_COLOURS` names all rows have the same colour.
     ratio
-        Whether the values are ratios, for an axis on which 2 and 1/2 are equally far from 1.
+        Whether the values are ratios, so that 2 and 1/2 are drawn equally far from 1.
     """
     names = list(estimates)
-    axes = on(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
-    every = []
-    for place, name in enumerate(names):
-        style = look(list(styles or names).index(name) if len(styles or names) <= COLOURED else 0)
-        values, found = _finite(samples[name]), estimates[name]
-        every.append(values)
+    axes = styled_axes(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
+    value_arrays = []
+    for row, name in enumerate(names):
+        style = series_style(list(styles or names).index(name) if len(styles or names) <= MAX_COLOURS else 0)
+        values, estimate = _finite(samples[name]), estimates[name]
+        value_arrays.append(values)
         axes.plot(
             values,
-            place + 0.25 + _beside(len(values), 0.3),  # below, as the number is above
+            row
+            + 0.25
+            + _dot_offsets(len(values), 0.3),  # below the estimate, since the mean is written above it
             linestyle="",
             marker="o",
             markersize=2.5,
             color=COLOURS[6],
             alpha=0.25,
         )
-        low, high = (0.0 if np.isnan(e) else abs(found.mean - e) for e in (found.low, found.high))
+        low, high = (0.0 if np.isnan(e) else abs(estimate.mean - e) for e in (estimate.low, estimate.high))
         axes.errorbar(
-            found.mean,
-            place,
+            estimate.mean,
+            row,
             xerr=[[low], [high]],
             markersize=6,
             capsize=3,
@@ -192,21 +196,21 @@ def intervals(
             color=style["color"],
             marker=style["marker"],
         )
-        if np.isfinite(found.mean):
+        if np.isfinite(estimate.mean):
             axes.annotate(
-                f"{found.mean:.4g}",
-                (found.mean, place),
+                f"{estimate.mean:.4g}",
+                (estimate.mean, row),
                 (0, 7),
                 textcoords="offset points",
                 ha="center",
                 fontsize="x-small",
             )
-    axes.set_yticks(range(len(names)), [plain(wrapped(name)) for name in names])
+    axes.set_yticks(range(len(names)), [plain(wrap_name(name)) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
-    known = np.concatenate(every) if every else np.zeros(0)
+    all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
     if ratio:
-        ratio_scale(axes, "x", known)
-    elif series.wide(known):
+        ratio_scale(axes, "x", all_values)
+    elif series.wide(all_values):
         log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)
@@ -222,48 +226,49 @@ def waterfall(
     *,
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw how signed steps lead from `start` to `end`: a bar each, from the top down, with error bars.
+    """Draw signed steps from `start` to `end` as bars, from the top down, with error bars.
 
-    Bars that go up and bars that go down differ in colour, and have the signed share of the start next to
-    them.
+    Increases and decreases have different colours.  Each step is labelled with its share of the start.
 
     Parameters
     ----------
     labels
-        Names of the start and of the k steps.  start, end : values.
+        Names of the start and of the k steps.
+    start, end
+        Values before the first step and after the last one.
     steps
-        K differences.
+        The k differences.
     """
-    axes = on(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
-    places = np.arange(len(steps) + 2)
+    axes = styled_axes(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
+    rows = np.arange(len(steps) + 2)
     middle, low, high = _columns([start, *steps, end])
-    before = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
-    left = np.concatenate((before, [0.0]))
+    offsets = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
+    left = np.concatenate((offsets, [0.0]))
     colours = [COLOURS[1] if step.mean > 0 else COLOURS[0] for step in steps]
-    axes.barh(places, middle, 0.6, left=left, color=[WHOLE, *colours, WHOLE])
+    axes.barh(rows, middle, 0.6, left=left, color=[TOTAL_COLOUR, *colours, TOTAL_COLOUR])
     spread = _bars(middle, low, high)
-    axes.errorbar(left + middle, places, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
-    for place, at in enumerate(left[1:-1] + middle[1:-1], 1):
-        axes.plot([at, at], [place, place + 1], color="black", linewidth=0.6, linestyle=":")
-    for place, step in enumerate(steps, 1):
-        at = max(left[place], left[place] + max(middle[place], np.nan_to_num(high[place])))
+    axes.errorbar(left + middle, rows, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
+    for row, end_of_step in enumerate(left[1:-1] + middle[1:-1], 1):
+        axes.plot([end_of_step, end_of_step], [row, row + 1], color="black", linewidth=0.6, linestyle=":")
+    for row, step in enumerate(steps, 1):
+        end_of_step = max(left[row], left[row] + max(middle[row], np.nan_to_num(high[row])))
         axes.annotate(
             _share(step.mean, start.mean),
-            (at, place),
+            (end_of_step, row),
             (5, 0),
             textcoords="offset points",
             va="center",
             fontsize="small",
         )
-    axes.set_yticks(places, [*(plain(wrapped(label)) for label in labels), "all together"])
+    axes.set_yticks(rows, [*(plain(wrap_name(label)) for label in labels), "all together"])
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlim(left=min(0.0, float((left + middle).min())))
     return axes
 
 
-class Replicated(Protocol):
-    """The interface that `comparison` draws; `gridsim.Replicates` has it."""
+class ReplicationData(Protocol):
+    """The data that `comparison` draws; `gridsim.Replicates` implements it."""
 
     @property
     def schedulers(self) -> tuple[str, ...]: ...
@@ -280,8 +285,8 @@ class Replicated(Protocol):
     def ratio(self, a: str, b: str, metric: str = ...) -> Estimate: ...
 
 
-class Swept(Protocol):
-    """The interface that `swept` draws; `gridsim.SweepResult` has it."""
+class SweepData(Protocol):
+    """The data that `swept` draws; `gridsim.SweepResult` implements it."""
 
     @property
     def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
@@ -292,22 +297,27 @@ class Swept(Protocol):
     @property
     def baseline(self) -> str | None: ...
     def points(self) -> Iterable[Mapping[str, Any]]: ...
-    def each(self) -> Iterable[tuple[Mapping[str, Any], Replicated]]: ...
+    def each(self) -> Iterable[tuple[Mapping[str, Any], ReplicationData]]: ...
 
 
 def comparison(
-    found: Replicated, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
+    found: ReplicationData, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
 ) -> Axes:
     """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
 
-    Raises ScenarioError for a metric that was not measured, and for ratios without a baseline.
-
     Parameters
     ----------
+    found
+        Measured replications.
     metric
-        By default the metric by which schedulers are compared.
+        The metric to draw; by default the one that compares the schedulers.
     ratio
-        Draw, replication by replication, the ratio to the value of the baseline, whose own is 1.
+        Draw ratios to the value of the baseline in the same replication.
+
+    Raises
+    ------
+    ScenarioError
+        If the metric was not measured, or for ratios without a baseline.
     """
     metric, base = found.measure if metric is None else ALIASES.get(metric, metric), found.baseline
     if metric not in found.values:
@@ -315,22 +325,22 @@ def comparison(
     if not ratio:
         estimates = {name: found.mean(name, metric) for name in found.schedulers}
         axes = intervals(found[metric], estimates, axes=axes)
-        axes.set_xlabel(titled(metric, UNITS.get(metric, "")))
+        axes.set_xlabel(axis_title(metric, UNITS.get(metric, "")))
         return axes
     if base is None:
-        raise ScenarioError("ratios need replicates with a baseline")
+        raise ScenarioError("ratio requires replicates with a baseline")
     with np.errstate(all="ignore"):
         ratios = {name: found[metric][name] / found[metric][base] for name in found.schedulers}
     estimates = {name: found.ratio(name, base, metric) for name in found.schedulers}
     axes = intervals(ratios | {base: ()}, estimates, found.schedulers, ratio=True, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-    relative = f"{titled(metric, '')}, relative to {plain(base)}"
-    axes.set_xlabel(f"{wrapped(relative, 40)}\n({len(found.seeds)} paired replications)")
+    relative = f"{axis_title(metric, '')}, relative to {plain(base)}"
+    axes.set_xlabel(f"{wrap_name(relative, 40)}\n({len(found.seeds)} paired replications)")
     return axes
 
 
 def swept(
-    found: Swept,
+    found: SweepData,
     metric: str | None = None,
     *,
     where: Mapping[str, Any] | None = None,
@@ -339,22 +349,26 @@ def swept(
 ) -> Axes:
     """Draw a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
 
-    Axes are logarithmic where values differ by more than a factor of 20, and for ratios.  Points that were
-    written with a unit, such as "50 ms", are labelled so.  Lines are labelled at their ends, if there are at
-    most `COLOURED`.
-
-    Raises ScenarioError for another metric or label, if more than one axis is left to draw over, and for
-    ratios without a baseline.
+    Axes are logarithmic for ratios, and for values that differ by more than a factor of 20.  Points with a
+    unit, such as "50 ms", keep it in their labels.  Up to `MAX_COLOURS` lines are labelled at their ends.
 
     Parameters
     ----------
+    found
+        The results of a sweep.
     metric
-        By default the first one.
-    ratio
-        Draw, replication by replication, the ratio to the value of the baseline.
+        The metric to draw; by default the first one.
     where
-        Axis -> label, the point on the other axes.  It must name every axis with several labels except the
+        Axis -> label: the point on the other axes.  It must name every axis with several labels except the
         one to draw over.  `SweepResult.figure` has a panel for each point.
+    ratio
+        Draw ratios to the value of the baseline in the same replication.
+
+    Raises
+    ------
+    ScenarioError
+        If the metric or a label does not exist, more than one axis is left to draw over, or for ratios
+        without a baseline.
     """
     metric = found.metrics[0] if metric is None else ALIASES.get(metric, metric)
     where = dict(where or {})
@@ -362,54 +376,60 @@ def swept(
         raise ScenarioError(f"metric must be one of {', '.join(found.metrics)}, got {metric!r}")
     for name, label in where.items():
         if label not in found.axes.get(name, ()):
-            raise ScenarioError(f"where: no point with {name} = {label!r}")
-    left = [name for name, labels in found.axes.items() if len(labels) > 1 and name not in where]
-    if len(left) > 1:
-        raise ScenarioError(f"where must leave one axis to draw over, not {', '.join(left)}")
-    over = left[0] if left else ""
+            raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
+    free_axes = [name for name, labels in found.axes.items() if len(labels) > 1 and name not in where]
+    if len(free_axes) > 1:
+        raise ScenarioError(f"where must leave one axis to draw over, got {', '.join(free_axes)}")
+    x_name = free_axes[0] if free_axes else ""
     points = {
-        labels.get(over, ""): replicates
+        labels.get(x_name, ""): replicates
         for labels, replicates in found.each()
         if all(labels[name] == label for name, label in where.items())
     }
-    words, unit = spoken(over)
-    places = [_place(each, unit) if isinstance(each, str) else each for each in points]
-    written = bool(points) and all(isinstance(each, str) for each in points)
-    numbers = all(isinstance(place, (int, float)) for place in places)
-    x: list[Any] = places if numbers else list(range(len(points)))
+    words, unit = axis_words(x_name)
+    positions = [_place(entry, unit) if isinstance(entry, str) else entry for entry in points]
+    has_units = bool(points) and all(isinstance(entry, str) for entry in points)
+    numbers = all(isinstance(position, (int, float)) for position in positions)
+    x: list[Any] = positions if numbers else list(range(len(points)))
     base = found.baseline
     if ratio and base is None:
-        raise ScenarioError("ratios need a sweep with a baseline")
+        raise ScenarioError("ratio requires a sweep with a baseline")
     names = [name for name in found.schedulers if not ratio or name != base]
-    drawn = {
+    curves = {
         name: [
-            at.ratio(name, str(base), metric) if ratio else at.mean(name, metric) for at in points.values()
+            replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+            for replicates in points.values()
         ]
         for name in names
     }
-    axes = lines(x, drawn, styles=found.schedulers, axes=axes)
+    axes = lines(x, curves, styles=found.schedulers, axes=axes)
     if numbers and series.wide(x):
         log_scale(axes, "x")
-    if written or not numbers:
+    if has_units or not numbers:
         name_x(axes, x, [str(label) for label in points])
         axes.xaxis.set_minor_formatter("")
         axes.tick_params(axis="x", which="minor", length=0)
-    every = [end for line in drawn.values() for one in line for end in (one.mean, one.low, one.high)]
-    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers and not written else ''}")
+    all_ends = [
+        end
+        for line in curves.values()
+        for estimate in line
+        for end in (estimate.mean, estimate.low, estimate.high)
+    ]
+    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers and not has_units else ''}")
     if ratio:
-        ratio_scale(axes, "y", every)
+        ratio_scale(axes, "y", all_ends)
         axes.axhline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-        name_y(axes, f"{titled(metric, '')}, relative to {plain(str(base))}")
+        name_y(axes, f"{axis_title(metric, '')}, relative to {plain(str(base))}")
     else:
-        fit_scale(axes, "y", every)
-        name_y(axes, titled(metric, UNITS.get(metric, "")))
-    if len(names) <= COLOURED:
-        _label_ends(axes, {name: line[-1].mean for name, line in drawn.items()}, found.schedulers)
+        fit_scale(axes, "y", all_ends)
+        name_y(axes, axis_title(metric, UNITS.get(metric, "")))
+    if len(names) <= MAX_COLOURS:
+        _label_ends(axes, {name: line[-1].mean for name, line in curves.items()}, found.schedulers)
     return axes
 
 
 def _place(label: str, unit: str) -> float | None:
-    """Return the number that a label stands for, such as "50 ms" or "0.9"; None if it is none."""
+    """Return the value of a label such as "50 ms" or "0.9"; None if it is not a number."""
     try:
         return float(label) if label.isascii() else None
     except ValueError:
@@ -417,29 +437,29 @@ def _place(label: str, unit: str) -> float | None:
 
 
 def _label_ends(axes: Axes, ends: Mapping[str, float], styles: Sequence[str]) -> None:
-    """Replace the legend by the names at the ends of the lines, as far apart as their letters need."""
-    known = {name: value for name, value in ends.items() if np.isfinite(value)}
-    if len(known) < len(ends) or not known:
+    """Replace the legend by names at the ends of the lines, at distances that avoid overlaps."""
+    finite_ends = {name: value for name, value in ends.items() if np.isfinite(value)}
+    if len(finite_ends) < len(ends) or not finite_ends:
         return
-    if (own := axes.get_legend()) is not None:
-        own.remove()
-    points = axes.transScale.transform([(axes.get_xlim()[1], value) for value in known.values()])
-    heights = dict(zip(known, axes.transLimits.transform(points)[:, 1].tolist(), strict=True))
-    apart, last = 14.0 / max(extent(axes)[1], 1.0), -np.inf
+    if (axes_legend := axes.get_legend()) is not None:
+        axes_legend.remove()
+    points = axes.transScale.transform([(axes.get_xlim()[1], value) for value in finite_ends.values()])
+    heights = dict(zip(finite_ends, axes.transLimits.transform(points)[:, 1].tolist(), strict=True))
+    min_distance, last = 14.0 / max(extent(axes)[1], 1.0), -np.inf
     order = sorted(heights, key=heights.__getitem__)
     for name in order:
-        last = heights[name] = max(heights[name], last + apart)
+        last = heights[name] = max(heights[name], last + min_distance)
     excess = max(0.0, last - 1.0)
     for name in order:
         axes.annotate(
-            plain(wrapped(name)),
+            plain(wrap_name(name)),
             (1.0, heights[name] - excess),
             (6, 0),
             xycoords="axes fraction",
             textcoords="offset points",
             va="center",
             fontsize="small",
-            color=look(list(styles).index(name))["color"],
+            color=series_style(list(styles).index(name))["color"],
         )
 
 
@@ -450,48 +470,56 @@ def scaling(
     unit: str = "s",
     axes: Axes | None = None,
 ) -> Axes:
-    """Draw measurements over sizes, both on logarithmic scales, with intervals if there are any.
+    """Draw measurements over sizes on logarithmic scales, with confidence intervals of estimates.
 
-    Faint lines have the slopes of n and n log n, from the first value on.  Raises ScenarioError for values
-    that are not above 0, and for series whose number of values is not k.
+    Faint lines through the first value have the slopes of n and n log n.
 
     Parameters
     ----------
     sizes
-        K numbers above 0.
+        The k sizes n, which must be positive.
     measured
-        Name -> k values in `unit`, above 0; None or NaN for a size that was not measured.
+        Name -> k positive values in `unit`; None or NaN for a missing one.
+    unit
+        Unit of the values, for the y axis.
+
+    Raises
+    ------
+    ScenarioError
+        If a size or value is not positive, or a series does not have k values.
     """
-    at = np.asarray(sizes, np.float64)
-    if not (at > 0).all():
+    size_array = np.asarray(sizes, np.float64)
+    if not (size_array > 0).all():
         raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
     check_count(len(measured))
-    axes = on(axes)
+    axes = styled_axes(axes)
     slopes: tuple[float, float] | None = None
-    for number, (name, given) in enumerate(measured.items()):
-        if len(given) != len(at):
-            raise ScenarioError(f"measured[{name!r}] must be {len(at)} values, one a size, got {len(given)}")
-        middle, low, high = _either(given)
+    for number, (name, series_values) in enumerate(measured.items()):
+        if len(series_values) != len(size_array):
+            raise ScenarioError(
+                f"measured[{name!r}] must be {len(size_array)} values, one per size, got {len(series_values)}"
+            )
+        middle, low, high = _values_and_ends(series_values)
         if (middle <= 0).any():
             raise ScenarioError(f"measured[{name!r}] must be > 0 {unit}, got {middle[middle <= 0][0]:g}")
-        known = ~np.isnan(middle)
-        if slopes is None and known.any():
-            slopes = float(at[known][0]), float(middle[known][0])
-        spread = None if np.isnan(low).all() else _bars(middle[known], low[known], high[known])
+        is_known = ~np.isnan(middle)
+        if slopes is None and is_known.any():
+            slopes = float(size_array[is_known][0]), float(middle[is_known][0])
+        spread = None if np.isnan(low).all() else _bars(middle[is_known], low[is_known], high[is_known])
         axes.errorbar(
-            at[known],
-            middle[known],
+            size_array[is_known],
+            middle[is_known],
             yerr=spread,
             markersize=4,
             capsize=2,
             linewidth=1.2,
             label=name,
-            **look(number),
+            **series_style(number),
         )
     log_scale(axes, "x")
     log_scale(axes, "y")
-    if slopes is not None and at.max() > slopes[0] > 1.0:
-        _slopes(axes, np.geomspace(slopes[0], at.max(), 50), slopes[1])
+    if slopes is not None and size_array.max() > slopes[0] > 1.0:
+        _slopes(axes, np.geomspace(slopes[0], size_array.max(), 50), slopes[1])
     axes.set_xlabel("n")
     axes.set_ylabel(plain(unit))
     legend(axes, place="upper left")
@@ -499,45 +527,46 @@ def scaling(
 
 
 def _slopes(axes: Axes, n: Any, start: float) -> None:
-    """Draw faint lines of n and n log n, which begin at `start`."""
-    for said, growth in (("n", n), ("n log n", n * np.log(n))):
+    """Draw faint lines with the slopes of n and n log n, starting at `start`."""
+    for name, growth in (("n", n), ("n log n", n * np.log(n))):
         line = start * growth / growth[0]
-        axes.plot(n, line, color=WHOLE, linewidth=0.8, linestyle=":", zorder=1)
+        axes.plot(n, line, color=TOTAL_COLOUR, linewidth=0.8, linestyle=":", zorder=1)
         axes.annotate(
-            said,
+            name,
             (n[-1], line[-1]),
             (3, 0),
             textcoords="offset points",
             va="center",
             fontsize="small",
-            color=WHOLE,
+            color=TOTAL_COLOUR,
         )
 
 
-def _either(given: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
-    """Return values with the low and high ends of their intervals; NaN where there are none."""
+def _values_and_ends(estimates: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
+    """Return values, and the low and high ends of their intervals; NaN if there are none."""
     values = [
-        each if isinstance(each, (int, float)) else np.nan if each is None else each.mean for each in given
+        estimate if isinstance(estimate, (int, float)) else np.nan if estimate is None else estimate.mean
+        for estimate in estimates
     ]
-    ends = [[float(getattr(each, name, np.nan)) for each in given] for name in ("low", "high")]
+    ends = [[float(getattr(estimate, name, np.nan)) for estimate in estimates] for name in ("low", "high")]
     return np.array(values, np.float64), np.array(ends[0]), np.array(ends[1])
 
 
 def rows_height(names: Sequence[str]) -> float:
-    """Return the height of a chart with a row per name, inches."""
-    return 1.2 + 0.4 * len(names) + 0.12 * sum(wrapped(name).count("\n") for name in names)
+    """Return the height (inches) of a chart with a row per name."""
+    return 1.2 + 0.4 * len(names) + 0.12 * sum(wrap_name(name).count("\n") for name in names)
 
 
 def _share(step: float, start: float) -> str:
-    """Return a signed step as text: as a share of the start, or its value if the start is 0."""
+    """Return a signed step as text: its share of the start, or its value if the start is 0."""
     if not start:
         return f"{step:+.3g}"
-    share = round(100.0 * step / start, 2) + 0.0  # no -0
+    share = round(100.0 * step / start, 2) + 0.0  # adding 0.0 turns -0.0 into 0.0
     return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
 
 
-def _beside(count: int, width: float) -> Any:
-    """Return the places of `count` dots side by side, around 0, over a distance of `width`."""
+def _dot_offsets(count: int, width: float) -> Any:
+    """Return `count` positions at equal distances, centred at 0, over a range of `width`."""
     return (np.arange(count) / max(1, count - 1) - 0.5) * width
 
 
@@ -552,5 +581,5 @@ def _columns(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
 
 
 def _bars(middle: Any, low: Any, high: Any) -> Any:
-    """Return the lengths of error bars on both sides; 0 if there is no interval."""
+    """Return the lengths of error bars on both sides of the means; 0 if there is no interval."""
     return np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))

@@ -1,7 +1,7 @@
-"""The style of all charts, and what they share: figures, files, colours, legends, names and units.
+"""The style of all charts: figures, files, colours, legends, names and units.
 
-The colours are those of Okabe and Ito, which colour-blind readers can distinguish; each also has a marker of
-its own.  Continuous scales use the colour map cividis.
+The colours are those of Okabe and Ito, which colour-blind readers can distinguish; series of different
+colours also have different markers.  Continuous scales use the colour map cividis.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 #: Colours and markers of series, in this order.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-#: Line styles, which distinguish series that have the same colour because there are more series than colours.
+#: Line styles; they distinguish series of equal colour if there are more series than colours.
 DASHES = ("-", "--", "-.", ":")
 #: Colour map of continuous scales.
 MAP = "cividis"
-#: Colour of bars that stand for a whole, next to coloured parts.
-WHOLE = "#999999"
-#: Formats of figure files: suffix of the name -> metadata settings that leave out times and versions.
+#: Colour of bars of totals, next to coloured parts.
+TOTAL_COLOUR = "#999999"
+#: Formats of figure files: ending of the name -> metadata settings that omit times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -51,10 +51,10 @@ _INSIDE = 9
 _COLUMN = 36
 #: Names longer than this are wrapped: at an axis, and in a legend.
 _LINE, _ENTRY = 24, 36
-#: Widths tried next at the x axis if there is too little room; and the angle of slanted names in degrees.
+#: If names at the x axis overlap, these line widths (letters) are tried, then this angle (degrees).
 _SHORTER = (16, 12)
 _SLANT = 35
-#: Column -> a name for charts that says more.
+#: Column -> a longer name for charts.
 _NAMES = {
     "stretch_agg": "stretch",
     "max_stretch_agg": "max stretch",
@@ -82,16 +82,16 @@ _NAMES = {
     "bytes_out": "sent",
     "bytes_in": "received",
     "use_mean": "mean use of the interface",
-    "use_peak_1s": "use of the interface, fullest 1 s",
-    "use_peak_10s": "use of the interface, fullest 10 s",
+    "use_peak_1s": "peak use of the interface over 1 s",
+    "use_peak_10s": "peak use of the interface over 10 s",
 }
-#: Entry of a scenario file -> a name for charts that says more.
+#: Key of a scenario file -> a longer name for charts.
 _ENTRIES = {
     "faults.up": "mean time to failure",
     "faults.mean": "mean time between failures",
     "faults.down": "mean time until recovery",
 }
-#: Table of a scenario file -> the kinds that it can be.
+#: Table of a scenario file -> its kinds.
 _TABLES: Mapping[str, Sequence[Any]] = {
     "platform": get_args(PlatformRecipe),
     "workload": get_args(WorkloadRecipe),
@@ -123,50 +123,62 @@ STYLE: Mapping[str, Any] = {
 
 @contextmanager
 def use_style() -> Iterator[None]:
-    """Context in which other charts have the style of these: ``with plots.use_style(): ...``.
+    """Apply the style of gridsim's charts to other charts: ``with plots.use_style(): ...``.
 
-    The settings are restored at its end.  Raises ImportError without matplotlib.
+    The settings are restored at the end of the context.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
     """
     settings = need("matplotlib", "plot", "a chart").rcParams
-    # not rc_context, which would also undo the settings of a backend that is loaded meanwhile
-    before = {name: settings[name] for name in STYLE}
+    # rc_context would also undo the settings of a backend that is loaded within the context
+    saved_settings = {name: settings[name] for name in STYLE}
     settings.update(STYLE)
     try:
         yield
     finally:
-        settings.update(before)
+        settings.update(saved_settings)
 
 
 def figure(
     columns: int = 1, *, rows: int = 1, width: float = 5.0, height: float = 3.6
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `columns` axes side by side in each of `rows`, each `width` x `height` inches.
+    """Return a figure with `columns` x `rows` axes of `width` x `height` inches each.
 
-    It belongs to no window, and pyplot does not know it.  Raises ImportError without matplotlib.
+    The figure belongs to no window, and is not registered with pyplot.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
     """
     kind = need("matplotlib.figure", "plot", "a chart").Figure
     with use_style():
-        made: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
-        axes = made.subplots(rows, columns, squeeze=False)
-    setattr(made, "_repr_png_", partial(_png, made))  # noqa: B010  (notebooks look for it)
-    return made, list(axes.flat)
+        figure: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+    setattr(figure, "_repr_png_", partial(_png, figure))  # noqa: B010  (notebooks look for it)
+    return figure, list(axes.flat)
 
 
-def _png(made: Figure) -> bytes:
-    """Return a figure as notebooks show it where pyplot, which otherwise tells them how, is not loaded."""
+def _png(figure: Figure) -> bytes:
+    """Return a figure as PNG, for notebooks in which pyplot is not loaded."""
     stream = io.BytesIO()
-    save(made, stream)
+    save(figure, stream)
     return stream.getvalue()
 
 
-def on(
+def styled_axes(
     axes: Axes | None,
     *,
     width: float = 5.0,
     height: float = 3.6,
     grid: Literal["", "x", "y", "both"] = "both",
 ) -> Axes:
-    """Return `axes` in the style of all charts; if None, new ones of pyplot, `width` x `height` inches.
+    """Apply the style of all charts to `axes`, and return them.
+
+    If `axes` is None, new axes of `width` x `height` inches are created with pyplot.
 
     Parameters
     ----------
@@ -187,7 +199,7 @@ def on(
 def save(
     made: Figure, stream: IO[bytes], *, format: Literal["png", "svg", "pdf"] = "png", dpi: int = 150
 ) -> None:
-    """Write a figure, without the time of writing or versions, so that equal figures give equal files.
+    """Write a figure without times or versions, so that equal figures give equal files.
 
     Parameters
     ----------
@@ -203,71 +215,77 @@ def save(
         made.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
 
 
-def look(number: int) -> dict[str, Any]:
-    """Return colour, marker and line style of series `number`, as matplotlib settings."""
-    turn, place = divmod(number, len(COLOURS))
+def series_style(number: int) -> dict[str, Any]:
+    """Return the colour, marker and line style of series `number` as settings of matplotlib."""
+    round, position = divmod(number, len(COLOURS))
     return {
-        "color": COLOURS[place],
-        "marker": MARKERS[(place + turn) % len(MARKERS)],
-        "linestyle": DASHES[turn % len(DASHES)],
+        "color": COLOURS[position],
+        "marker": MARKERS[(position + round) % len(MARKERS)],
+        "linestyle": DASHES[round % len(DASHES)],
     }
 
 
 def check_count(count: int) -> None:
-    """Check that this many series can be distinguished.  Raises ScenarioError."""
-    if count > (most := len(COLOURS) * len(DASHES)):
-        raise ScenarioError(f"a chart has at most {most} series, got {count}")
+    """Check that `count` series can be distinguished in a chart.
+
+    Raises
+    ------
+    ScenarioError
+        If there are more series than combinations of colours and line styles.
+    """
+    if count > (max_count := len(COLOURS) * len(DASHES)):
+        raise ScenarioError(f"the number of series must be at most {max_count}, got {count}")
 
 
 def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "best") -> None:
-    """Add a small legend without a frame, if there are entries for it.
+    """Add a small legend without a frame, unless it would be empty.
 
     Parameters
     ----------
     handles
-        The artists in it, named by their labels; by default all that have a label.
+        Artists of the entries; by default all that have a label.
     place
-        A place within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A legend that
-        takes much room is placed on the right, unless it is above.
+        A location within the axes, as in matplotlib, or ``"right"`` or ``"above"`` for outside.  A large
+        legend is placed on the right, unless `place` is ``"above"``.
     """
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
         return
-    names = [plain(wrapped(str(entry.get_label()), _ENTRY)) for entry in entries]
-    where: dict[str, Any] = {"loc": place}
+    names = [plain(wrap_name(str(entry.get_label()), _ENTRY)) for entry in entries]
+    options: dict[str, Any] = {"loc": place}
     if place == "above":
-        where = {
+        options = {
             "loc": "lower right",
             "bbox_to_anchor": (1.0, 1.0),
             "ncols": len(names),
             "borderaxespad": 0.2,
         }
-    elif place == "right" or _much(names):
+    elif place == "right" or _needs_room(names):
         lines = sum(name.count("\n") + 1 for name in names)
-        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _COLUMN)}
+        options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _COLUMN)}
     size = "small" if len(names) <= _INSIDE else "x-small"
-    axes.legend(list(entries), names, frameon=False, fontsize=size, **where)
+    axes.legend(list(entries), names, frameon=False, fontsize=size, **options)
 
 
 def shared_legend(made: Figure) -> None:
-    """Replace the legends of axes that all show the same series by one at the right of the figure."""
+    """Replace the legends of axes with equal series by one legend at the right of the figure."""
     for axes in made.axes:
-        if (own := axes.get_legend()) is not None:
-            own.remove()
+        if (axes_legend := axes.get_legend()) is not None:
+            axes_legend.remove()
     entries, names = made.axes[0].get_legend_handles_labels()
     made.legend(entries, list(map(plain, names)), loc="outside right center", frameon=False, fontsize="small")
 
 
-def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
-    """Return width and height that a legend takes outside the axes, inches; 0 if it is placed inside.
+def legend_size(names: Sequence[str], extra_letters: int = 0) -> tuple[float, float]:
+    """Return the width and height (inches) of a legend outside the axes; 0 if it is placed inside.
 
     Parameters
     ----------
-    more
-        Number of letters that an entry has besides its name.
+    extra_letters
+        Number of letters in an entry besides its name.
     """
-    entries = [wrapped(name + "x" * more, _ENTRY) for name in names]
-    if not _much(entries):
+    entries = [wrap_name(name + "x" * extra_letters, _ENTRY) for name in names]
+    if not _needs_room(entries):
         return 0.0, 0.0
     lines = sum(entry.count("\n") + 1 for entry in entries)
     columns, letter = -(-lines // _COLUMN), 0.075 if len(names) <= _INSIDE else 0.06
@@ -275,8 +293,8 @@ def beside(names: Sequence[str], more: int = 0) -> tuple[float, float]:
     return columns * (0.5 + letter * longest), 0.8 + (lines / columns + 1) * 2.4 * letter
 
 
-def _much(names: Sequence[str]) -> bool:
-    """Whether a legend takes too much room to be placed inside the axes."""
+def _needs_room(names: Sequence[str]) -> bool:
+    """Return whether a legend is too large to be placed inside the axes."""
     return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
 
 
@@ -285,87 +303,87 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def wrapped(name: str, width: int = _LINE) -> str:
-    """Return a name wrapped over several lines if it is long; nothing of it is left out."""
+def wrap_name(name: str, width: int = _LINE) -> str:
+    """Return a name, wrapped over several lines if it is long; it is not shortened."""
     return "\n".join(textwrap.wrap(name, width)) or name
 
 
 def room(names: Sequence[str]) -> float:
-    """Return the width of the longest line of these names next to an axis, inches."""
-    return 0.08 * max((len(line) for name in names for line in wrapped(name).split("\n")), default=0)
+    """Return the width (inches) that names need next to an axis."""
+    return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)
 
 
 def names_width(names: Sequence[str]) -> float:
-    """Return the width of a chart with these names at its x axis, inches."""
+    """Return the width (inches) of a chart with names at its x axis."""
     return max(5.0, 1.0 + 0.3 * len(names))
 
 
 def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
-    """Write names at places of the x axis; call this when the limits of the axis are known.
+    """Write names at positions of the x axis, whose limits must be final.
 
-    Long names are wrapped.  Names that would overlap are wrapped further, up to three lines; if that is not
-    enough they are slanted, or else vertical and, if necessary, smaller.
+    Long names are wrapped.  Names that would overlap are wrapped to up to three lines.  If they still
+    overlap, they are slanted, or else vertical and, if necessary, smaller.
     """
-    at = np.asarray(places, np.float64)
-    texts = [plain(wrapped(name)) for name in names]
-    axes.set_xticks(at, texts)
+    positions = np.asarray(places, np.float64)
+    texts = [plain(wrap_name(name)) for name in names]
+    axes.set_xticks(positions, texts)
     labels, figure = axes.get_xticklabels(), axes.get_figure()
-    if len(at) < 2 or figure is None:
+    if len(positions) < 2 or figure is None:
         return
     low, high = sorted(axes.get_xlim())
     if axes.get_xscale() == "log":
-        at, low, high = np.log(at), np.log(low), np.log(high)
-    between = float(np.diff(np.sort(at)).min()) * axes.get_window_extent().width / (high - low)
+        positions, low, high = np.log(positions), np.log(low), np.log(high)
+    spacing = float(np.diff(np.sort(positions)).min()) * axes.get_window_extent().width / (high - low)
     size = float(labels[0].get_fontsize())
     gap = 0.5 * size * figure.dpi / 72.0
     for width in (_LINE, *_SHORTER):
         lines = [textwrap.wrap(name, width, break_long_words=False) for name in names]
-        axes.set_xticklabels([plain("\n".join(each)) for each in lines])
-        level = max(label.get_window_extent().width for label in labels) + gap <= between
-        if level and max(map(len, lines)) <= 3:
+        axes.set_xticklabels([plain("\n".join(name_lines)) for name_lines in lines])
+        fits = max(label.get_window_extent().width for label in labels) + gap <= spacing
+        if fits and max(map(len, lines)) <= 3:
             return
     axes.set_xticklabels(texts)
     highest = max(label.get_window_extent().height for label in labels)
-    if highest <= between * np.sin(np.radians(_SLANT)):
-        how: dict[str, Any] = {"rotation": _SLANT, "rotation_mode": "anchor", "ha": "right"}
+    if highest <= spacing * np.sin(np.radians(_SLANT)):
+        options: dict[str, Any] = {"rotation": _SLANT, "rotation_mode": "anchor", "ha": "right"}
     else:
-        how = {"rotation": 90, "fontsize": size * min(1.0, 0.95 * between / highest)}
+        options = {"rotation": 90, "fontsize": size * min(1.0, 0.95 * spacing / highest)}
     for label in labels:
-        label.set(**how)
+        label.set(**options)
 
 
 def name_y(axes: Axes, name: str) -> None:
-    """Write a name at the y axis, wrapped to the height of the axis."""
+    """Label the y axis with a name, wrapped to the height of the axis."""
     figure = axes.get_figure()
     assert figure is not None
     label = axes.set_ylabel("")
     letters = axes.get_window_extent().height / figure.dpi * 72.0 / (0.55 * float(label.get_fontsize()))
-    label.set_text(wrapped(name, max(12, int(letters))))
+    label.set_text(wrap_name(name, max(12, int(letters))))
 
 
-def titled(name: str, unit: str) -> str:
-    """Return a title of an axis: the name with its unit, if it has one.
+def axis_title(name: str, unit: str) -> str:
+    """Return the title of an axis: the name of a quantity with its unit.
 
     Parameters
     ----------
     unit
-        As in `gridsim.results.schema`; a note in brackets after it is left out.
+        Unit as in `gridsim.results.schema`, or empty; a note in brackets after it is omitted.
     """
     unit = unit.partition(" (")[0]
     name = _NAMES.get(name, plain(name.replace("_", " ")))
     return f"{name}{f' ({unit})' if unit not in ('', '1', *name.split()) else ''}"
 
 
-def spoken(entry: str) -> tuple[str, str]:
-    """Return the words for an entry of a scenario file, such as ``network.latency``, and its unit.
+def axis_words(entry: str) -> tuple[str, str]:
+    """Return the name of a key of a scenario file, such as ``network.latency``, for charts, and its unit.
 
-    The unit is empty for an entry without one, or that no kind of table has.
+    The unit is empty if the key has none, or does not exist.
     """
     *tables, last = entry.split(".")
     words, unit = _ENTRIES.get(entry, last.replace("_", " ")), ""
     if tables and tables[0] == "schedulers":
-        known = registered().get(".".join(tables[1:]))
-        kinds: Sequence[Any] = [] if known is None else [known[0]]
+        registration = registered().get(".".join(tables[1:]))
+        kinds: Sequence[Any] = [] if registration is None else [registration[0]]
         words = f"{words} of {'.'.join(tables[1:])}"
     else:
         kinds = _TABLES.get(tables[0], ()) if tables else ()

@@ -8,7 +8,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_labels, short
-from gridsim.plots.style import MAP, check_count, legend, look, name_x, on, titled
+from gridsim.plots.style import MAP, axis_title, check_count, legend, name_x, series_style, styled_axes
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
@@ -21,29 +21,33 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 Unit = Literal["bytes", "messages"]
-#: A level with more nodes than this is drawn in this many cells, each of several adjacent nodes.
+#: A level with more nodes than this is drawn as this many cells of several adjacent nodes.
 CELLS = 1024
-#: Nodes of a level have lines between them if at most this many of the widest fit side by side.
-_LINED = 64
+#: Nodes of a level are separated by lines if at most this many of the widest ones fit side by side.
+_MAX_OUTLINED = 64
 
 
 def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -> Axes:
-    """Draw what the nodes of each level of the tree sent: a bar per level (0 is the root), stacked by kind.
+    """Draw the messages sent by the nodes of each level of the tree as bars, stacked by kind of message.
 
-    For other schedulers, which have no tree, there is a bar per kind of message.  Raises ScenarioError for a
-    scheduler that sends no messages.
+    For schedulers without a tree there is a bar per kind of message.
 
     Parameters
     ----------
     unit
         ``"bytes"`` or ``"messages"``.
+
+    Raises
+    ------
+    ScenarioError
+        If the scheduler sends no messages.
     """
     if unit not in (known := get_args(Unit)):
         raise ScenarioError(f"unit must be {' or '.join(known)}, got {unit!r}")
     table = result.tables.get("traffic", result.messages)
     if not len(table):
-        raise ScenarioError(f"traffic needs messages, and {result.scheduler['name']} has none")
-    axes = on(
+        raise ScenarioError(f"traffic requires a scheduler with messages, got {result.scheduler['name']}")
+    axes = styled_axes(
         axes,
         width=max(5.0, 2.5 + 0.5 * len(np.unique(table["level"]))) if "level" in table else 5.0,
         grid="y",
@@ -51,29 +55,31 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
     if "traffic" in result.tables:
         kinds, levels = list(dict.fromkeys(table["kind"].tolist())), np.arange(int(table["level"].max()) + 1)
         check_count(len(kinds))
-        below: Any = np.zeros(len(levels))
+        stack_heights: Any = np.zeros(len(levels))
         for number, kind in enumerate(kinds):
-            some = table["kind"] == kind
-            height = np.bincount(table["level"][some], table[unit][some], len(levels))
-            axes.bar(levels, height, 0.8, bottom=below, label=kind, color=look(number)["color"])
-            below += height
+            mask = table["kind"] == kind
+            height = np.bincount(table["level"][mask], table[unit][mask], len(levels))
+            axes.bar(
+                levels, height, 0.8, bottom=stack_heights, label=kind, color=series_style(number)["color"]
+            )
+            stack_heights += height
         axes.set_xticks(levels)
         axes.set_xlabel("level of the sender (the root is 0)")
         legend(axes, place="right")
     else:
-        below, levels = table["sent" if unit == "messages" else "bytes"], np.arange(len(table))
-        axes.bar(levels, below, 0.8, color=look(0)["color"])
+        stack_heights, levels = table["sent" if unit == "messages" else "bytes"], np.arange(len(table))
+        axes.bar(levels, stack_heights, 0.8, color=series_style(0)["color"])
         name_x(axes, levels, table["kind"].tolist())
         axes.set_xlabel("kind of message")
     engineering = need("matplotlib.ticker", "plot", "a chart").EngFormatter
     figure = axes.get_figure()
     assert figure is not None
     room = axes.get_window_extent().width / figure.dpi / len(levels)
-    for place, total in zip(levels.tolist(), below.tolist(), strict=True):
-        if room < 0.38:  # inches: the numbers would run into one another
+    for position, total in zip(levels.tolist(), stack_heights.tolist(), strict=True):
+        if room < 0.38:  # inches per bar; with less, the numbers would overlap
             break
         axes.annotate(
-            short(total), (place, total), (0, 2), textcoords="offset points", ha="center", fontsize=7
+            short(total), (position, total), (0, 2), textcoords="offset points", ha="center", fontsize=7
         )
     axes.yaxis.set_major_formatter(engineering(unit="B" if unit == "bytes" else ""))
     axes.set_ylabel(f"{unit} sent")
@@ -81,33 +87,38 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
 
 
 def tree(result: Result, column: str = "utilization", *, axes: Axes | None = None) -> Axes:
-    """Draw the tree as a heat map: a row per level, root on top, a cell per node, as wide as its subtree.
+    """Draw the tree as a heat map: a row per level, with the root on top, and a cell per node.
 
-    A level of more than `CELLS` nodes is drawn in `CELLS` cells.  Each shows the mean of adjacent nodes, or
-    the largest value if the name of the column has "peak" in it; the colour bar says so.  A line separates
-    routers from leaves; leaves reach down to the bottom.  If failures have moved routers, the chart shows the
-    tree at the start, and the title says so.
-
-    Raises ScenarioError for a run without a tree, and for a column that does not exist.
+    A cell is as wide as the subtree of its node.  A level with more than `CELLS` nodes is drawn as `CELLS`
+    cells, which show the mean of adjacent nodes, or the largest value of columns with "peak" in their names;
+    the label of the colour bar states which.  A line separates routers from leaves, which extend to the
+    bottom.  If failures have moved routers, the chart shows the tree at the start, and the title states this.
 
     Parameters
     ----------
     column
-        A column of numbers of the table ``machines``.  A node has the value of the machine on which it sits
-        (leaf u and router u on machine u), so that a machine with both appears twice.
+        A column of numbers of the table ``machines``.  A node has the value of its machine (leaf u and router
+        u are on machine u), so that a machine with both appears twice.
+
+    Raises
+    ------
+    ScenarioError
+        If the run has no tree, or the column does not exist.
     """
     machines = len(result.machines)
     if {"traffic", "repairs"}.isdisjoint(result.tables) or machines < 2:
-        raise ScenarioError(f"tree needs a run of a fair tree on several machines, got {_whose(result)}")
+        raise ScenarioError(
+            f"tree requires a run of a fair tree on several machines, got {_run_text(result)}"
+        )
     known = [name for name, values in result.machines.items() if values.dtype.kind in "biuf"]
     if column not in known:
         raise ScenarioError(f"column must be one of {', '.join(known)}, got {column!r}")
-    axes = on(axes, width=9.0, height=3.6, grid="")
+    axes = styled_axes(axes, width=9.0, height=3.6, grid="")
     values = np.asarray(result.machines[column], np.float64)[tree_machines(machines)]
     level, (first, count) = tree_level(np.arange(2 * machines - 1)), tree_spans(machines)
     depth, routers, largest = int(level[-1]), machines - 1, "peak" in column
-    how, empty = _colours(values)
-    most = 1
+    colour_options, empty = _colours(values)
+    max_nodes_per_cell = 1
     mesh: Any = None
     for row in range(depth + 1):
         for leaf in (False, True):
@@ -116,17 +127,19 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
             if not len(nodes):
                 continue
             starts = -(-np.arange(min(len(nodes), CELLS)) * len(nodes) // min(len(nodes), CELLS))
-            most = max(most, -(-len(nodes) // len(starts)))
-            cells = _folded(values[nodes], starts, largest)
+            max_nodes_per_cell = max(max_nodes_per_cell, -(-len(nodes) // len(starts)))
+            cells = _cell_values(values[nodes], starts, largest)
             edges = np.append(first[nodes[starts]], first[nodes[-1]] + count[nodes[-1]])
             bottom = depth + 1 if leaf else row + 1
-            lined = count[nodes].max() * _LINED >= machines
-            lines: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.4} if lined else {}
-            mesh = axes.pcolormesh(edges, [row, bottom], cells[None, :], rasterized=True, **how, **lines)
+            has_outlines = count[nodes].max() * _MAX_OUTLINED >= machines
+            lines: dict[str, Any] = {"edgecolors": "white", "linewidth": 0.4} if has_outlines else {}
+            mesh = axes.pcolormesh(
+                edges, [row, bottom], cells[None, :], rasterized=True, **colour_options, **lines
+            )
     _divide(axes, level, first, count, routers)
-    label = titled(column, COLUMN_UNITS["machines"].get(column, "")) + empty
-    if most > 1:
-        label += f"\n{'largest' if largest else 'mean'} of up to {most} nodes a cell"
+    label = axis_title(column, COLUMN_UNITS["machines"].get(column, "")) + empty
+    if max_nodes_per_cell > 1:
+        label += f"\n{'largest' if largest else 'mean'} of up to {max_nodes_per_cell} nodes per cell"
     figure = axes.get_figure()
     assert figure is not None
     bar = figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
@@ -138,39 +151,39 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     axes.tick_params(axis="y", length=0)
     axes.set_ylabel("level")
     axes.set_xlabel("leaves below a node, from left to right")
-    moved = "failures" in result.machines and bool(result.machines["failures"].any())
-    said = "; routers as at the start, failures moved them" if moved else ""
-    axes.set_title(f"{machines - 1:,} routers above {machines:,} leaves{said}", fontsize="small", loc="left")
+    has_moved_routers = "failures" in result.machines and bool(result.machines["failures"].any())
+    note = "; routers are shown at the start, before failures moved them" if has_moved_routers else ""
+    axes.set_title(f"{machines - 1:,} routers above {machines:,} leaves{note}", fontsize="small", loc="left")
     return axes
 
 
-def _whose(result: Result) -> str:
+def _run_text(result: Result) -> str:
     return f"{result.scheduler['name']} on {len(result.machines)}"
 
 
-def _folded(values: Floats, starts: Any, largest: bool) -> Floats:
-    """Return the mean or largest value of the nodes of each cell, which begin at `starts`; NaN is ignored."""
-    known = ~np.isnan(values)
+def _cell_values(values: Floats, starts: Any, largest: bool) -> Floats:
+    """Return the mean or largest value of cells, which begin at the nodes `starts`; NaN is ignored."""
+    is_known = ~np.isnan(values)
     if largest:
-        most: Floats = np.maximum.reduceat(np.where(known, values, -np.inf), starts)
-        return np.where(np.isinf(most), np.nan, most)
+        largest_values: Floats = np.maximum.reduceat(np.where(is_known, values, -np.inf), starts)
+        return np.where(np.isinf(largest_values), np.nan, largest_values)
     with np.errstate(invalid="ignore"):
-        total, many = (
-            np.add.reduceat(np.where(known, values, 0.0), starts),
-            np.add.reduceat(known * 1, starts),
+        totals, counts = (
+            np.add.reduceat(np.where(is_known, values, 0.0), starts),
+            np.add.reduceat(is_known * 1, starts),
         )
-        mean: Floats = total / many
+        mean: Floats = totals / counts
     return mean
 
 
 def _colours(values: Floats) -> tuple[dict[str, Any], str]:
-    """Return the colour settings of cells, and a note on what white cells mean: 0 on a logarithmic scale."""
-    known = values[np.isfinite(values)]
-    above = known[known > 0]
-    if len(above) and known.min() >= 0 and series.wide(above):
-        norm = need("matplotlib.colors", "plot", "a chart").LogNorm(above.min(), above.max())
-        return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(above) < len(known) else ""
-    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    """Return the colour settings of cells, and a note on white cells, which are 0 on a logarithmic scale."""
+    finite = values[np.isfinite(values)]
+    positive = finite[finite > 0]
+    if len(positive) and finite.min() >= 0 and series.wide(positive):
+        norm = need("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
+        return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(positive) < len(finite) else ""
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     return {"cmap": MAP, "vmin": low, "vmax": high if high > low else low + 1.0}, ""
 
 
@@ -178,7 +191,7 @@ def _divide(axes: Axes, level: Any, first: Any, count: Any, routers: int) -> Non
     """Draw the line between routers and leaves."""
     depth, leaf = int(level[-1]), np.arange(routers, len(level))
     last_router = routers - 1
-    end = first[last_router] + count[last_router]  # the routers of the last level with routers end here
+    end = first[last_router] + count[last_router]  # right end of the last level with routers
     top = int(level[leaf[0]])
     if int(level[last_router]) == depth - 1 and top == depth - 1:
         x, y = [0, end, end, routers + 1], [depth, depth, depth - 1, depth - 1]

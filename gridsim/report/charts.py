@@ -1,4 +1,4 @@
-"""Charts of runs and of replications; data are binned or thinned, so that charts of large runs are small."""
+"""Charts of runs and of replications; data are binned or thinned, so that charts of large runs stay small."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gridsim.plots.scales import clock
-from gridsim.plots.studies import COLOURED
-from gridsim.plots.style import spoken, titled
+from gridsim.plots.studies import MAX_COLOURS
+from gridsim.plots.style import axis_title, axis_words
 from gridsim.report.figures import (
     POINTS,
     TEXT,
@@ -22,7 +22,6 @@ from gridsim.report.figures import (
     counts,
     dash,
     figure,
-    folded,
     label,
     numbers,
     ratios,
@@ -30,6 +29,7 @@ from gridsim.report.figures import (
     rows,
     scale,
     symbol,
+    wrapped_label,
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
@@ -43,25 +43,24 @@ from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
 
+#: Bins of the histogram of utilization.
 _BINS = 40
-#: Charts of a sweep show at most this many points of the axes that are not drawn over.
-MOST_POINTS = 12
+#: A sweep has a chart for each point of its further axes, but at most so many.
+MAX_POINTS = 12
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
-def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
-    """Return the values per application or job that are charted: name -> (unit, run -> values).
+def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
+    """Return the charted values per application or job: quantity -> (unit, run -> values).
 
-    Long times are in h or days.
-
-    A run without a value is left out of it.  The completion time, by which work queues are judged, is
-    included for all runs of bags if one of the runs has the table ``cycles``.
+    Long times are in h or days.  A run without a quantity is missing from it.  The completion time, by which
+    work queues are judged, is included for all runs of bags if one of them has the table ``cycles``.
     """
     queues = any("cycles" in result.tables for result in results.values())
-    found: dict[str, tuple[str, dict[str, Floats]]] = {}
+    samples_of: dict[str, tuple[str, dict[str, Floats]]] = {}
 
-    def put(what: str, unit: str, name: str, values: Any) -> None:
-        found.setdefault(what, (unit, {}))[1][name] = np.asarray(values, np.float64)
+    def put(quantity: str, unit: str, name: str, values: Any) -> None:
+        samples_of.setdefault(quantity, (unit, {}))[1][name] = np.asarray(values, np.float64)
 
     for name, result in results.items():
         table = result.applications
@@ -74,27 +73,27 @@ def distributed(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
             put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
         if queues:
             put("completion time", "s", name, table["finish"] - table["release"])
-    return {what: _in_clock(unit, samples) for what, (unit, samples) in found.items()}
+    return {quantity: _in_clock(unit, samples) for quantity, (unit, samples) in samples_of.items()}
 
 
 def _in_clock(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
-    """Return samples of long times in h or days, unless their axis is logarithmic; others as they are."""
-    every = np.concatenate(list(samples.values()))
-    if unit != "s" or series.wide(every):
+    """Convert long times from s to h or days, unless their axis is logarithmic."""
+    all_values = np.concatenate(list(samples.values()))
+    if unit != "s" or series.wide(all_values):
         return unit, samples
-    factor, unit = clock(float(np.max(every, initial=0.0, where=np.isfinite(every))))
+    factor, unit = clock(float(np.max(all_values, initial=0.0, where=np.isfinite(all_values))))
     return unit, {name: values / factor for name, values in samples.items()}
 
 
-def compared(results: Results, baseline: str) -> Chart:
-    """Return bars of the metric by which schedulers are compared, with the ratio to the baseline."""
+def comparison(results: Results, baseline: str) -> Chart:
+    """Return a bar chart of the metric that compares schedulers, with ratios to the baseline."""
     measure, names = measure_of(results), list(results)
-    unitless = measure == "max_stretch"  # the stretch as tables show it, without a unit
+    unitless = measure == "max_stretch"  # tables and charts show the stretch without a unit
     values = [result.max_stretch_agg if unitless else getattr(result, measure) for result in results.values()]
     factor, unit = (1.0, "") if unitless else clock(max(filter(math.isfinite, values), default=0.0))
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
-    marker = {"color": [colour(k if len(names) <= COLOURED else 0) for k in range(len(names))]}
+    marker = {"color": [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]}
     bars: Figure = {
         "type": "bar",
         "orientation": "h",
@@ -104,41 +103,41 @@ def compared(results: Results, baseline: str) -> Chart:
         "textposition": "auto",
         "marker": marker,
         "customdata": [label(name) for name in names],
-        "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline's<extra></extra>",
+        "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline<extra></extra>",
     }
-    about = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
-    title = "max stretch" if unitless else titled(measure, unit)
-    across = scale(title, [0.0, *values], rangemode="tozero")
-    if series.wide(values):  # bars have no beginning on a logarithmic axis
+    caption = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
+    title = "max stretch" if unitless else axis_title(measure, unit)
+    x_axis = scale(title, [0.0, *values], rangemode="tozero")
+    if series.wide(values):  # a logarithmic axis has no 0 from which bars could start
         bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
         bars |= {"marker": {**marker, "size": 10}}
-        across = scale(title, values)
-    made = figure([bars], across, rows(names))
-    return Chart(_words(measure), about, made, row_height(names))
+        x_axis = scale(title, values)
+    plot = figure([bars], x_axis, rows(names))
+    return Chart(_words(measure), caption, plot, row_height(names))
 
 
 def distributions(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of the cumulative distributions of stretch, waiting time and so on."""
-    for what, (unit, samples) in distributed(results).items():
+    """Iterate over charts of the cumulative distributions of all charted values."""
+    for quantity, (unit, samples) in sample_values(results).items():
         traces = []
         for name, values in samples.items():
             x, share = series.distribution(values, POINTS // 2)
             if len(x):
                 x, share = np.append(x[:1], x), np.append(0.0, share)
             traces.append(_line(list(results).index(name), name, x, 100.0 * share))
-        every = np.concatenate(list(samples.values()))
-        across = scale(_with_unit(what, unit), every)
-        up = axis("share (%)", range=[0, 102])
-        of = "jobs" if what in ("waiting time", "slowdown", "turnaround") else "applications"
-        about = f"Share of the {of} whose {what} was at most so large: the further to the left, the better."
-        made = figure(traces, across, up, showlegend=len(results) > 1)
-        yield Chart(f"Distribution of the {what}", about, made)
+        all_values = np.concatenate(list(samples.values()))
+        x_axis = scale(_with_unit(quantity, unit), all_values)
+        y_axis = axis("share (%)", range=[0, 102])
+        unit_name = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
+        caption = f"Share of {unit_name} with at most this {quantity}; curves further to the left are better."
+        plot = figure(traces, x_axis, y_axis, showlegend=len(results) > 1)
+        yield Chart(f"Distribution of the {quantity}", caption, plot)
 
 
 def over_size(results: Results) -> Chart:
     """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
-    what, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
+    metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
     traces, sizes, heights = [], [], []
     for number, (name, result) in enumerate(results.items()):
         x, y = series.scattered(result.applications["size"], result.applications[column], POINTS)
@@ -146,33 +145,39 @@ def over_size(results: Results) -> Chart:
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
         traces.append(
-            {"type": "scatter", "mode": "markers", "name": folded(name), "x": numbers(x), "y": numbers(y)}
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": wrapped_label(name),
+                "x": numbers(x),
+                "y": numbers(y),
+            }
             | {"marker": marker}
         )
-    across = scale("size (Mflop)", np.concatenate(sizes))
-    up = scale(what, np.concatenate(heights))
-    one = "job" if rigid else "application"
-    about = f"Each {one} by its size: whether small ones pay for large ones."
+    x_axis = scale("size (Mflop)", np.concatenate(sizes))
+    y_axis = scale(metric, np.concatenate(heights))
+    item = "job" if rigid else "application"
+    caption = f"The {metric} of each {item} over its size; small ones may pay for large ones."
     if any(len(result.applications) > POINTS for result in results.values()):
-        about += f"  Of more than {POINTS} the extremes in each range of sizes."
-    return Chart(f"{what.capitalize()} over size", about, figure(traces, across, up))
+        caption += f"  Of more than {POINTS}, only the extremes in each range of sizes are shown."
+    return Chart(f"{metric.capitalize()} over size", caption, figure(traces, x_axis, y_axis))
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of active, waiting and busy over time; those that are always 0 are left out."""
-    what = "jobs" if measure_of(results) == "mean_waiting" else "applications"
+    """Iterate over charts of active and waiting applications and busy machines over time, if not always 0."""
+    items = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     kinds: tuple[tuple[series.Quantity, str, str], ...] = (
-        ("active", f"Active {what}", f"{what.capitalize()} that were released and not finished."),
-        ("waiting", f"Waiting {what}", f"{what.capitalize()} of which nothing had started yet."),
-        ("busy", "Busy machines", "Machines that worked, of the runs whose schedule was recorded."),
+        ("active", f"Active {items}", f"{items.capitalize()} that are released and not finished."),
+        ("waiting", f"Waiting {items}", f"{items.capitalize()} that are released, with no task started."),
+        ("busy", "Busy machines", "Machines that are working, for runs with a recorded schedule."),
     )
-    for quantity, title, about in kinds:
+    for quantity, title, caption in kinds:
         steps = {
             name: series.over_time(result, quantity).thinned(POINTS)
             for name, result in results.items()
             if quantity != "busy" or "schedule" in result.tables
         }
-        times = np.concatenate([each.times for each in steps.values()] or [np.zeros(0)])
+        times = np.concatenate([series_of_run.times for series_of_run in steps.values()] or [np.zeros(0)])
         factor, unit = clock(float(np.ptp(times)) if len(times) else 0.0)
         traces = [
             _line(number, name, steps[name].times / factor, np.rint(steps[name].values).astype(np.int64))
@@ -181,26 +186,26 @@ def over_time(results: Results) -> Iterator[Chart]:
         ]
         largest = max((max(trace["y"], default=0) for trace in traces), default=0)
         if largest:
-            up = counts("machines" if quantity == "busy" else what, largest)
-            across = axis(f"time ({unit})", tickformat=",")
-            yield Chart(title, about, figure(traces, across, up, showlegend=len(results) > 1))
+            y_axis = counts("machines" if quantity == "busy" else items, largest)
+            x_axis = axis(f"time ({unit})", tickformat=",")
+            yield Chart(title, caption, figure(traces, x_axis, y_axis, showlegend=len(results) > 1))
 
 
 def utilization(results: Results) -> Chart | None:
-    """Return a histogram of the utilization of machines, or None if no run has it."""
-    known = {name: result.machines["utilization"] for name, result in results.items()}
-    known = {name: told for name, each in known.items() if len(told := each[~np.isnan(each)])}
-    if not known:
+    """Return a histogram of the utilization of machines; None if no run has values."""
+    samples = {name: result.machines["utilization"] for name, result in results.items()}
+    samples = {name: values for name, column in samples.items() if len(values := column[~np.isnan(column)])}
+    if not samples:
         return None
-    # a value above 1 is wrong, and must be visible
-    most = max(1.0, *(float(told.max()) for told in known.values()))
-    edges = np.linspace(0.0, most, _BINS + 1)
+    # a utilization above 1 is an error, which the chart must not hide
+    highest = max(1.0, *(float(values.max()) for values in samples.values()))
+    edges = np.linspace(0.0, highest, _BINS + 1)
     traces: list[Figure] = []
     largest = 0
     for number, name in enumerate(results):
-        if name not in known:
+        if name not in samples:
             continue
-        tally = np.histogram(known[name], edges)[0]
+        tally = np.histogram(samples[name], edges)[0]
         largest = max(largest, int(tally.max()))
         if len(results) > 1:
             x, y = np.repeat(100.0 * edges, 2)[1:-1], np.repeat(tally, 2)
@@ -211,16 +216,14 @@ def utilization(results: Results) -> Chart | None:
                 {"type": "bar", "x": middle, "y": numbers(tally), "marker": {"color": colour(number)}}
                 | {"hovertemplate": "%{y} machines around %{x} %<extra></extra>"}
             )
-    about = (
-        "How many machines were busy for which share of the time from the first release to the last finish."
-    )
-    across = axis("busy (%)", range=[0, 100.0 * most])
-    made = figure(traces, across, counts("machines", largest), bargap=0.04, showlegend=len(results) > 1)
-    return Chart("Utilization of the machines", about, made)
+    caption = "Machines by the share of time they were busy, between the first release and the last finish."
+    x_axis = axis("busy (%)", range=[0, 100.0 * highest])
+    plot = figure(traces, x_axis, counts("machines", largest), bargap=0.04, showlegend=len(results) > 1)
+    return Chart("Utilization of the machines", caption, plot)
 
 
 def traffic(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of bytes by kind of message, and by level of the tree if a scheduler has one."""
+    """Iterate over charts of sent bytes by kind of message, and by level of the tree of a tree scheduler."""
     sent = {
         name: dict(zip(table["kind"].tolist(), (table["bytes"] / 1e6).tolist(), strict=True))
         for name, table in ((name, result.messages) for name, result in results.items())
@@ -232,136 +235,152 @@ def traffic(results: Results) -> Iterator[Chart]:
         if len(names) == 1:
             values = list(sent[names[0]].values())
             traces = [_stack(0, None, values) | {"marker": {"color": list(map(colour, range(len(kinds))))}}]
-            up = rows(kinds)
+            y_axis = rows(kinds)
         else:
             traces = [
                 _stack(k, kind, [sent[name].get(kind, 0.0) for name in names]) for k, kind in enumerate(kinds)
             ]
-            up = rows(names)
-        across = amounts("sent (MB)", [sum(row.values()) for row in sent.values()])
-        made = figure(traces, across, up, barmode="stack")
+            y_axis = rows(names)
+        x_axis = amounts("sent (MB)", [sum(row.values()) for row in sent.values()])
+        plot = figure(traces, x_axis, y_axis, barmode="stack")
         height = row_height(kinds if len(names) == 1 else names)
-        about = "What was sent between machines, in all; what stays on its machine does not count."
-        whose = f", {names[0]}" if len(names) == 1 < len(results) else ""
-        yield Chart(f"Messages by kind{whose}", about, made, height)
+        caption = "Total amount sent between different machines."
+        suffix = f", {names[0]}" if len(names) == 1 < len(results) else ""
+        yield Chart(f"Messages by kind{suffix}", caption, plot, height)
     for name, result in results.items():
         table = result.tables.get("traffic")
         if table is None or not len(table):
             continue
         levels = np.unique(table["level"])
-        places = np.searchsorted(levels, table["level"])
+        positions = np.searchsorted(levels, table["level"])
         bars = []
         for k, kind in enumerate(dict.fromkeys(table["kind"].tolist())):
-            which = table["kind"] == kind
-            total = np.bincount(places[which], table["bytes"][which] / 1e6, len(levels))
+            mask = table["kind"] == kind
+            total = np.bincount(positions[mask], table["bytes"][mask] / 1e6, len(levels))
             bars.append(_stack(k, kind, total.tolist()))
         nodes = [f"level {level}" if level else "root" for level in levels.tolist()]
-        across = amounts("sent (MB)", np.bincount(places, table["bytes"] / 1e6))
-        made = figure(bars, across, rows(nodes), barmode="stack")
+        x_axis = amounts("sent (MB)", np.bincount(positions, table["bytes"] / 1e6))
+        plot = figure(bars, x_axis, rows(nodes), barmode="stack")
         title = "Messages by level of the tree" + (f", {name}" if len(results) > 1 else "")
-        yield Chart(title, "What the nodes of each level sent.", made, row_height(nodes))
+        yield Chart(title, "Amount sent by the nodes of each level.", plot, row_height(nodes))
 
 
 def cycles(results: Results) -> Chart | None:
-    """Return a chart of what machines spent their cycles on, for runs with the table ``cycles``."""
-    told = {name: result.tables["cycles"] for name, result in results.items() if "cycles" in result.tables}
-    if not told:
+    """Return a chart of the machines' cycles by use, for runs with the table ``cycles``; None without any."""
+    cycle_tables = {
+        name: result.tables["cycles"] for name, result in results.items() if "cycles" in result.tables
+    }
+    if not cycle_tables:
         return None
-    sums = np.array([[float(table[part].sum()) for part in _CYCLES] for table in told.values()])
+    sums = np.array([[float(table[part].sum()) for part in _CYCLES] for table in cycle_tables.values()])
     shares = 100.0 * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
     bars = [_stack(k, part, shares[:, k].tolist(), "%") for k, part in enumerate(_CYCLES)]
-    made = figure(bars, axis("share of the cycles (%)", range=[0, 100]), rows(list(told)), barmode="stack")
-    about = (
-        "What machines were busy with: useful work, task copies that another was faster than (redundant), "
-        "work lost by failures, checkpoints or moves (overhead), and what other load took (slowed)."
+    plot = figure(
+        bars, axis("share of the cycles (%)", range=[0, 100]), rows(list(cycle_tables)), barmode="stack"
     )
-    return Chart("Cycles", about, made, row_height(list(told)))
+    caption = (
+        "Use of the machines' cycles: useful work, task copies that finished after another copy (redundant), "
+        "work lost by failures, checkpoints or moves (overhead), and background load (slowed)."
+    )
+    return Chart("Cycles", caption, plot, row_height(list(cycle_tables)))
 
 
-def intervals(found: Replicates) -> Iterator[Chart]:
-    """Iterate over charts with intervals: the mean of the compared metric, then ratios to the baseline."""
-    metric, base, names = found.measure, found.baseline, list(found.schedulers)
-    about = f"Mean over {len(found.seeds)} replications with its interval; each dot is a replication."
-    means = {name: found.mean(name, metric) for name in names}
-    yield Chart(_words(metric), about, _dots(found[metric], means, names, _title(metric)), row_height(names))
-    others = [name for name in names if name != base]
-    if base is None or not others:
+def intervals(replicates: Replicates) -> Iterator[Chart]:
+    """Iterate over charts of means of the compared metric and of ratios of all metrics, with intervals."""
+    metric, base, names = replicates.measure, replicates.baseline, list(replicates.schedulers)
+    count = len(replicates.seeds)
+    caption = f"Mean over {count} replications with its confidence interval; each dot is a replication."
+    means = {name: replicates.mean(name, metric) for name in names}
+    yield Chart(
+        _words(metric), caption, _dots(replicates[metric], means, names, _title(metric)), row_height(names)
+    )
+    compared_names = [name for name in names if name != base]
+    if base is None or not compared_names:
         return
-    for metric in found.values:
-        if not found[metric][base].all():
+    for metric in replicates.values:
+        if not replicates[metric][base].all():
             continue
         with np.errstate(all="ignore"):
-            pairs = {name: found[metric][name] / found[metric][base] for name in others}
-        found_ratios = {name: found.ratio(name, base, metric) for name in others}
+            pairs = {name: replicates[metric][name] / replicates[metric][base] for name in compared_names}
+        estimates = {name: replicates.ratio(name, base, metric) for name in compared_names}
         title = f"{_words(metric)} relative to {base}"
-        about = (
-            "Mean of the ratios, replication by replication, with its interval.  If the interval contains "
-            "1, the difference may be due to chance."
+        caption = (
+            "Mean of the ratios of paired replications, with its confidence interval.  If the interval "
+            "contains 1, the difference is not significant."
         )
-        made = _dots(pairs, found_ratios, names, f"ratio to {base}")
-        made["layout"]["xaxis"] = ratios(f"ratio to {base}", np.concatenate(list(pairs.values())))
-        made["layout"]["shapes"] = [
+        plot = _dots(pairs, estimates, names, f"ratio to {base}")
+        plot["layout"]["xaxis"] = ratios(f"ratio to {base}", np.concatenate(list(pairs.values())))
+        plot["layout"]["shapes"] = [
             {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
             | {"line": {"color": TEXT, "width": 1, "dash": "dot"}}
         ]
-        yield Chart(title, about, made, row_height(others))
+        yield Chart(title, caption, plot, row_height(compared_names))
 
 
-def swept(found: SweepResult) -> Iterator[Chart]:
-    """Iterate over charts of the first metric of a sweep over its first axis with several labels.
+def sweep_curves(result: SweepResult) -> Iterator[Chart]:
+    """Iterate over charts of the first metric of a sweep, over its first axis with several labels.
 
-    There is one per point of the other axes, up to `MOST_POINTS` of them; then those of the ratios to the
-    baseline.
+    There is a chart for each point of the other axes, up to `MAX_POINTS` points.  Charts of the ratios to the
+    baseline follow.
     """
-    metric, base = found.metrics[0], found.baseline
-    wide = [axis for axis, labels in found.axes.items() if len(labels) > 1]
-    over, others = (wide[0], wide[1:]) if wide else ("", [])
+    metric, base = result.metrics[0], result.baseline
+    varied = [axis for axis, labels in result.axes.items() if len(labels) > 1]
+    x_name, other_axes = (varied[0], varied[1:]) if varied else ("", [])
     groups: dict[tuple[Any, ...], dict[Any, Replicates]] = {}
-    for point, one in found.each():
-        groups.setdefault(tuple(point[axis] for axis in others), {})[point.get(over, "")] = one
-    names = list(found.schedulers)
+    for point, replicates in result.each():
+        groups.setdefault(tuple(point[axis] for axis in other_axes), {})[point.get(x_name, "")] = replicates
+    names = list(result.schedulers)
     for ratio in (False, True) if base is not None and len(names) > 1 else (False,):
-        for labels, points in list(groups.items())[:MOST_POINTS]:
-            where = ", ".join(f"{axis} = {label}" for axis, label in zip(others, labels, strict=True))
-            shown = [name for name in names if not ratio or name != base]
+        for labels, points in list(groups.items())[:MAX_POINTS]:
+            point_text = ", ".join(
+                f"{axis} = {label}" for axis, label in zip(other_axes, labels, strict=True)
+            )
+            curve_names = [name for name in names if not ratio or name != base]
             estimates = {
                 name: [
-                    one.ratio(name, str(base), metric) if ratio else one.mean(name, metric)
-                    for one in points.values()
+                    replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+                    for replicates in points.values()
                 ]
-                for name in shown
+                for name in curve_names
             }
-            made = _curves(over, list(points), estimates, names)
-            every = [
-                end for row in estimates.values() for one in row for end in (one.mean, one.low, one.high)
+            plot = _curves(x_name, list(points), estimates, names)
+            values = [
+                end
+                for row in estimates.values()
+                for replicates in row
+                for end in (replicates.mean, replicates.low, replicates.high)
             ]
             title = (
-                _words(metric) + (f" relative to {base}" if ratio else "") + (f", {where}" if where else "")
+                _words(metric)
+                + (f" relative to {base}" if ratio else "")
+                + (f", {point_text}" if point_text else "")
             )
-            made["layout"]["yaxis"] = (
-                ratios(f"ratio to {base}", every) if ratio else scale(_title(metric), every)
+            plot["layout"]["yaxis"] = (
+                ratios(f"ratio to {base}", values) if ratio else scale(_title(metric), values)
             )
-            about = f"Means over {found.replicates} replications with their intervals"
-            yield Chart(title, about + (", paired by replication." if ratio else "."), made)
+            caption = f"Means over {result.replicates} replications with their confidence intervals"
+            yield Chart(title, caption + (", paired by replication." if ratio else "."), plot)
 
 
-def _curves(over: str, labels: list[Any], found: Mapping[str, list[Estimate]], names: list[str]) -> Figure:
-    """Return a figure with a line per scheduler over the labels of an axis, with intervals."""
-    words, unit = spoken(over)
-    places = [units.number(each, unit) if isinstance(each, str) else each for each in labels]
-    numeric = all(isinstance(place, (int, float)) for place in places)
-    x = numbers(np.array(places, np.float64)) if numeric else [label(each) for each in labels]
+def _curves(
+    x_name: str, labels: list[Any], estimates: Mapping[str, list[Estimate]], names: list[str]
+) -> Figure:
+    """Return a figure with a line per scheduler over the labels of an axis, with confidence intervals."""
+    words, unit = axis_words(x_name)
+    positions = [units.number(entry, unit) if isinstance(entry, str) else entry for entry in labels]
+    numeric = all(isinstance(place, (int, float)) for place in positions)
+    x = numbers(np.array(positions, np.float64)) if numeric else [label(entry) for entry in labels]
     traces = []
-    for name, row in found.items():
+    for name, row in estimates.items():
         number = names.index(name)
-        middle = np.array([one.mean for one in row])
-        ends = np.array([[one.low, one.high] for one in row])
+        middle = np.array([estimate.mean for estimate in row])
+        ends = np.array([[estimate.low, estimate.high] for estimate in row])
         spread = np.nan_to_num(np.abs(ends - middle[:, None]))
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers",
-                "name": folded(name),
+                "name": wrapped_label(name),
                 "x": x,
                 "y": numbers(middle),
                 "error_y": {"type": "data", "symmetric": False, "thickness": 1.5, "width": 4}
@@ -371,47 +390,49 @@ def _curves(over: str, labels: list[Any], found: Mapping[str, list[Estimate]], n
             }
         )
     title = f"{words} ({unit})" if unit and numeric else words
-    across = scale(title, x) if numeric else axis(title, type="category")
-    return figure(traces, across, axis(""))
+    x_axis = scale(title, x) if numeric else axis(title, type="category")
+    return figure(traces, x_axis, axis(""))
 
 
 def _dots(
-    samples: Mapping[str, Floats], found: Mapping[str, Estimate], names: list[str], title: str
+    samples: Mapping[str, Floats], estimates: Mapping[str, Estimate], names: list[str], title: str
 ) -> Figure:
-    """Return a figure with a row per estimate and its interval, and each value as a faint dot next to it."""
+    """Return a figure with a row per estimate: its confidence interval, and its samples as faint dots."""
     traces: list[Figure] = []
-    for place, (name, one) in enumerate(found.items()):
-        values, number = samples[name], names.index(name) if len(names) <= COLOURED else 0
+    for row, (name, estimate) in enumerate(estimates.items()):
+        values, number = samples[name], names.index(name) if len(names) <= MAX_COLOURS else 0
         spread = (np.arange(len(values)) / max(1, len(values) - 1) - 0.5) * 0.4
         dots = {"color": colour(number), "size": 4, "opacity": 0.35}
         traces.append(
-            {"type": "scatter", "mode": "markers", "x": numbers(values), "y": numbers(place + spread)}
+            {"type": "scatter", "mode": "markers", "x": numbers(values), "y": numbers(row + spread)}
             | {"marker": dots, "hovertemplate": "%{x:.5g}<extra></extra>"}
         )
-        high, low = (0.0 if math.isnan(end) else abs(end - one.mean) for end in (one.high, one.low))
+        high, low = (
+            0.0 if math.isnan(end) else abs(end - estimate.mean) for end in (estimate.high, estimate.low)
+        )
         traces.append(
             {
                 "type": "scatter",
                 "mode": "markers",
-                "x": numbers([one.mean]),
-                "y": [place],
+                "x": numbers([estimate.mean]),
+                "y": [row],
                 "error_x": {"type": "data", "symmetric": False, "array": [high], "arrayminus": [low]}
                 | {"color": colour(number), "thickness": 2, "width": 5},
                 "marker": {"color": colour(number), "symbol": symbol(number), "size": 10},
-                "hovertemplate": f"{label(name)}: {label(one.format())}<extra></extra>",
+                "hovertemplate": f"{label(name)}: {label(estimate.format())}<extra></extra>",
             }
         )
-    every = np.concatenate([samples[name] for name in found])
-    across = scale(title, every)
-    return figure(traces, across, rows(list(found)), showlegend=False, hovermode="closest")
+    values = np.concatenate([samples[name] for name in estimates])
+    x_axis = scale(title, values)
+    return figure(traces, x_axis, rows(list(estimates)), showlegend=False, hovermode="closest")
 
 
 def _line(number: int, name: str, x: Any, y: Any) -> Figure:
-    """Return the trace of a step function, series `number` of the figure."""
+    """Return the trace of a step function in the style of series `number`."""
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": folded(name),
+        "name": wrapped_label(name),
         "x": numbers(x),
         "y": numbers(y),
         "line": {**_stroke(number), "shape": "hv"},
@@ -423,17 +444,17 @@ def _stroke(number: int) -> dict[str, Any]:
 
 
 def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB") -> Figure:
-    """Return the bars of a kind in stacked rows at 0, 1, 2, ...; None as kind if there is no other trace."""
-    named = {} if kind is None else {"name": label(kind)}
-    said = "" if kind is None else f"{label(kind)}: "
+    """Return the trace of a kind in stacked bars, in rows 0, 1, 2, ...; without a name if `kind` is None."""
+    name_entry = {} if kind is None else {"name": label(kind)}
+    prefix = "" if kind is None else f"{label(kind)}: "
     return {
         "type": "bar",
         "orientation": "h",
-        **named,
+        **name_entry,
         "x": numbers(values),
         "y": list(range(len(values))),
         "marker": {"color": colour(number)},
-        "hovertemplate": f"{said}%{{x:.4g}} {unit}<extra></extra>",
+        "hovertemplate": f"{prefix}%{{x:.4g}} {unit}<extra></extra>",
     }
 
 
@@ -442,8 +463,8 @@ def _words(metric: str) -> str:
 
 
 def _title(metric: str) -> str:
-    return titled(metric, UNITS.get(metric, ""))
+    return axis_title(metric, UNITS.get(metric, ""))
 
 
-def _with_unit(what: str, unit: str) -> str:
-    return f"{what} ({unit})" if unit not in ("", "1") else what
+def _with_unit(quantity: str, unit: str) -> str:
+    return f"{quantity} ({unit})" if unit not in ("", "1") else quantity

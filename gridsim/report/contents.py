@@ -1,4 +1,4 @@
-"""The contents of a report, before they become HTML: sections of cards, tables, charts and texts."""
+"""The content of a report as data: sections with cards, tables, charts and texts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,16 @@ from gridsim.support.references import INLINE, has_references
 
 Results = Mapping[str, Result]
 
-_DIFFERENT = "These results are of different scenarios, so that ratios do not tell of schedulers alone."
-#: Lines on a run that have no card because they are shown elsewhere.
+_DIFFERENT_SCENARIOS = (
+    "These results come from different scenarios, so differences may come from the scenarios as well as from "
+    "the schedulers."
+)
+#: Lines of a run's summary that have no card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 
 
+#: A number of seconds within a text.
 _SECONDS = re.compile(r"(?<![\w.,])(\d+\.?\d*(?:e[+-]?\d+)?) s(?![\w/])")
 
 
@@ -51,20 +55,20 @@ class Card:
 
 @dataclass(frozen=True)
 class Code:
-    """Text to be copied; it is folded away unless `shown`."""
+    """Text for copying; collapsed unless `is_open`."""
 
     title: str
     text: str
-    shown: bool = False
+    is_open: bool = False
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page under a heading."""
+    """A section of the page, under a heading."""
 
     name: str
     title: str
-    about: str = ""
+    text: str = ""
     cards: Sequence[Card] = ()
     tables: Sequence[tables.TableView] = ()
     charts: Sequence[Chart] = ()
@@ -73,12 +77,12 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report.
+    """The content of a report.
 
     Parameters
     ----------
     lead
-        What was run: a term -> a line about it.
+        Summary of the runs: term -> a line on it.
     """
 
     title: str
@@ -103,8 +107,8 @@ def baseline_of(results: Results) -> str:
             continue
     if "mincent" in results or not known:
         return "mincent" if "mincent" in results else next(iter(results))
-    chosen = default_baseline(known)
-    return next(iter(results)) if known[chosen].decentralized else chosen
+    baseline = default_baseline(known)
+    return next(iter(results)) if known[baseline].decentralized else baseline
 
 
 def of_results(
@@ -115,17 +119,20 @@ def of_results(
     bound: BoundKind = "best",
     files: Mapping[str, str] | None = None,
 ) -> Page:
-    """Return the page on one run or several.
-
-    Raises ScenarioError for results that cannot be compared.
+    """Return the page on one or several results.
 
     Parameters
     ----------
     files
         Name -> file that contains the result.
+
+    Raises
+    ------
+    ScenarioError
+        If some results are of rigid jobs and others of bags.
     """
-    names, every = list(results), list(results.values())
-    first = every[0]
+    names, runs = list(results), list(results.values())
+    first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
     scenarios, comparable = _scenarios(results), _comparable(results)
@@ -134,16 +141,16 @@ def of_results(
         Section(
             "applications",
             "Jobs" if first.rigid else "Applications",
-            charts=_some(*charts.distributions(results), charts.over_size(results)),
+            charts=_with_data(*charts.distributions(results), charts.over_size(results)),
             tables=tables.quantiles(results),
         ),
-        Section("time", "Over time", charts=_some(*charts.over_time(results))),
-        Section("machines", "Machines", charts=_some(charts.utilization(results), *schedules(results))),
+        Section("time", "Over time", charts=_with_data(*charts.over_time(results))),
+        Section("machines", "Machines", charts=_with_data(charts.utilization(results), *schedules(results))),
         Section(
             "messages",
-            "Messages and cycles" if any("cycles" in each.tables for each in every) else "Messages",
-            about="" if any(each.messages["sent"].any() for each in every) else "No messages were sent.",
-            charts=_some(*charts.traffic(results), charts.cycles(results)),
+            "Messages and cycles" if any("cycles" in run.tables for run in runs) else "Messages",
+            text="" if any(run.messages["sent"].any() for run in runs) else "No messages were sent.",
+            charts=_with_data(*charts.traffic(results), charts.cycles(results)),
             tables=tables.messages(results),
         ),
         Section("facts", "Facts and parameters", tables=tables.facts(results)),
@@ -154,97 +161,119 @@ def of_results(
         Section(
             "again",
             "Run it again",
-            about=f"{_saving(scenarios.values())}; the same digest must come out.",
+            text=f"{_saving(scenarios.values())}.  The commands must report the same digest.",
             codes=[
-                _again(name, result, (files or {}).get(name))
+                _repeat_commands(name, result, (files or {}).get(name))
                 for name, result in results.items()
                 if "scenario" in result.provenance
             ],
         ),
     ]
-    notes = [] if comparable else [_DIFFERENT]
+    notes = [] if comparable else [_DIFFERENT_SCENARIOS]
     lead = _lead(results, base, bound, comparable)
     count = len(first.machines)
-    where = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
-    return Page(title or _listed(names) + where, lead, [each for each in sections if _holds(each)], notes)
+    suffix = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
+    return Page(
+        title or _enumeration(names) + suffix,
+        lead,
+        [section for section in sections if _has_content(section)],
+        notes,
+    )
 
 
 def of_replicates(
-    found: Replicates,
+    replicates: Replicates,
     *,
     title: str | None = None,
     scenario: Scenario | None = None,
     command: str | None = None,
 ) -> Page:
-    """Return the page on replications.  See `gridsim.report.html.write_report` for the parameters."""
-    names = list(found.schedulers)
-    said = of_replications(found)
-    lead = {"result": said} if said else {}
-    lead |= found.lines()
-    if found.baseline is not None:
-        lead["baseline"] = f"{found.baseline}, with which the others are paired, replication by replication"
-    lead["compared by"] = words(found.measure)
-    metrics = [tables.turned(title, columns) for title, columns in found.sections()]
+    """Return the page on replications; the parameters are those of `gridsim.report.html.write_report`."""
+    names = list(replicates.schedulers)
+    verdict_text = of_replications(replicates)
+    lead = {"result": verdict_text} if verdict_text else {}
+    lead |= replicates.lines()
+    if replicates.baseline is not None:
+        lead["baseline"] = (
+            f"{replicates.baseline}, to which the others are compared in pairs of runs with equal seeds"
+        )
+    lead["compared by"] = words(replicates.measure)
+    metrics = [tables.from_columns(title, columns) for title, columns in replicates.sections()]
     digests = {
-        f"replication {seed}": {name: found.digests[name][k] or "failed" for name in found.digests}
-        for k, seed in enumerate(found.seeds)
+        f"replication {seed}": {name: replicates.digests[name][k] or "failed" for name in replicates.digests}
+        for k, seed in enumerate(replicates.seeds)
     }
     sections = [
-        Section("summary", "Comparison", tables=metrics[:1], charts=_some(*charts.intervals(found))),
+        Section(
+            "summary", "Comparison", tables=metrics[:1], charts=_with_data(*charts.intervals(replicates))
+        ),
         Section("metrics", "Other metrics", tables=metrics[1:]),
     ]
-    if found.digests:
-        made = tables.by_run("Digests", digests, names, beside=len(names))
-        sections.append(Section("digests", "Digests", tables=[made]))
-    if found.files:
-        sections.append(Section("provenance", "Provenance", tables=tables.files(found.files.items())))
+    if replicates.digests:
+        table = tables.by_run("Digests", digests, names, max_columns=len(names))
+        sections.append(Section("digests", "Digests", tables=[table]))
+    if replicates.files:
+        sections.append(Section("provenance", "Provenance", tables=tables.files(replicates.files.items())))
     if scenario is not None:
         toml = scenario.to_archive().toml
-        codes = [Code("What the replications are of", toml)]
+        codes = [Code("scenario.toml", toml)]
         sections.append(Section("scenario", "Scenario", codes=codes))
         if command is not None:
-            codes = [Code("All of them", command, shown=True)]
-            sections.append(Section("again", "Run it again", about=f"{_saving([toml])}.", codes=codes))
-    usual = f"{_listed(names)} over {len(found.seeds)} replications"
-    return Page(title or usual, lead, [each for each in sections if _holds(each)], found.remarks())
+            codes = [Code("All replications", command, is_open=True)]
+            sections.append(Section("again", "Run it again", text=f"{_saving([toml])}.", codes=codes))
+    default_title = f"{_enumeration(names)} over {len(replicates.seeds)} replications"
+    return Page(
+        title or default_title,
+        lead,
+        [section for section in sections if _has_content(section)],
+        replicates.remarks(),
+    )
 
 
 def of_sweep(
-    found: SweepResult,
+    sweep: SweepResult,
     *,
     title: str | None = None,
     scenario: Scenario | None = None,
     command: str | None = None,
 ) -> Page:
-    """Return the page on a sweep.  See `gridsim.report.html.write_report` for the parameters."""
-    names, points = list(found.schedulers), len(list(found.points()))
-    said = found.verdict()
-    lead = {"result": said} if said else {}
-    lead |= {axis: ", ".join(map(str, labels)) for axis, labels in found.axes.items()}
-    lead["replications"] = f"{found.replicates} of each of {points} points"
-    if found.baseline is not None:
-        lead["baseline"] = f"{found.baseline}, with which the others are paired, replication by replication"
-    shown = [tables.turned(found.title(metric), found.columns(metric)) for metric in found.metrics]
+    """Return the page on a sweep; the parameters are those of `gridsim.report.html.write_report`."""
+    names, points = list(sweep.schedulers), len(list(sweep.points()))
+    verdict_text = sweep.verdict()
+    lead = {"result": verdict_text} if verdict_text else {}
+    lead |= {axis: ", ".join(map(str, labels)) for axis, labels in sweep.axes.items()}
+    lead["replications"] = f"{sweep.replicates} for each of {points} points"
+    if sweep.baseline is not None:
+        lead["baseline"] = (
+            f"{sweep.baseline}, to which the others are compared in pairs of runs with equal seeds"
+        )
+    views = [tables.from_columns(sweep.title(metric), sweep.columns(metric)) for metric in sweep.metrics]
     sections = [
-        Section("summary", "Comparison", tables=shown[:1], charts=_some(*charts.swept(found))),
-        Section("metrics", "Other metrics", tables=shown[1:]),
+        Section("summary", "Comparison", tables=views[:1], charts=_with_data(*charts.sweep_curves(sweep))),
+        Section("metrics", "Other metrics", tables=views[1:]),
     ]
     if scenario is not None:
-        codes = [Code("What the sweep changes", scenario.to_archive().toml)]
+        codes = [Code("The scenario before the changes of the sweep", scenario.to_archive().toml)]
         sections.append(Section("scenario", "Scenario", codes=codes))
     if command is not None:
-        sections.append(Section("again", "Run it again", codes=[Code("All of it", command, shown=True)]))
-    usual = f"{_listed(names)} over {_listed(list(found.axes))}" if found.axes else _listed(names)
-    notes = [f"failed: {error}" for error in found.errors]
-    return Page(title or usual, lead, [each for each in sections if _holds(each)], notes)
+        sections.append(
+            Section("again", "Run it again", codes=[Code("The whole sweep", command, is_open=True)])
+        )
+    default_title = (
+        f"{_enumeration(names)} over {_enumeration(list(sweep.axes))}" if sweep.axes else _enumeration(names)
+    )
+    notes = [f"failed: {error}" for error in sweep.errors]
+    return Page(
+        title or default_title, lead, [section for section in sections if _has_content(section)], notes
+    )
 
 
 # -- parts ------------------------------------------------------------------------------------------------
 
 
 def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> dict[str, str]:
-    said = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
-    lead = ({"result": said} if said else {}) | about(results, baseline)
+    verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
+    lead = ({"result": verdict_text} if verdict_text else {}) | about(results, baseline)
     if not comparable:
         lead = {"baseline": lead["baseline"]}
     lead = {key: _in_clock(line) for key, line in lead.items()}
@@ -252,9 +281,9 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
         del lead["baseline"]
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
         return lead | {"digest": next(iter(results.values())).digest}
-    if len(results) > tables.BESIDE:  # the table has the digests
+    if len(results) > tables.MAX_COLUMNS:  # the table of digests shows them
         return lead
-    return lead | {"digests": ", ".join(f"{name} {each.digest[:16]}" for name, each in results.items())}
+    return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
 def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> Section:
@@ -264,17 +293,19 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
     rows = rows_of(results, baseline, bound)
     columns = columns_of(results, rows, baseline, bound, verbose=True)
     notes = [*_schedulers(results), *cautions(results, rows, bound)]
-    shown = [tables.turned("Schedulers compared", tables.in_clock(columns), notes)]
+    views = [tables.from_columns("Schedulers compared", tables.in_clock(columns), notes)]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
-        each = {key: {name: line[key] for name, line in lines.items()} for key in keys}
-        shown.append(tables.by_run("Scenarios", each, list(results)))
-    return Section("summary", "Comparison", tables=shown, charts=_some(charts.compared(results, baseline)))
+        scenario_lines = {key: {name: line[key] for name, line in lines.items()} for key in keys}
+        views.append(tables.by_run("Scenarios", scenario_lines, list(results)))
+    return Section(
+        "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, baseline))
+    )
 
 
 def _schedulers(results: Results) -> list[str]:
-    """Return a line on what each scheduler is, as in `gridsim list schedulers`, of those known by name."""
+    """Return the summaries of the registered schedulers, as in `gridsim list schedulers`."""
     lines = []
     for name, result in results.items():
         try:
@@ -282,19 +313,19 @@ def _schedulers(results: Results) -> list[str]:
         except ScenarioError:
             continue
         values = ", ".join(f"{key}={value}" for key, value in changed_fields(scheduler).items())
-        about = opening(type(scheduler)).partition("  ")[0]
-        lines.append(f"{name}: with {values}: {about}" if values else f"{name}: {about}")
+        summary = opening(type(scheduler)).partition("  ")[0]
+        lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
     return lines
 
 
 def _in_clock(line: str) -> str:
-    """Return a line with long times in h or days, as charts have them."""
+    """Return a line with long times converted to h or days, as in charts."""
 
-    def shown(match: re.Match[str]) -> str:
+    def in_clock(match: re.Match[str]) -> str:
         factor, unit = clock(float(match[1]))
         return match[0] if factor == 1.0 else f"{float(match[1]) / factor:.4g} {unit}"
 
-    return _SECONDS.sub(shown, line)
+    return _SECONDS.sub(in_clock, line)
 
 
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
@@ -305,90 +336,90 @@ def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
             continue
         line = _in_clock(line)
         value, bracket, note = line.partition(" (")
-        whole = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
-        cards.append(Card(key, value, note[:-1]) if whole else Card(key, line))
+        has_note = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
+        cards.append(Card(key, value, note[:-1]) if has_note else Card(key, line))
     return cards
 
 
 def _scenarios(results: Results) -> dict[str, str]:
-    """Return title -> TOML of each different scenario; only one if all runs have the same."""
-    found: dict[str, list[str]] = {}
+    """Return title -> TOML of each distinct scenario."""
+    names_of: dict[str, list[str]] = {}
     for name, result in results.items():
-        found.setdefault(result.provenance.get("scenario", ""), []).append(name)
-    if len(found) == 1:
-        return {"scenario.toml": next(iter(found))}
-    return {f"scenario.toml of {_listed(of)}": toml for toml, of in found.items()}
+        names_of.setdefault(result.provenance.get("scenario", ""), []).append(name)
+    if len(names_of) == 1:
+        return {"scenario.toml": next(iter(names_of))}
+    return {f"scenario.toml of {_enumeration(names)}": toml for toml, names in names_of.items()}
 
 
-#: Tables of a scenario that are the same for runs that are compared, apart from platform and workload.
+#: Tables of a scenario, besides platform and workload, that must be equal for results to be comparable.
 _CONDITIONS = ("network", "faults", "fluctuation")
 
 
 def _comparable(results: Results) -> bool:
-    """Whether all results are of the same jobs on the same machines, under the same conditions.
+    """Return whether all results have the same jobs, machines and conditions.
 
-    The schedule of a job log states no conditions.
+    The schedule of a job log states no conditions, and is comparable under any.
     """
-    first, *others = results.values()
+    first, *other_results = results.values()
     if len({result.provenance.get("scenario", "") for result in results.values()}) == 1:
         return True
     runs = [result.provenance.get("scenario", "") for result in results.values() if not result.of_log]
     conditions = [{key: tomllib.loads(toml).get(key) for key in _CONDITIONS} for toml in runs]
-    return all(each == conditions[0] for each in conditions[1:]) and not any(
-        other_jobs(first, other) for other in others
+    return all(condition == conditions[0] for condition in conditions[1:]) and not any(
+        other_jobs(first, result) for result in other_results
     )
 
 
 def _saving(scenarios: Iterable[str]) -> str:
-    """Return how to save the scenarios (TOML) that the page shows, as a sentence without its full stop."""
+    """Return instructions to save the scenarios (TOML) of the page, as a sentence without its full stop."""
     tables = [tomllib.loads(toml) for toml in scenarios]
     if any(map(has_references, tables)):
         return (
-            "Write scenario.toml with Result.scenario.save, as the text above only names its lists of more "
-            f"than {INLINE} entries, by their SHA-256"
+            "Write scenario.toml with Result.scenario.save, since the text above has only the SHA-256 of "
+            f"lists with more than {INLINE} entries"
         )
     paths = {
         part["path"]: None
-        for each in tables
-        for part in each.values()
+        for table in tables
+        for part in table.values()
         if isinstance(part, dict) and not os.path.isabs(part.get("path", "/"))
     }
-    where = f", in the folder from which {_listed(list(paths))} can be found" if paths else ""
-    return f"Save the scenario above as scenario.toml{where}"
+    suffix = f", in the folder from which {_enumeration(list(paths))} can be found" if paths else ""
+    return f"Save the scenario above as scenario.toml{suffix}"
 
 
-def _again(name: str, result: Result, file: str | None) -> Code:
-    """Return the commands that run a result again."""
+def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
+    """Return the commands that repeat the run of a result."""
     if result.of_log:
-        return Code(name, "# the schedule that a log tells of itself: no scheduler made it", shown=True)
-    stated, given = result.scheduler["class"], result.scheduler["parameters"]
-    imports = [code for value in given.values() if (code := names_code(value)) is not None]
+        return Code(name, "# the schedule in a job log; it cannot be repeated", is_open=True)
+    class_name, parameters = result.scheduler["class"], result.scheduler["parameters"]
+    imports = [code for value in parameters.values() if (code := names_code(value)) is not None]
     repro = "".join(f" --import {shlex.quote(code)}" for code in imports)
     try:
         line = command("scenario.toml", scheduler_from(result.scheduler, name, imports=imports))
     except ScenarioError:
-        words = ["gridsim", "run", "scenario.toml", "--scheduler", stated]
-        for key, value in given.items():
-            words += ["--set", f"{stated}.{key}={tables.text(value)}"] if value is not None else []
+        words = ["gridsim", "run", "scenario.toml", "--scheduler", class_name]
+        for key, value in parameters.items():
+            words += ["--set", f"{class_name}.{key}={tables.text(value)}"] if value is not None else []
         line = shlex.join(words)
-        repro = f" --scheduler {shlex.quote(stated)}{repro}"
+        repro = f" --scheduler {shlex.quote(class_name)}{repro}"
     lines = [f"{line}  # digest {result.digest[:16]}..."]
     if file is not None:
         lines.append(f"gridsim repro {shlex.quote(file)}{repro}")
-    return Code(name, "\n".join(lines), shown=True)
+    return Code(name, "\n".join(lines), is_open=True)
 
 
-def _listed(names: Sequence[str], most: int = 4) -> str:
-    """Return names as a list, "a, b and c"; of more than `most`, the first ones and how many more."""
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+def _enumeration(names: Sequence[str], max_count: int = 4) -> str:
+    """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first ones and a count."""
+    if len(names) > max_count:
+        return f"{', '.join(names[: max_count - 1])} and {len(names) - max_count + 1} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _some(*found: Chart | None) -> list[Chart]:
-    """Return the charts in which anything is drawn."""
-    return [chart for chart in found if chart is not None and chart.holds]
+def _with_data(*candidates: Chart | None) -> list[Chart]:
+    """Return the charts that are not None and have data."""
+    return [chart for chart in candidates if chart is not None and chart.has_data]
 
 
-def _holds(section: Section) -> Iterable[Any]:
+def _has_content(section: Section) -> Iterable[Any]:
     return section.cards or section.tables or section.charts or section.codes

@@ -1,7 +1,6 @@
-"""Charts in the form that plotly.js takes, plain dicts of traces and layout, and what all charts share.
+"""Charts as data of plotly.js (dicts of traces and layout), and the axes, colours and labels they share.
 
-Colours that depend on the light or dark theme are written as `TEXT`, `GRID` and `GROUND`; the page fills them
-in.
+`TEXT`, `GRID` and `GROUND` are placeholders for colours that depend on the light or dark theme.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.plots import COLOURS
-from gridsim.plots.style import wrapped
+from gridsim.plots.style import wrap_name
 from gridsim.results.metrics import series
 
 Figure = dict[str, Any]
@@ -33,36 +32,36 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart with its texts.
+    """A chart with its title and caption.
 
     Parameters
     ----------
     title
-        Its heading.
-    about
-        What it shows, in a line.
+        Heading of the chart.
+    caption
+        Sentence on the values that the chart shows.
     figure
         ``data`` and ``layout``.
     height
-        Px, without the extra height for a legend of many lines.
+        Height (px) without the extra height for a legend of many lines.
     """
 
     title: str
-    about: str
+    caption: str
     figure: Figure
     height: int = 360
 
     @property
     def pixels(self) -> int:
-        """Height in px, with that of the legend if it is long: then a line of it holds two names."""
+        """Height (px), including a legend of more than eight lines, for which 12 px per line are added."""
         if not self.figure["layout"]["showlegend"]:
             return self.height
         lines = sum(_lines(trace["name"]) for trace in self.figure["data"] if "name" in trace)
         return self.height + (12 * lines if lines > 8 else 0)
 
     @property
-    def holds(self) -> bool:
-        """Whether anything is drawn."""
+    def has_data(self) -> bool:
+        """Whether any trace has a point."""
         return any(
             any(value is not None for value in trace["x"]) and any(value is not None for value in trace["y"])
             for trace in self.figure["data"]
@@ -70,85 +69,85 @@ class Chart:
 
 
 def colour(number: int) -> str:
-    """Return the colour of series `number`; black is replaced by the colour of text."""
-    found = COLOURS[number % len(COLOURS)]
-    return TEXT if found == "#000000" else found
+    """Return the colour of series `number`; black is replaced by the text colour of the theme."""
+    entry = COLOURS[number % len(COLOURS)]
+    return TEXT if entry == "#000000" else entry
 
 
 def dash(number: int) -> str:
-    """Return the dash style of line `number`; lines of the same colour differ in it."""
+    """Return the dash style of line `number`; lines of equal colour have different dash styles."""
     return _DASHES[number // len(COLOURS) % len(_DASHES)]
 
 
 def symbol(number: int) -> str:
-    """Return the symbol of points of series `number`."""
+    """Return the marker symbol of series `number`."""
     return _SYMBOLS[number % len(_SYMBOLS)]
 
 
 def label(text: object) -> str:
-    """Return text escaped for plotly.js, which would take tags and entities for formatting."""
+    """Return text escaped for plotly.js, which interprets tags and entities as formatting."""
     return html.escape(str(text))
 
 
-def folded(text: object, width: int = 24) -> str:
-    """Return `label` wrapped over several lines; nothing is left out, so that names stay distinct."""
-    return "<br>".join(map(label, wrapped(str(text), width).split("\n")))
+def wrapped_label(text: object, width: int = 24) -> str:
+    """Return `label` wrapped over several lines; it is not shortened, so that names stay distinct."""
+    return "<br>".join(map(label, wrap_name(str(text), width).split("\n")))
 
 
-def _lines(folded: str) -> int:
-    return folded.count("<br>") + 1
+def _lines(text: str) -> int:
+    return text.count("<br>") + 1
 
 
 def numbers(values: ArrayLike) -> list[Any]:
-    """Return values in 7 digits, which is more than a chart shows; None for values that are not finite."""
+    """Return values rounded to 7 digits, enough for a chart; None for values that are not finite."""
     column = np.asarray(values)
     if column.dtype.kind in "bui":
         return [int(value) for value in column.tolist()]
     return [float(f"{value:.7g}") if np.isfinite(value) else None for value in column.tolist()]
 
 
-def axis(title: str, **more: Any) -> dict[str, Any]:
-    """Return an axis with its title, which has the unit in brackets; `more` are settings of plotly.js."""
-    found: dict[str, Any] = {
-        "title": {"text": folded(title, 48), "standoff": 8},
+def axis(title: str, **settings: Any) -> dict[str, Any]:
+    """Return an axis with a title, such as "time (s)"; `settings` are further properties of plotly.js."""
+    entries: dict[str, Any] = {
+        "title": {"text": wrapped_label(title, 48), "standoff": 8},
         "automargin": True,
         "gridcolor": GRID,
         "linecolor": GRID,
         "zeroline": False,
         "exponentformat": "power",
     }
-    return found | more
+    return entries | settings
 
 
-def scale(title: str, values: ArrayLike, **more: Any) -> dict[str, Any]:
+def scale(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]:
     """Return an axis for `values`.
 
-    It is logarithmic if they differ widely, includes 0 if they are all equal, and has powers of ten for very
-    small or large values.
+    The axis is logarithmic if the values differ widely, and includes 0 if they are all equal.  Very small or
+    large values have ticks in powers of ten.
     """
-    given = np.asarray(values, np.float64)
-    known = given[np.isfinite(given)]
-    if series.wide(known):
-        far = known.max() > 100.0 * known.min()
+    array = np.asarray(values, np.float64)
+    finite = array[np.isfinite(array)]
+    if series.wide(finite):
+        is_wide = finite.max() > 100.0 * finite.min()
         ticks = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
-        return axis(title, type="log", dtick=1 if far else "D2", minor=ticks, **more)
-    largest = np.abs(known).max(initial=0.0)
-    plain: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
-    if len(known) and np.ptp(known) <= _EQUAL * largest:
-        middle = float(known[0])
-        plain["range"] = [min(0.0, 2.0 * middle), max(0.0, 2.0 * middle)] if middle else [0.0, 1.0]
-    return axis(title, **plain, **more)
+        return axis(title, type="log", dtick=1 if is_wide else "D2", minor=ticks, **settings)
+    largest = np.abs(finite).max(initial=0.0)
+    options: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
+    if len(finite) and np.ptp(finite) <= _EQUAL * largest:
+        middle = float(finite[0])
+        options["range"] = [min(0.0, 2.0 * middle), max(0.0, 2.0 * middle)] if middle else [0.0, 1.0]
+    return axis(title, **options, **settings)
 
 
 def ratios(title: str, values: ArrayLike) -> dict[str, Any]:
-    """Return a logarithmic axis for ratios, with 1 on it; a linear one if some are not above 0."""
-    given = np.asarray(values, np.float64)
-    known = given[np.isfinite(given)]
-    if not len(known) or known.min() <= 0.0:
+    """Return a logarithmic axis for ratios that includes 1; a linear one if some ratios are not positive."""
+    array = np.asarray(values, np.float64)
+    finite = array[np.isfinite(array)]
+    if not len(finite) or finite.min() <= 0.0:
         return scale(title, values)
-    low, high = min(1.0, float(known.min())), max(1.0, float(known.max()))
-    beyond = max(0.06 * math.log10(high / low), 0.0005)
-    ends = [math.log10(low) - beyond, math.log10(high) + beyond]
+    low, high = min(1.0, float(finite.min())), max(1.0, float(finite.max()))
+    margin = max(0.06 * math.log10(high / low), 0.0005)
+    ends = [math.log10(low) - margin, math.log10(high) + margin]
     ticks = {"dtick": "D2"} if high / low > 4.0 else {"nticks": 6}
     return axis(title, type="log", range=ends, **ticks)
 
@@ -159,14 +158,14 @@ def amounts(title: str, values: ArrayLike) -> dict[str, Any]:
 
 
 def counts(title: str, largest: float) -> dict[str, Any]:
-    """Return an axis from 0 for counts, with ticks only at whole numbers."""
+    """Return an axis for counts that starts at 0, with ticks at whole numbers."""
     return axis(title, rangemode="tozero", tickformat=",", **({"dtick": 1} if largest <= 8 else {}))
 
 
 def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **layout: Any) -> Figure:
-    """Return a figure of traces on two axes, with a legend above if several have names, or as in `layout`."""
+    """Return a figure of traces on two axes; it has a legend if several traces have names."""
     data = list(traces)
-    named = sum("name" in trace and trace.get("showlegend", True) for trace in data)
+    legend_entries = sum("name" in trace and trace.get("showlegend", True) for trace in data)
     return {
         "data": data,
         "layout": {
@@ -176,7 +175,7 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
             "paper_bgcolor": GROUND,
             "plot_bgcolor": GROUND,
             "margin": {"l": 56, "r": 16, "t": 12, "b": 48},
-            "showlegend": named > 1,
+            "showlegend": legend_entries > 1,
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
             "hoverlabel": {"namelength": -1},
             **layout,
@@ -185,9 +184,9 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
 
 
 def rows(names: Sequence[str]) -> dict[str, Any]:
-    """Return an axis from the top down with a row for each of `names`, at 0, 1, 2, ..."""
-    places = list(range(len(names)))
-    return axis("", tickvals=places, ticktext=list(map(folded, names))) | {
+    """Return a downward axis with a row for each name, at positions 0, 1, 2, ..."""
+    positions = list(range(len(names)))
+    return axis("", tickvals=positions, ticktext=list(map(wrapped_label, names))) | {
         "range": [len(names) - 0.4, -0.6],
         "title": {"text": ""},
         "showgrid": False,
@@ -196,6 +195,6 @@ def rows(names: Sequence[str]) -> dict[str, Any]:
 
 
 def row_height(names: Sequence[str]) -> int:
-    """Return the height of a chart with a row for each of `names`, px."""
-    lines = max((_lines(folded(name)) for name in names), default=1)
+    """Return the height (px) of a chart with a row for each name."""
+    lines = max((_lines(wrapped_label(name)) for name in names), default=1)
     return 110 + len(names) * max(30, 12 + 17 * lines)

@@ -19,13 +19,13 @@ from gridsim.support.files import atomic_file
 from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
 
-Reported = Result | Mapping[str, Result] | Comparison | Replicates | SweepResult
+ReportInput = Result | Mapping[str, Result] | Comparison | Replicates | SweepResult
 
-_HERE = Path(__file__).parent
+_TEMPLATE_FOLDER = Path(__file__).parent
 
 
 def write_report(
-    results: Reported,
+    results: ReportInput,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -33,46 +33,51 @@ def write_report(
     files: Mapping[str, str] | None = None,
     command: str | None = None,
 ) -> None:
-    """Write a report on `results` to `path`: one HTML file that loads nothing from elsewhere.
+    """Write a report on `results` to `path`: one HTML file that works offline.
 
-    Equal results give equal files.  A chart has at most some thousand points, however large a run was.
-
-    Raises ScenarioError for other `results`, or if only some are of rigid jobs; ImportError without plotly
-    and jinja2; OSError if the file cannot be written.
+    Equal results give equal files.  A chart has at most some thousand points, however large the run was.
 
     Parameters
     ----------
     results
-        One run; name -> `Result` of several; or what `gridsim.compare`, `gridsim.replicate` or
-        `gridsim.sweep` returned. Several runs are compared with the default baseline of `gridsim.compare`, a
-        `Comparison` with its own.
+        A `Result`; a mapping name -> `Result`; or the value of `gridsim.compare`, `gridsim.replicate` or
+        `gridsim.sweep`.  Several results are compared with the default baseline of `gridsim.compare`, a
+        `Comparison` with its own baseline.
     path
-        Must end in .html.  The file is written completely or not at all.
+        The output file, which must end in .html.  If writing fails, an existing file is unchanged.
     title
-        Of the page; default: the names and the machines.
+        Title of the page; by default it names the schedulers and the number of machines.
     scenario
-        The scenario of `Replicates` or of a sweep, which do not contain it themselves.
+        The scenario of `Replicates` or of a sweep, which do not contain it.
     files
-        Name -> file that contains the result, for the commands that the report lists.
+        Name -> file that contains the result, for the commands in the report.
     command
-        The command that computes `Replicates` again from `scenario`, saved as scenario.toml; they do not
-        contain it themselves.
+        The command that repeats `Replicates` or a sweep, with `scenario` saved as scenario.toml.
+
+    Raises
+    ------
+    ScenarioError
+        If `results` has another type, or only some results are of rigid jobs.
+    ImportError
+        If plotly or jinja2 is not installed.
+    OSError
+        If the file cannot be written.
     """
     name = os.fspath(path)
     if not name.lower().endswith(".html"):
         raise ScenarioError(f"path must end in .html, got {name!r}")
     if title is not None and not (isinstance(title, str) and title.strip()):
-        raise ScenarioError(f"title must be a text that is not empty, got {title!r}")
+        raise ScenarioError(f"title must be a non-empty text, got {title!r}")
     check_extra()
     page = _page(results, title, scenario, files, command)
     with atomic_file(path) as stream:
-        stream.write(html(page).encode(errors="backslashreplace"))  # file names need not be valid text
+        stream.write(html(page).encode(errors="backslashreplace"))  # file names may contain lone surrogates
 
 
-def check_extra(what: str = "a report") -> None:
-    """Raise MissingExtra, which names `what` needs it, if the extra ``report`` is not installed."""
-    need("jinja2", "report", what)
-    need("plotly", "report", what)
+def check_extra(feature: str = "a report") -> None:
+    """Raise MissingExtra if the extra ``report``, which `feature` requires, is not installed."""
+    need("jinja2", "report", feature)
+    need("plotly", "report", feature)
 
 
 def _page(
@@ -87,8 +92,8 @@ def _page(
     if isinstance(results, SweepResult):
         return of_sweep(results, title=title, scenario=scenario, command=command)
     if scenario is not None or command is not None:
-        what = "command" if scenario is None else "scenario"
-        raise ScenarioError(f"{what} is for Replicates and sweeps: results have their own")
+        argument = "command" if scenario is None else "scenario"
+        raise ScenarioError(f"{argument} requires Replicates or a sweep, since results have their own")
     if isinstance(results, Comparison):
         return of_results(
             results.results, title=title, baseline=results.baseline, bound=results.bound, files=files
@@ -101,7 +106,7 @@ def _page(
             f"{type(results).__name__}"
         )
     if not results:
-        raise ScenarioError("results must name at least one, got none")
+        raise ScenarioError("results must contain at least one result, got none")
     for name, result in results.items():
         if not isinstance(name, str) or not isinstance(result, Result):
             raise ScenarioError(f"results[{name!r}] must be a Result, got {result!r}")
@@ -113,7 +118,7 @@ def html(page: Page) -> str:
     jinja = need("jinja2", "report", "a report")
     offline = need("plotly.offline", "report", "a report")
     environment = jinja.Environment(
-        loader=jinja.FileSystemLoader(_HERE),
+        loader=jinja.FileSystemLoader(_TEMPLATE_FOLDER),
         autoescape=True,
         undefined=jinja.StrictUndefined,
         trim_blocks=True,
@@ -124,8 +129,8 @@ def html(page: Page) -> str:
         version=VERSION,
         plotly=_script(offline.get_plotlyjs()),
         plotly_version=offline.get_plotlyjs_version(),
-        style=(_HERE / "report.css").read_text(encoding="utf-8"),
-        behaviour=_script((_HERE / "report.js").read_text(encoding="utf-8")),
+        style=(_TEMPLATE_FOLDER / "report.css").read_text(encoding="utf-8"),
+        behaviour=_script((_TEMPLATE_FOLDER / "report.js").read_text(encoding="utf-8")),
         charts=_data(
             {
                 f"{section.name}-{number}": chart.figure
@@ -138,12 +143,12 @@ def html(page: Page) -> str:
 
 
 def _script(code: str) -> str:
-    """Return JavaScript escaped so that it cannot end the HTML element that contains it."""
+    """Return JavaScript code, escaped so that it cannot end its HTML element."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
 def _data(value: Any) -> str:
-    """Return JSON in which all characters that are special in HTML are escaped."""
+    """Return JSON with all special characters of HTML escaped."""
     text = to_json(value, indent=None)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""Charts of schedules: what ran on which machine, and when, piece by piece or as a raster."""
+"""Charts of schedules: a bar for each piece of work on each machine, or a raster of utilization."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, 
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
-#: A schedule of more pieces or machines is shown as a raster of `RASTER` rows and columns.
+#: A schedule with more pieces or machines is shown as a raster of `RASTER` rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
-#: Colours of applications in turn, without black, which would be grey for pale pieces.
-_TURN = tuple(each for each in COLOURS if each != "#000000")
+#: Colours of successive applications, without black: pale black pieces would look like down times.
+_COLOUR_CYCLE = tuple(entry for entry in COLOURS if entry != "#000000")
 _DOWN = "#8a9199"
 
 
 def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
-    """Iterate over charts of what ran where and when, one for each run that was recorded."""
+    """Iterate over charts of schedules, one for each run with a recorded schedule."""
     for name, result in results.items():
         if len(result.tables.get("schedule", ())) == 0:
             continue
@@ -31,45 +31,46 @@ def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
         table = result.tables["schedule"]
         pieces, machines = len(table), len(result.machines)
         factor, unit = clock(float(table["end"].max() - table["start"].min()))
-        across = axis(f"time ({unit})", tickformat=",")
+        x_axis = axis(f"time ({unit})", tickformat=",")
         if pieces <= PIECES and machines <= MACHINES:
-            down, said = _down(result, factor, unit)
-            of = "jobs" if result.rigid else "applications"
-            about = (
-                f"What ran where and when; {len(_TURN)} colours for {of} in turn, pale: not completed{said}."
+            down_bars, note = _down(result, factor, unit)
+            unit_name = "jobs" if result.rigid else "applications"
+            caption = (
+                f"Work of each machine over time; {len(_COLOUR_CYCLE)} colours repeat over the {unit_name}, "
+                f"pale: not completed{note}."
             )
-            made = figure(
-                [*down, _pieces(result, factor, unit)],
-                across,
+            plot = figure(
+                [*down_bars, _pieces(result, factor, unit)],
+                x_axis,
                 _machines(machines),
                 barmode="overlay",
                 hovermode="closest",
             )
-            yield Chart(title, about, made, max(320, min(700, 110 + 9 * machines)))
+            yield Chart(title, caption, plot, max(320, min(700, 110 + 9 * machines)))
         else:
             parts = "job parts" if result.rigid else "parts"
-            about = f"How busy each machine was over time ({pieces:,} {parts} on {machines:,} machines)."
-            yield Chart(title, about, _raster(result, factor, unit, across), 420)
+            caption = f"Utilization of the machines over time ({pieces:,} {parts} on {machines:,} machines)."
+            yield Chart(title, caption, _raster(result, factor, unit, x_axis), 420)
 
 
 def _machines(count: int) -> dict[str, Any]:
-    """Return an axis of `count` machines from the top down, with ticks only at whole numbers."""
-    whole = {"dtick": 1} if count <= 10 else {}
-    return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **whole)
+    """Return a downward axis of `count` machines, with ticks at whole numbers."""
+    ticks = {"dtick": 1} if count <= 10 else {}
+    return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **ticks)
 
 
 def _pieces(result: Result, factor: float, unit: str) -> Figure:
     table = result.tables["schedule"]
-    application, done = table["application"], table["completed"] > 0
-    of = "job" if result.rigid else "application"
-    named = application if result.jobs_of_log is None else result.jobs_of_log[application]
-    what = [
-        f"{of} {a}, {n} task{'' if n == 1 else 's'}"
-        for a, n in zip(named.tolist(), table["tasks"].tolist(), strict=True)
+    application, is_completed = table["application"], table["completed"] > 0
+    unit_name = "job" if result.rigid else "application"
+    numbers_in_log = application if result.jobs_of_log is None else result.jobs_of_log[application]
+    texts = [
+        f"{unit_name} {a}, {n} task{'' if n == 1 else 's'}"
+        for a, n in zip(numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {
-        "color": [_TURN[number % len(_TURN)] for number in application.tolist()],
-        "opacity": np.where(done, 0.9, 0.35).tolist(),
+        "color": [_COLOUR_CYCLE[number % len(_COLOUR_CYCLE)] for number in application.tolist()],
+        "opacity": np.where(is_completed, 0.9, 0.35).tolist(),
         "line": {"width": 0.5, "color": GROUND},
     }
     return {
@@ -80,7 +81,7 @@ def _pieces(result: Result, factor: float, unit: str) -> Figure:
         "y": numbers(table["machine"]),
         "width": 0.9,
         "marker": marker,
-        "text": what,
+        "text": texts,
         "textposition": "none",
         "hovertemplate": f"machine %{{y}}: %{{text}}<br>%{{base}} {unit}, for %{{x}} {unit}<extra></extra>",
     }
@@ -97,22 +98,22 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
         machine, begin, end = series.down_times(result, last)
     except TooOften:
         return [], "; machines were down too often to draw"
-    except (GridSimError, OSError):  # the scenario names a trace that is not here
-        return [], "; when machines were down is not known here"
-    some = (end >= first) & (begin <= last)
-    machine, begin, end = machine[some], begin[some], end[some]
+    except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
+        return [], "; down times are not drawn, since their trace is missing"
+    is_visible = (end >= first) & (begin <= last)
+    machine, begin, end = machine[is_visible], begin[is_visible], end[is_visible]
     if len(machine) == 0:
         return [], ""
     if len(machine) > PIECES:
-        return [], f"; machines were down {len(machine):,} times, which is too often to draw"
-    what = [
+        return [], f"; machines were down too often to draw ({len(machine):,} times)"
+    texts = [
         f"reset at {a:.7g} {unit}"
         if a == b
         else f"down from {a:.7g} {unit} {f'to {b:.7g} {unit}' if b < np.inf else 'on'}"
         for a, b in zip((begin / factor).tolist(), (end / factor).tolist(), strict=True)
     ]
     low, high = np.maximum(begin, first), np.minimum(end, last)
-    # a transient failure takes no time: only the outline of its bar is visible
+    # the outline keeps bars of width 0 visible: a transient failure takes no time
     bars = {
         "type": "bar",
         "orientation": "h",
@@ -121,7 +122,7 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
         "y": numbers(machine),
         "width": 1.0,
         "marker": {"color": _DOWN, "opacity": 0.5, "line": {"width": 1, "color": _DOWN}},
-        "text": what,
+        "text": texts,
         "textposition": "none",
         "hovertemplate": "machine %{y}: %{text}<extra></extra>",
     }
@@ -129,7 +130,7 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
     return [bars], f", grey: {' or '.join(kinds)}"
 
 
-def _raster(result: Result, factor: float, unit: str, across: dict[str, Any]) -> Figure:
+def _raster(result: Result, factor: float, unit: str, x_axis: dict[str, Any]) -> Figure:
     rims, edges, share = series.occupancy(result, *RASTER)
     heat = {
         "type": "heatmap",
@@ -142,4 +143,4 @@ def _raster(result: Result, factor: float, unit: str, across: dict[str, Any]) ->
         "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         "hovertemplate": f"machines around %{{y:.0f}}, at %{{x:,.6g}} {unit}: %{{z}} % busy<extra></extra>",
     }
-    return figure([heat], across | {"showgrid": False}, _machines(len(result.machines)))
+    return figure([heat], x_axis | {"showgrid": False}, _machines(len(result.machines)))

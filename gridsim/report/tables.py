@@ -1,4 +1,4 @@
-"""The tables of a report, as text, with the same words and numbers that results print."""
+"""The tables of a report as text, with the words and numbers of the printed results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.plots.scales import clock
-from gridsim.report.charts import distributed
+from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.results.text import UNKNOWN
@@ -19,11 +19,11 @@ from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
 
-#: Up to this many runs have a column each in a table; if there are more, each has a row.
-BESIDE = 3
-#: Entries of the provenance that a table shows -> their names there.
-_MADE = {
-    "gridcore": "gridsim",  # both packages are of one distribution
+#: A table has a column per run for up to so many runs, and a row per run for more.
+MAX_COLUMNS = 3
+#: Key of the provenance -> its title in the table.
+_PROVENANCE_TITLES = {
+    "gridcore": "gridsim",  # one distribution contains both packages
     "python": "Python",
     "implementation": "implementation",
     "numpy": "numpy",
@@ -45,14 +45,14 @@ _NUMBER = re.compile(rf"{_FLOAT.pattern}|\d+ of \d+|-|nan|inf|all|none")
 
 @dataclass(frozen=True)
 class TableView:
-    """A table of text.
+    """A table of texts.
 
     Parameters
     ----------
     head
-        Title of each column, with a second line (a unit).
+        Title and unit of each column; the unit may be empty.
     rows
-        Cells; the first of a row is its name.
+        Cells of each row; the first one is the name of the row.
     """
 
     caption: str
@@ -62,7 +62,7 @@ class TableView:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """For each column, whether all cells are numbers or stand for none; False for the first column."""
+        """Whether all cells of a column are numbers or missing; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [
             k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
@@ -70,33 +70,40 @@ class TableView:
         ]
 
 
-def turned(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:
-    """Return a table made of columns, which begin with their title.
+def from_columns(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:
+    """Return a table of columns that begin with their titles.
 
-    If the second entry of the first column is empty, the second entries are units and belong to the head.
+    If the second entry of the first column is empty, the second entries of all columns are units.
     """
-    below = 2 if columns[0][1] == "" else 1
-    head = [(column[0], column[1] if below == 2 else "") for column in columns]
-    return TableView(caption, head, list(zip(*(column[below:] for column in columns), strict=True)), notes)
+    first_row = 2 if columns[0][1] == "" else 1
+    head = [(column[0], column[1] if first_row == 2 else "") for column in columns]
+    return TableView(
+        caption, head, list(zip(*(column[first_row:] for column in columns), strict=True)), notes
+    )
 
 
 def in_clock(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return columns, with their unit as second entry; long times are in h or days, as in charts."""
-    found = []
-    for title, below, *cells in columns:
-        times = [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(below) else []
+    """Return columns with long times converted to h or days; second entries are units."""
+    converted = []
+    for title, unit_line, *cells in columns:
+        times = (
+            [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(unit_line) else []
+        )
         factor, unit = clock(max(times, default=0.0))
         if factor > 1.0:
-            below = _IN_SECONDS.sub(unit, below)
+            unit_line = _IN_SECONDS.sub(unit, unit_line)
             cells = [f"{float(cell) / factor:.6g}" if _FLOAT.fullmatch(cell) else cell for cell in cells]
-        found.append([title, below, *cells])
-    return found
+        converted.append([title, unit_line, *cells])
+    return converted
 
 
 def by_run(
-    caption: str, values: Mapping[str, Mapping[str, str]], names: Sequence[str], beside: int = BESIDE
+    caption: str,
+    values: Mapping[str, Mapping[str, str]],
+    names: Sequence[str],
+    max_columns: int = MAX_COLUMNS,
 ) -> TableView:
-    """Return a table on runs, with a column per run, or a row per run if there are more than `beside`.
+    """Return a table with a column per run, or with a row per run if there are more than `max_columns`.
 
     Parameters
     ----------
@@ -105,7 +112,7 @@ def by_run(
     names
         Names of the runs.
     """
-    if len(names) <= beside:
+    if len(names) <= max_columns:
         heads = ["", *(names if len(names) > 1 else ["value"])]
         rows = [[key, *(row.get(name, "-") for name in names)] for key, row in values.items()]
     else:
@@ -115,22 +122,22 @@ def by_run(
 
 
 def quantiles(results: Results) -> list[TableView]:
-    """Return tables with quantiles of the values whose distributions the charts show."""
+    """Return tables with quantiles of all charted values."""
     head = [("", ""), ("known", ""), *((name, "") for name in _QUANTILES)]
-    found = []
-    for what, (unit, samples) in distributed(results).items():
+    views = []
+    for quantity, (unit, samples) in sample_values(results).items():
         rows = []
         for name, values in samples.items():
             known = values[~np.isnan(values)]
             cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
-            shown = [f"{cell:.6g}" for cell in cells] or ["-"] * len(_QUANTILES)
-            rows.append([name, f"{len(known)} of {len(values)}", *shown])
-        found.append(TableView(f"Quantiles of the {what}{f' ({unit})' if unit else ''}", head, rows))
-    return found
+            cells_text = [f"{cell:.6g}" for cell in cells] or ["-"] * len(_QUANTILES)
+            rows.append([name, f"{len(known)} of {len(values)}", *cells_text])
+        views.append(TableView(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
+    return views
 
 
 def messages(results: Results) -> list[TableView]:
-    """Return the tables on messages and exchanges, for each run that sent any."""
+    """Return the tables on messages and exchanges of each run with messages."""
     return [
         _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
         for name, result in results.items()
@@ -150,23 +157,31 @@ def _table(caption: str, name: str, table: Any) -> TableView:
 
 
 def facts(results: Results) -> list[TableView]:
-    def listed(of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TableView]:
-        keys = dict.fromkeys(key for r in results.values() for key, value in of(r).items() if _plain(value))
-        rows = {key: {name: text(of(r)[key]) for name, r in results.items() if key in of(r)} for key in keys}
+    """Return the tables of reported facts and of parameters."""
+
+    def views(mapping_of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TableView]:
+        keys = dict.fromkeys(
+            key for r in results.values() for key, value in mapping_of(r).items() if _fits_cell(value)
+        )
+        rows = {
+            key: {name: text(mapping_of(r)[key]) for name, r in results.items() if key in mapping_of(r)}
+            for key in keys
+        }
         return [by_run(caption, rows, list(results))] if rows else []
 
     return [
-        *listed(lambda result: result.facts, "What the schedulers report"),
-        *listed(lambda result: result.scheduler["parameters"], "Parameters"),
+        *views(lambda result: result.facts, "Facts reported by the schedulers"),
+        *views(lambda result: result.scheduler["parameters"], "Parameters"),
     ]
 
 
-def _plain(value: Any) -> bool:
-    """Whether a value can be shown in a cell."""
+def _fits_cell(value: Any) -> bool:
+    """Return whether a value is short enough for a cell: a scalar, or a list of scalars."""
     return value is None or scalar(value) or (isinstance(value, list) and all(map(scalar, value)))
 
 
 def text(value: Any) -> str:
+    """Return a value as the text of a cell; lists are cut after 12 entries."""
     if value is None:
         return "none"
     if isinstance(value, list):
@@ -175,26 +190,26 @@ def text(value: Any) -> str:
 
 
 def provenance(results: Results) -> list[TableView]:
-    """Return tables with versions, seed, time and memory; with digests; and with the trace files."""
+    """Return the tables of versions, seed, time and memory, of digests, and of trace files."""
     names = list(results)
-    made: dict[str, dict[str, str]] = {}
-    for key, title in _MADE.items():
+    entries: dict[str, dict[str, str]] = {}
+    for key, title in _PROVENANCE_TITLES.items():
         cells = {
             name: text(result.provenance[key])
             for name, result in results.items()
             if result.provenance.get(key) is not None
         }
         if cells:
-            made[title] = cells
+            entries[title] = cells
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
     rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
-    tables = [by_run("What made the results", made, names)] if made else []
+    tables = [by_run("Versions and resources", entries, names)] if entries else []
     tables.append(TableView("Digests", head, rows))
-    read = (r.provenance.get("files", {}).items() for r in results.values())
-    return [*tables, *files(each for run in read for each in run)]
+    trace_files = (r.provenance.get("files", {}).items() for r in results.values())
+    return [*tables, *files(pair for run in trace_files for pair in run)]
 
 
-def files(read: Iterable[tuple[str, str]]) -> list[TableView]:
-    """Return the table of the trace files, if any were read: pairs of a file and its SHA-256."""
-    rows = list(dict.fromkeys(read))
+def files(pairs: Iterable[tuple[str, str]]) -> list[TableView]:
+    """Return the table of trace files and their SHA-256, or no table if none were read."""
+    rows = list(dict.fromkeys(pairs))
     return [TableView("Trace files", [("file", ""), ("SHA-256", "")], rows)] if rows else []

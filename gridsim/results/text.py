@@ -103,7 +103,7 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
         f"{_grouped(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
         **(remarks or {}),
-        "load": f"{load:.4g}: the whole grid needs {load:.4g} times the submission period to do the work"
+        "load": f"{load:.4g} (work submitted / capacity during submission)"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }

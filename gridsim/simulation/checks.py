@@ -69,8 +69,8 @@ def check_kind(
     if faults is not None and faults.reachable and not scheduler.owners:
         raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
     if faults is not None and not (faults.reachable or scheduler.failures):
-        only = "; it takes those with reachable = true, where owners come and go" if scheduler.owners else ""
-        raise ScenarioError(f"faults must be absent for {scheduler.name}, whose machines never fail{only}")
+        only = " or set faults.reachable = true (absences of owners)" if scheduler.owners else ""
+        raise ScenarioError(f"{scheduler.name} does not support failures: remove faults (--failures){only}")
     if data and not scheduler.moves_data:
         raise ScenarioError(
             f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "

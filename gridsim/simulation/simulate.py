@@ -517,8 +517,8 @@ class Simulation(Stateful):
         if not stopped and limit is not None and not engine.exhausted():
             holders = self.policy.unplaced()
             raise ScenarioError(
-                f"time_limit must let the run end, got {limit} s: {self.scheduler.name} still had "
-                f"{self._not_done()} to do, after {int(outages.failures.sum())} failures"
+                f"{self.scheduler.name} had not finished at the time limit of {limit:,.10g} s "
+                f"({int(outages.failures.sum())} failures): it still had {self._not_done()} to do"
                 f"{f'; {holders}' if holders else ''}"
             )
 

@@ -83,7 +83,7 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
         counts = {name: int(result.machines["failures"].sum()) for name, result in results.items()}
         lines["failures"] = "of machines: " + ", ".join(f"{count} ({name})" for name, count in counts.items())
     lines |= draw_lines(part for result in results.values() for part in result.drawn)
-    lines["baseline"] = f"{baseline} (its {measure_of(results).replace('_', ' ')} counts as 1)"
+    lines["baseline"] = f"{baseline} (ratios are relative to it)"
     return lines
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, runs_size, series
-from gridsim.plots.studies import Replicated, Swept, comparison, rows_height, swept, waterfall
+from gridsim.plots.studies import ReplicationData, SweepData, comparison, rows_height, swept, waterfall
 from gridsim.plots.style import figure, plain, room
 from gridsim.plots.trees import traffic, tree
 from gridsim.results.metrics.series import chosen_machines
@@ -30,7 +30,7 @@ TOGETHER: dict[str, Callable[..., Axes]] = {"distribution": distribution, "serie
 APART: dict[str, Callable[..., Axes]] = {"gantt": gantt, "traffic": traffic, "tree": tree}
 
 
-def of_replicates(found: Replicated, headline: bool = True) -> Figure:
+def of_replicates(found: ReplicationData, headline: bool = True) -> Figure:
     """Draw the mean of the metric of comparison for each scheduler, and its ratio to the baseline's.
 
     Parameters
@@ -47,7 +47,7 @@ def of_replicates(found: Replicated, headline: bool = True) -> Figure:
     return made
 
 
-def of_sweep(found: Swept, headline: bool = True) -> Figure:
+def of_sweep(found: SweepData, headline: bool = True) -> Figure:
     """Draw the first metric over the first axis that has several labels, with one line per scheduler.
 
     There is one panel per point of the other axes, and, if there is a baseline, one with the ratios to it

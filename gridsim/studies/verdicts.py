@@ -1,4 +1,4 @@
-"""Sentences that say who is best at what, by how much, and what the runs leave undecided."""
+"""Sentences on the best schedulers, and on the size and significance of the differences to the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import words
 
 if TYPE_CHECKING:
-    from gridsim.plots.studies import Replicated, Swept
+    from gridsim.plots.studies import ReplicationData, SweepData
 
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6
@@ -53,7 +53,7 @@ def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str,
         whose = "" if best == before else f"{best} {'have' if ' and ' in best else 'has'} "
         parts.append(f"{whose}the lowest {what} ({others})")
         before = best
-    left = "".join(f"  {name} takes no part: {why}." for name, why in excluded.items())
+    left = "".join(f"  {name} is not ranked: {why}." for name, why in excluded.items())
     return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
 
 
@@ -70,7 +70,7 @@ def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float]) -> str:
         return ""
     best, others = _ranked({name: cores[name] for name in known})
     has = "have" if " and " in best else "has"
-    return f"  By cores the order is another: {best} {has} the lowest mean waiting time ({others})."
+    return f"  Weighted by cores the order differs: {best} {has} the lowest mean waiting time ({others})."
 
 
 def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
@@ -84,7 +84,7 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def of_replications(found: Replicated, metric: str | None = None) -> str:
+def of_replications(found: ReplicationData, metric: str | None = None) -> str:
     """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
 
     A difference counts as decided if the interval of the ratio, paired by replication, does not contain 1.
@@ -100,11 +100,14 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
     known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
     if len(known) < 2:
         return ""
+    count = len(found.seeds)
+    if count < FEW:
+        return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
     best, *others = known
     alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
     others = [name for name in others if name not in alike]
     first = " and ".join([best, *alike])
-    what, count = words(metric), len(found.seeds)
+    what = words(metric)
     decided: list[str] = []
     open_: list[str] = []
     for name in others:
@@ -114,21 +117,20 @@ def of_replications(found: Replicated, metric: str | None = None) -> str:
     wide = ""
     if metric == "mean_waiting" and (cores := found.values.get("mean_waiting_by_cores")):
         wide = by_cores({name: means[name] for name in known}, {name: mean(cores[name]) for name in known})
-    text = f"Over {count} replication{'s' * (count > 1)}, {first} {'have' if alike else 'has'} "
+    text = f"Over {count} replications, {first} {'have' if alike else 'has'} "
     text += f"the lowest {what} on average"
     if decided:
         text += f" ({_few(decided)})"
     if open_:
-        text += f"; not decided against {_few(open_)}"
-    few = f"  Fewer than {FEW} replications decide little." if count < FEW else ""
-    return f"{text}.{few}{wide}"
+        text += f"; the difference to {_few(open_)} is not significant"
+    return f"{text}.{wide}"
 
 
-def of_points(found: Swept) -> str:
+def of_points(found: SweepData) -> str:
     """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
     metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
     mean_of = words(metric) if metric.startswith("mean_") else f"mean {words(metric)}"
-    open_: list[str] = []
+    open_: dict[str, list[str]] = {}
     for labels, one in found.each():
         all_ += 1
         means = {name: mean(values) for name, values in one[metric].items()}
@@ -140,22 +142,27 @@ def of_points(found: Swept) -> str:
             wins[known[0]] += 1
         else:
             where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-            open_.append(f"{known[0]} and {known[1]}" + (f" ({where})" if where else ""))
+            open_.setdefault(" and ".join(sorted(known[:2])), []).append(where)
     if not points:
         return ""
     won = sorted((each for each in wins.items() if each[1]), key=lambda each: -each[1])
     said = [f"{'' if k else f'has the lowest {mean_of} '}at {count}" for k, (_, count) in enumerate(won)]
     of = f"of {points} point{'s' * (points > 1)}"
     text = ", ".join(f"{name} {each}" for (name, _), each in zip(won, said, strict=True))
-    text = f"{text} {of}" if won else f"No scheduler surely has the lowest {mean_of} at any {of}"
-    if open_:
-        rest = "; at the other" + (f" {len(open_)}" if len(open_) > 1 else "") if won else ""
-        text += f"{rest}, the two best cannot be separated: {_few(open_, '; ')}"
+    text = f"{text} {of}; " if won else ""
+    by = "" if won else f" by {mean_of}"
+    pairs = [f"{pair} cannot be separated{by}{_at(at, points)}" for pair, at in open_.items()]
+    text = (text + _few(pairs, "; ")).removesuffix("; ")
     if points < all_:
-        text += (
-            f".  {all_ - points} of {all_} points are left out: fewer than two schedulers have results there"
-        )
+        text += f".  {all_ - points} of {all_} points are missing: fewer than two schedulers have results"
     return text + "."
+
+
+def _at(labels: list[str], points: int) -> str:
+    """Return the points with these labels as the end of a sentence; `points` is the number of all points."""
+    if len(labels) == 1:
+        return f" ({labels[0]})" if labels[0] else ""
+    return f" at all {points} points" if len(labels) == points else f" at {len(labels)} points"
 
 
 def _few(said: list[str], between: str = ", ") -> str:

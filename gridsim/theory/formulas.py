@@ -1,7 +1,7 @@
 """Closed forms and limits of queueing theory, as pure functions.
 
-Unless a function says otherwise, the mean service time is the unit of time, and `load` is the arrival rate
-per server, so that a server is busy for that share of the time.
+Unless stated otherwise, the mean service time is the unit of time, and `load` is the arrival rate per server,
+that is, the share of time for which a server is busy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def mg1_wait(load: float, second: float) -> float:
     load
         Arrival rate, below 1.
     second
-        Second moment of the service time, whose mean is 1: 2 if it is exponential.
+        Second moment of the service time, whose mean is 1; it is 2 for exponential service.
 
     References
     ----------
@@ -41,14 +41,14 @@ def mg1_wait(load: float, second: float) -> float:
 def mg1_wait_squared(load: float, second: float, third: float) -> float:
     """Return the mean square of the wait in an M/G/1 queue, first come first served (Takács).
 
-    Unlike the mean, it depends on the order of service: it is larger if the last comes first.
+    Unlike the mean, it depends on the order of service; it is larger for last come first served.
 
     Parameters
     ----------
     load, second
         As for `mg1_wait`.
     third
-        Third moment of the service time, 6 if it is exponential.
+        Third moment of the service time; it is 6 for exponential service.
 
     References
     ----------
@@ -72,9 +72,9 @@ def lognormal_moments(deviation: float) -> tuple[float, float]:
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """Return the probability that a job must wait in an M/M/c queue (Erlang C).
+    """Return the probability that a job waits in an M/M/c queue (Erlang C).
 
-    It is computed from Erlang B by its recursion in the number of servers.
+    It is computed from Erlang B, by recursion over the number of servers.
 
     References
     ----------
@@ -92,7 +92,7 @@ def erlang_c(servers: int, load: float) -> float:
 
 
 def mmc_wait(servers: int, load: float) -> float:
-    """Return the mean wait in an M/M/c queue: a job that must wait does so for 1 / (c (1 - load))."""
+    """Return the mean wait in an M/M/c queue; waiting jobs wait for 1 / (c (1 - load)) on average."""
     return erlang_c(servers, load) / (servers * (1 - load))
 
 
@@ -104,7 +104,7 @@ def supermarket(load: float, choices: int, servers: float = math.inf) -> float:
 
     In the limit of many servers, the share of servers with at least k jobs is
     ``load ** ((d**k - 1) / (d - 1))``, and the response time is the sum over i >= 1 of
-    ``load ** ((d**i - d) / (d - 1))``.  For N servers that is corrected by V / N; what is left is of the
+    ``load ** ((d**i - d) / (d - 1))``.  For N servers it is corrected by V / N; the remaining error is of the
     order of 1 / N^2.
 
     Parameters
@@ -112,9 +112,9 @@ def supermarket(load: float, choices: int, servers: float = math.inf) -> float:
     load
         Arrival rate per server, below 1.
     choices
-        D, servers that are asked, with replacement; 2 or more.
+        Number d of servers that are sampled with replacement, at least 2.
     servers
-        N; infinite for the limit.
+        Number N of servers; infinite for the limit.
 
     Notes
     -----
@@ -142,24 +142,24 @@ def supermarket(load: float, choices: int, servers: float = math.inf) -> float:
 
 
 def _shares(load: float, choices: int) -> Floats:
-    """Return the shares of servers with at least 1, 2, ... jobs, as long as they matter."""
+    """Return the shares of servers with at least 1, 2, ... jobs, down to 1e-16."""
     share = [load ** ((choices**k - 1) // (choices - 1)) for k in range(1, 64)]
     return np.array([x for x in share if x > 1e-16])
 
 
 def _shift(load: float, d: int) -> Floats:
-    """Return V of `supermarket`, of each share."""
+    """Return the vector V of `supermarket`, the shift of each share times the number of servers."""
     x = _shares(load, d)
     count = len(x)
     slope = load * d * x ** (d - 1)
     jacobian = np.diag(-slope - 1) + np.diag(np.ones(count - 1), 1) + np.diag(slope[:-1], -1)
-    # at the fixed point as many servers enter a share as leave it
+    # at the fixed point the rates into and out of a share are equal
     jumps = 2 * (x - np.append(x[1:], 0.0))
-    one = np.eye(count)
-    vast = np.kron(jacobian, one) + np.kron(one, jacobian)
-    covariance = np.linalg.solve(vast, -np.diag(jumps).ravel()).reshape(count, count)
-    bend = load * d * (d - 1) * x ** (d - 2) * np.diag(covariance) / 2
-    shift: Floats = np.linalg.solve(jacobian, bend - np.append(0.0, bend[:-1]))
+    identity = np.eye(count)
+    kronecker_sum = np.kron(jacobian, identity) + np.kron(identity, jacobian)
+    covariance = np.linalg.solve(kronecker_sum, -np.diag(jumps).ravel()).reshape(count, count)
+    curvature = load * d * (d - 1) * x ** (d - 2) * np.diag(covariance) / 2
+    shift: Floats = np.linalg.solve(jacobian, curvature - np.append(0.0, curvature[:-1]))
     return shift
 
 
@@ -169,15 +169,15 @@ def _shift(load: float, d: int) -> Floats:
 def join_idle_queue_approximation(load: float, per_dispatcher: float) -> float:
     """Return the mean response time of JIQ-Random by the closed form of Lu et al., exponential service.
 
-    Idle servers report to random dispatchers, `per_dispatcher` servers to each; a job goes to a server that
-    has reported, or to a random one if there is none at its dispatcher.  Reports come to a dispatcher in a
-    Poisson process and jobs remove them in another one, so their number is that of an M/M/1 queue of some
-    load p.  If exactly the idle servers have a report waiting, its mean p / (1 - p) is
-    ``per_dispatcher (1 - load)``.  A share 1 - p of the jobs go to random servers.  A busy server gets no
-    others, at the rate ``s = load (1 - p)``, so that its number of jobs while it is busy is that of an M/M/1
-    queue of load s, with the mean 1 / (1 - s).  By Little's law that is the response time.
+    Idle servers report to random dispatchers, with `per_dispatcher` servers per dispatcher.  A job goes to a
+    server with a report at its dispatcher, or to a random server if there is none.  Reports arrive and are
+    used in Poisson processes, so that their number is that of an M/M/1 queue of some load p.  If exactly the
+    idle servers have an unused report, the mean p / (1 - p) is ``per_dispatcher (1 - load)``.  A share 1 - p
+    of the jobs go to random servers.  A busy server only receives such jobs, at the rate ``s = load (1 -
+    p)``, so that its number of jobs while it is busy is that of an M/M/1 queue of load s, with the mean 1 /
+    (1 - s).  By Little's law this is the mean response time.
 
-    A random job may go to an idle server, whose report remains.  The closed form ignores that; see
+    A random job may go to an idle server, whose report remains.  The closed form ignores this, unlike
     `join_idle_queue`.
 
     References
@@ -208,11 +208,11 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
     load
         Arrival rate per server, at most 0.95.
     per_dispatcher
-        Servers for each dispatcher, 1 or more; with fewer, reports pile up.
+        Servers per dispatcher, at least 1; with fewer, reports accumulate.
 
     Notes
     -----
-    The chain is cut off at 150 jobs and 16 reports, and p is found by bisection.
+    The chain is truncated at 150 jobs and 16 reports, and p is computed by bisection.
 
     References
     ----------
@@ -222,50 +222,50 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
     low, high = 0.0, 1.0
     for _ in range(32):
         p = (low + high) / 2
-        at_random, used = load * (1 - p), per_dispatcher * load * (1 - p)
-        share = _server(at_random, used)
+        random_rate, use_rate = load * (1 - p), per_dispatcher * load * (1 - p)
+        share = _server(random_rate, use_rate)
         low, high = (p, high) if share[1].sum() > load * p else (low, p)
-    at_once = at_random * share[0].sum() + used * (np.arange(share.shape[1]) @ share[0])
-    return float(np.arange(len(share)) @ share.sum(1)) / load, 1 - float(at_once) / load
+    immediate_rate = random_rate * share[0].sum() + use_rate * (np.arange(share.shape[1]) @ share[0])
+    return float(np.arange(len(share)) @ share.sum(1)) / load, 1 - float(immediate_rate) / load
 
 
-def _server(at_random: float, used: float, jobs: int = 150, reports: int = 16) -> Floats:
-    """Return the stationary distribution of a server, float64[jobs, reports]; see `join_idle_queue`.
+def _server(random_rate: float, use_rate: float, jobs: int = 150, reports: int = 16) -> Floats:
+    """Return the stationary distribution of the chain of `join_idle_queue`, float64[jobs, reports].
 
-    The distribution of reports with q + 1 jobs is that with q jobs, times a matrix R.  From the highest q
-    down, ``R = up (-(local + R' down))^-1``, where R' is that of q + 1.
+    The distribution of reports with q + 1 jobs is the one with q jobs, times a matrix R.  From the highest q
+    down, ``R = up (-(local + R' down))^-1``, where R' is the matrix of q + 1.
     """
-    one, unused = np.eye(reports), np.arange(reports)
-    up = at_random * one + used * np.diag(unused[1:], -1)
+    identity, unused = np.eye(reports), np.arange(reports)
+    up = random_rate * identity + use_rate * np.diag(unused[1:], -1)
     local = -np.diag(up.sum(1))
-    step, steps = np.zeros_like(one), []
+    step, steps = np.zeros_like(identity), []
     for _ in range(jobs - 1):
-        step = -up @ np.linalg.inv(local - one + step)
+        step = -up @ np.linalg.inv(local - identity + step)
         steps.append(step)
-    report = np.diag(np.ones(reports - 1), 1)  # by the last job of the server
+    report = np.diag(np.ones(reports - 1), 1)  # the end of the last job adds a report
     report[-1, -1] = 1.0
     balance = (local + step @ report).T
     balance[0] = 1.0
-    share = [np.linalg.solve(balance, one[0])]
+    share = [np.linalg.solve(balance, identity[0])]
     for step in reversed(steps):
         share.append(share[-1] @ step)
-    found = np.array(share)
-    found /= found.sum()
-    return found
+    distribution = np.array(share)
+    distribution /= distribution.sum()
+    return distribution
 
 
 # -- machines that fail -----------------------------------------------------------------------------------
 
 
 def availability(up: float, down: float) -> float:
-    """Return the share of time that a machine is up, from its mean up and down times."""
+    """Return the share of time for which a machine is up, from its mean up and down times."""
     return up / (up + down)
 
 
 def completion_rate(length: float, up: float, down: float) -> float:
-    """Return the tasks that a machine completes per unit of time, if a failure undoes what it has begun.
+    """Return the number of tasks that a machine completes per unit of time, if failures interrupt tasks.
 
-    An exponential up time of mean `up` lasts for k tasks with probability ``exp(-k length / up)``, so that
-    ``1 / (exp(length / up) - 1)`` are completed in it on average.  There is one in ``up + down``.
+    An exponential up time of mean `up` lasts for k tasks with probability ``exp(-k length / up)``, so that on
+    average ``1 / (exp(length / up) - 1)`` tasks are completed in it.  The mean cycle is ``up + down``.
     """
     return 1 / math.expm1(length / up) / (up + down)

@@ -1,4 +1,4 @@
-"""check_theory(): runs the experiments, and compares what was measured with what theory says."""
+"""check_theory(): runs the experiments, and compares measured values with those of queueing theory."""
 
 from __future__ import annotations
 
@@ -19,33 +19,37 @@ from gridsim.support.extras import need
 from gridsim.support.processes import executor_of, result_of
 from gridsim.support.progress import Progress, watched
 from gridsim.support.text import align
-from gridsim.theory.experiments import EXPERIMENTS, Experiment, Size
+from gridsim.theory.experiments import EXPERIMENTS, Experiment, ExperimentSize
 
-#: Confidence level of intervals.
+#: Confidence level of the intervals.
 LEVEL = 0.99
-#: Largest difference of values that must be equal, from rounding of times and sums.
+#: Tolerance of values that must be exact, for the rounding of times and sums.
 TOLERANCE = 1e-9
 
-#: Values of a replication, a remark, and the s that it took.
+#: Values of a replication, a remark on it, and its duration (s).
 Replication = tuple[list[float], str, float]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One quantity of an experiment.
+    """The outcome for one quantity of an experiment.
 
     Parameters
     ----------
+    experiment, title
+        Name of the experiment, and its model.
+    quantity
+        Name of the quantity.
     expected
-        What theory says.
+        Value according to theory.
     measured
-        Mean over replications, with its interval.
+        Mean over replications, with its confidence interval.
     inside
         Whether the expected value is inside the interval.
     seconds
-        Of all replications of the experiment, added up.
+        Total duration of all replications of the experiment (s).
     remark
-        What else there is to say.
+        Remark on the experiment, or empty.
     """
 
     experiment: str
@@ -65,7 +69,7 @@ class Theory:
     Parameters
     ----------
     left_out
-        Names of experiments that say nothing in small.
+        Names of the experiments that have no small version.
     """
 
     seed: int
@@ -79,7 +83,7 @@ class Theory:
         return all(row.inside for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the rows as plain values."""
+        """Return the outcome as dicts, lists, texts and numbers."""
         return {
             "seed": self.seed,
             "full": self.full,
@@ -89,29 +93,29 @@ class Theory:
         }
 
     def format(self) -> str:
-        """Return the table as text."""
+        """Return the outcome as a text table."""
         head = ("experiment", "quantity", "expected", "measured", f"{LEVEL:.0%} interval", "verdict", "s")
-        columns = [[each] for each in head]
-        last = ""
+        columns = [[title] for title in head]
+        experiment_above = ""
         for row in self.rows:
-            measured = row.measured
+            estimate = row.measured
             cells = (
-                "" if row.experiment == last else row.experiment,
+                "" if row.experiment == experiment_above else row.experiment,
                 row.quantity,
                 f"{row.expected:.5g}",
-                f"{measured.mean:.5g}",
-                f"{measured.low:.5g} .. {measured.high:.5g}",
+                f"{estimate.mean:.5g}",
+                f"{estimate.low:.5g} .. {estimate.high:.5g}",
                 "inside" if row.inside else "OUTSIDE",
-                "" if row.experiment == last else f"{row.seconds:.1f}",
+                "" if row.experiment == experiment_above else f"{row.seconds:.1f}",
             )
-            last = row.experiment
+            experiment_above = row.experiment
             for column, cell in zip(columns, cells, strict=True):
                 column.append(cell)
         remarks = [f"{row.experiment}: {row.remark}" for row in self.rows if row.remark]
-        remarks += [f"left out in small: {name}" for name in self.left_out]
+        remarks += [f"not run without --full: {name}" for name in self.left_out]
         outside = sum(not row.inside for row in self.rows)
-        said = f"{outside} of {len(self.rows)} outside" if outside else f"all {len(self.rows)} inside"
-        return "\n".join([*align(columns, left=2), "", *remarks, said])
+        verdict = f"{outside} of {len(self.rows)} outside" if outside else f"all {len(self.rows)} inside"
+        return "\n".join([*align(columns, left=2), "", *remarks, verdict])
 
     __str__ = format
 
@@ -124,89 +128,94 @@ def check_theory(
     workers: int | None = 1,
     progress: Progress = False,
 ) -> Theory:
-    """Run experiments whose outcome is known from theory, and compare.
+    """Run experiments whose outcome is known from queueing theory, and compare measured with exact values.
 
     Parameters
     ----------
     names
-        Names of experiments; none stands for all of them.
+        Names of experiments; if empty, all are run.
     full
-        Whether to run them in full, which takes minutes, or in small.
+        Whether to run the full versions, which takes minutes, or the small ones.
     seed
-        Seed of the replications.  With another seed, one row in a hundred is outside by chance.
+        Seed from which the replications are seeded.  For 1 % of seeds a row is outside by chance.
     workers
-        Number of processes; None for as many as there are processors.  No value depends on it.
+        Number of processes; None for as many as there are processors.  Results do not depend on it.
     progress
         Whether to show a bar on stderr, as in `gridsim.simulate`.
 
     Raises
     ------
     ScenarioError
-        For an unknown name.
+        If a name is unknown, or its experiment has no small version.
     MissingExtra
-        Without SciPy.
+        If SciPy is not installed.
 
     Notes
     -----
-    Node programs run compiled; without Numba they run interpreted, and in small.
+    Node programs run compiled; without Numba they run interpreted, in the small versions.
     """
-    known = {each.name: each for each in EXPERIMENTS}
+    experiments = {experiment.name: experiment for experiment in EXPERIMENTS}
     for name in names:
-        if name not in known:
-            raise ScenarioError(f"unknown experiment {name!r}; {listed(known, name)}")
+        if name not in experiments:
+            raise ScenarioError(f"unknown experiment {name!r}; {listed(experiments, name)}")
     whole("seed", seed, low=0, high=2**40)
     need("scipy.stats", "stats", "theory")
-    tried = {name: _Plan.of(known[name], full) for name in (names or known)}
-    left_out = tuple(name for name, plan in tried.items() if plan is None)
+    candidates = {name: _Plan.of(experiments[name], full) for name in (names or experiments)}
+    left_out = tuple(name for name, plan in candidates.items() if plan is None)
     if names and left_out:
-        raise ScenarioError(f"experiment {left_out[0]!r} runs only in full, compiled by Numba (extra jit)")
-    plans = [plan for plan in tried.values() if plan is not None]
-    todo = [(plan, each) for plan in plans for each in plan.seeds(seed)]
+        raise ScenarioError(f"experiment {left_out[0]!r} requires --full and Numba (extra jit)")
+    plans = [plan for plan in candidates.values() if plan is not None]
+    tasks = [(plan, replication_seed) for plan in plans for replication_seed in plan.seeds(seed)]
     with executor_of(workers) as executor:
-        made: Iterable[Replication]
+        replications: Iterable[Replication]
         if executor is None:
-            made = (plan.replication(each) for plan, each in todo)
+            replications = (plan.replication(replication_seed) for plan, replication_seed in tasks)
         else:
-            futures = [executor.submit(_named, plan.experiment.name, full, each) for plan, each in todo]
-            made = (result_of(executor, future) for future in futures)
-        done = list(watched(made, progress, len(todo), "replications"))
+            futures = [
+                executor.submit(_replication, plan.experiment.name, full, replication_seed)
+                for plan, replication_seed in tasks
+            ]
+            replications = (result_of(executor, future) for future in futures)
+        results = list(watched(replications, progress, len(tasks), "replications"))
     rows: list[Row] = []
     for plan in plans:
-        rows += plan.rows([each for (whose, _), each in zip(todo, done, strict=True) if whose is plan])
+        rows += plan.rows(
+            [result for (owner, _), result in zip(tasks, results, strict=True) if owner is plan]
+        )
     return Theory(seed, full, tuple(rows), left_out)
 
 
 def check(experiment: Experiment, *, full: bool = False, seed: int = 1) -> list[Row]:
-    """Run one experiment, which need not be one of `EXPERIMENTS`; return a row for each of its quantities."""
+    """Run an experiment, which may be missing from `EXPERIMENTS`, and return a row for each quantity."""
     plan = _Plan.of(experiment, full)
-    assert plan is not None, "it has a size"
-    return plan.rows([plan.replication(each) for each in plan.seeds(seed)])
+    assert plan is not None, "the experiment has no small version"
+    return plan.rows([plan.replication(replication_seed) for replication_seed in plan.seeds(seed)])
 
 
-def _named(name: str, full: bool, seed: int) -> Replication:
-    [plan] = [_Plan.of(each, full) for each in EXPERIMENTS if each.name == name]
+def _replication(name: str, full: bool, seed: int) -> Replication:
+    [plan] = [_Plan.of(experiment, full) for experiment in EXPERIMENTS if experiment.name == name]
     assert plan is not None
     return plan.replication(seed)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How an experiment is run.
+    """The execution plan of an experiment.
 
     Parameters
     ----------
-    reduced
-        Whether it is run in small although it was asked for in full.
+    is_reduced
+        Whether the small version is run in place of the full one.
     """
 
     experiment: Experiment
-    size: Size
+    size: ExperimentSize
     nodes: NodeForm | None
-    reduced: bool
+    is_reduced: bool
 
     @classmethod
     def of(cls, experiment: Experiment, full: bool) -> _Plan | None:
-        """Return the plan; None if there is no such size of the experiment."""
+        """Return the plan; None if the experiment has no version of this size."""
         compiled = find_spec("numba") is not None
         in_full = full and (compiled or not experiment.nodes)
         size = experiment.full if in_full else experiment.small
@@ -218,27 +227,27 @@ class _Plan:
         return [1000 * seed + k for k in range(self.size.replications)]
 
     def replication(self, seed: int) -> Replication:
-        """Run one replication."""
-        since = time.perf_counter()
+        """Run one replication, and return its values, its remark and its duration (s)."""
+        start = time.perf_counter()
         values, remark = self.experiment.measure(self.size, seed, self.nodes)
-        return values, remark, time.perf_counter() - since
+        return values, remark, time.perf_counter() - start
 
-    def rows(self, made: Sequence[Replication]) -> list[Row]:
-        """Return the rows of all replications."""
-        remarks = ["in small, since Numba is missing"] if self.reduced else []
-        remarks += [remark for _, remark, _ in made if remark]
-        seconds = math.fsum(each for _, _, each in made)
+    def rows(self, replications: Sequence[Replication]) -> list[Row]:
+        """Return a row for each quantity, from all replications."""
+        remarks = ["small version, since Numba is not installed"] if self.is_reduced else []
+        remarks += [remark for _, remark, _ in replications if remark]
+        seconds = math.fsum(duration for _, _, duration in replications)
         rows = []
         for k, value in enumerate(self.experiment.values(self.size)):
-            measured = interval([values[k] for values, _, _ in made], exact=value.exact)
+            estimate = interval([values[k] for values, _, _ in replications], exact=value.exact)
             rows.append(
                 Row(
                     self.experiment.name,
                     self.experiment.title,
                     value.quantity,
                     value.expected,
-                    measured,
-                    measured.low <= value.expected <= measured.high,
+                    estimate,
+                    estimate.low <= value.expected <= estimate.high,
                     seconds,
                     "" if k else "; ".join(dict.fromkeys(remarks)),
                 )
@@ -252,14 +261,14 @@ def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
     Parameters
     ----------
     exact
-        Whether the values must be right but for rounding: the interval is the one of all values, widened by
+        Whether the values are exact except for rounding; the interval is then their range, widened by
         `TOLERANCE`.
     """
-    found = np.asarray(values, dtype=np.float64)
-    mean, count = float(found.mean()), len(found)
+    array = np.asarray(values, dtype=np.float64)
+    mean, count = float(array.mean()), len(array)
     if exact:
-        low, high = float(found.min()) - TOLERANCE, float(found.max()) + TOLERANCE
+        low, high = float(array.min()) - TOLERANCE, float(array.max()) + TOLERANCE
         return Estimate(mean, low, high, count, LEVEL, "exact but for rounding")
     quantile = need("scipy.stats", "stats", "theory").t.ppf((1 + LEVEL) / 2, count - 1)
-    half = float(quantile * found.std(ddof=1) / math.sqrt(count))
+    half = float(quantile * array.std(ddof=1) / math.sqrt(count))
     return Estimate(mean, mean - half, mean + half, count, LEVEL)

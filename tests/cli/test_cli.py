@@ -133,8 +133,8 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("run", "--out absent/", "absent: no such folder"),
         ("run", "--out file/r.npz", "file: no such folder"),
         ("run", "--out dangling", "{folder}/elsewhere: no such folder"),
-        ("run", "--record", "--record needs --out, where that is saved"),
-        ("run", "--decisions --messages", "--decisions needs --out, where that is saved"),
+        ("run", "--record", "--record requires --out"),
+        ("run", "--decisions --messages", "--decisions requires --out"),
         ("run", "--out=", "--out must name a file, got ''"),
         ("run", "--out /dev/null", "--out /dev/null: not a regular file"),
         ("run", "--out full", "--out full/fair-tree.npz: not a regular file"),
@@ -144,7 +144,7 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("compare", "--out absent/more", "absent: no such folder"),
         ("compare", "--out=", "--out must name a file, got ''"),
         ("compare", "--out full", "--out full/fair-tree.npz: not a regular file"),
-        ("compare", "--out file", "--out file: compare saves one file a scheduler, so this must be a folder"),
+        ("compare", "--out file", "--out must be a folder (compare saves one file per scheduler), got file"),
         (
             "run",
             "--job-log log.swf --save-scenario log.swf",
@@ -175,7 +175,7 @@ def test_run_saves_result_and_scenario(folder, toy):
         (
             "compare",
             "--schedulers a_b:C,a:b_C --out r",
-            "--out r: two of the schedulers have the same file name there",
+            "--out r: two schedulers have the same file name",
         ),
     ],
 )
@@ -268,7 +268,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
     chosen = f"{toy},other:Toy"
     slow = ["--set", f"{toy}.pause=9", *SMALL]  # the first is the baseline, though the other is better
     text = good("compare", "--schedulers", chosen, *slow).stdout
-    assert f"baseline  {toy} (its max stretch counts as 1)" in text.splitlines()
+    assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
     answer = json.loads(good("compare", "--schedulers", chosen, *slow, "--json").stdout)
     assert answer["baseline"] == toy and answer["units"]["ratio"].endswith(f"that of {toy})")
     flags = ["--schedulers", "fcfs,fair-tree,mincent", "--json", *SMALL]
@@ -407,8 +407,8 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--set", "T.pause=2\nseed=3"], r"T.pause must be a number, got '2\nseed=3'"),
         (["--set", f"T.pause={'[' * 5000}"], "T.pause must be a number, got '[[[[[[[["),
         (["--set", f"T.pause={'9' * 5000}"], "T.pause must be a number, got '99999999"),
-        (["--set", "pause"], "--set pause: expected NAME.PARAM=VALUE"),
-        (["--set", "x.y=1"], "--set x.y=1: no scheduler 'x' here; chosen: toy_for"),
+        (["--set", "pause"], "--set must be NAME.PARAM=VALUE, got 'pause'"),
+        (["--set", "x.y=1"], "--set x.y=1: the scheduler must be one of toy_for"),
         (["--set", "T.pause=x"], "T.pause must be a number, got 'x'"),
         (
             ["--set", "T.puase=1"],
@@ -445,7 +445,7 @@ def test_a_current_folder_that_is_gone(folder, command):
     if "PLACE/a.npz --out PLACE" in command:
         good(*command.replace("PLACE", str(folder)).split())
     else:
-        assert wrong(*command.replace("PLACE", str(folder)).split()) == "the current folder is gone"
+        assert wrong(*command.replace("PLACE", str(folder)).split()) == "the current folder no longer exists"
 
 
 def test_modules_without_a_current_folder(folder, toy):
@@ -488,7 +488,7 @@ def test_wrong_schedulers(folder, toy):
     found = wrong("run", "--scheduler", "picky:Idle")
     assert found == "t = 0.0 s: start() must return a Policy, got NoneType"
     assert wrong("compare", "--schedulers", f"{toy},{toy}") == f"--schedulers names '{toy}' twice"
-    assert wrong("compare", "--schedulers", ",") == "schedulers must name at least one, got none"
+    assert wrong("compare", "--schedulers", ",") == "--schedulers must name at least one scheduler, got none"
     assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
 
 

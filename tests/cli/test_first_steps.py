@@ -190,7 +190,7 @@ def test_failures_by_flags(begun: Path) -> None:
     ):
         said = json.loads(good("compare", *small, *flags))
         assert gs.Scenario.from_text(said["scenario"]).faults == faults
-    assert "--down needs --failures" in invoke("compare", *small, "--down", 60).stderr
+    assert "--down requires --failures" in invoke("compare", *small, "--down", 60).stderr
     both = ("--failures", 60, "--availability", "hosts.avt")
     assert "exclude each other" in invoke("compare", *small, *both).stderr
 

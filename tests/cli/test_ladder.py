@@ -58,7 +58,7 @@ def test_rigid_jobs_of_a_file():
     [
         (("--replicates", 0), "replicates must be a whole number"),
         (("--workers", 0), "--workers must be"),
-        (("--set", "dgs-asap.hops=1"), "no scheduler 'dgs-asap' here; chosen: fair-tree"),
+        (("--set", "dgs-asap.hops=1"), "the scheduler must be fair-tree, got 'dgs-asap'"),
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
         (("--failures", 0), "--failures must be"),
         (("--figure", "none/x.png"), "no such folder"),

@@ -62,7 +62,7 @@ def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple
         ),
         (
             ("--kind", "tree", "--figure", "x.png", "--unit", "bytes"),
-            "--unit is for --kind traffic, got --kind tree",
+            "--unit requires --kind traffic, got --kind tree",
         ),
         (
             ("--kind", "gantt", "--figure", "x.png", "--machines", "a"),
@@ -72,7 +72,7 @@ def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple
         (("--kind", "pie", "--figure", "x.png"), "'pie' is not one of"),
         (
             ("--kind", "tree", "--figure", "x.png"),
-            "tree needs a run of a fair tree on several machines, got fcfs",
+            "tree requires a run of a fair tree on several machines, got fcfs",
         ),
     ],
 )

@@ -249,7 +249,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert {"schedule", "message_log"} <= set(result.tables) and "decisions" not in result.tables
     assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
     refused = CliRunner().invoke(cli, ["compare", "--nodes", "8", "--replicates", "3", "--messages"])
-    assert refused.exit_code == 2 and "--messages saves or shows whole results" in refused.output
+    assert refused.exit_code == 2 and "--replicates does not support --messages" in refused.output
 
 
 def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:
     assert f"the first 5 rows; {more} more were left out" in done.output
     assert result.left_out == {"message_log": more} and len(result.tables["message_log"]) == 5
     done = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
-    assert done.exit_code == 0 and f"the first 5 messages; {more} more are not in it" in done.stderr
+    assert done.exit_code == 0 and f"the first 5 messages; {more} later ones were not recorded" in done.stderr
     assert json.loads((tmp_path / "a.json").read_text())["otherData"]["messages left out"] == more
     refused = command(*common, "--messages-limit", "5", "--out", file)
-    assert refused.exit_code == 2 and "--messages-limit needs --messages" in refused.output
+    assert refused.exit_code == 2 and "--messages-limit requires --messages" in refused.output

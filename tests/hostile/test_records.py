@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.result_args import looked_at
+from gridsim.cli.result_args import display_errors
 from gridsim.errors import GridSimError, ScenarioError
 from tests._helpers.archives import changed
 
@@ -104,12 +104,12 @@ def test_commands_end_in_a_line_whatever_it_is(
         done = CliRunner().invoke(cli, command)
         assert done.exception is None or isinstance(done.exception, SystemExit), command
         assert done.exit_code in (0, 1)
-    said = r"^a\.npz: cannot be shown \(IndexError: index 9 is out of bounds"
-    with pytest.raises(GridSimError, match=said), looked_at(["a.npz"]):
+    said = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
+    with pytest.raises(GridSimError, match=said), display_errors(["a.npz"]):
         np.zeros(3)[9]
-    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), looked_at(["a.npz"]):
+    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), display_errors(["a.npz"]):
         raise ScenarioError("of it")
-    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), looked_at(["a.npz"]):
+    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), display_errors(["a.npz"]):
         raise GridSimError("as a.npz is")
 
 

@@ -105,7 +105,7 @@ def test_response_and_wrong_metrics(tree) -> None:
     assert axes.lines[0].get_xdata()[-1] == response.max() and axes.get_xlabel() == "response time (s)"
     with pytest.raises(ScenarioError, match="metric must be response or one of release, .*, got 'speed'"):
         plots.distribution(tree, "speed", axes=axes_of())
-    with pytest.raises(ScenarioError, match="results must be at least one, got none"):
+    with pytest.raises(ScenarioError, match="results must contain at least one result"):
         plots.distribution({}, axes=axes_of())
 
 
@@ -216,7 +216,7 @@ def test_too_many_pieces_are_a_raster_that_says_so(tree, monkeypatch) -> None:
     assert np.array_equal(mesh.get_array().reshape(share.shape), share)
     busy = (share * np.diff(edges)).sum(axis=1)
     assert busy == pytest.approx(tree.machines["busy"][[3, 8, 1]])
-    assert "pieces: too many for bars; a machine a row" in axes.get_title(loc="left")
+    assert "pieces: too many for bars; one machine per row" in axes.get_title(loc="left")
 
 
 # -- traffic and the tree ---------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_traffic_without_a_tree(tree) -> None:
     assert [bar.get_height() for bar in axes.patches] == [3, 1500]
     assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
     none = gs.simulate(tree.scenario, gs.MinCent())
-    with pytest.raises(ScenarioError, match="traffic needs messages, and mincent has none"):
+    with pytest.raises(ScenarioError, match="traffic requires a scheduler with messages, got mincent"):
         plots.traffic(none, axes=axes_of())
     with pytest.raises(ScenarioError, match="unit must be bytes or messages, got 'B'"):
         plots.traffic(tree, "B", axes=axes_of())
@@ -313,7 +313,7 @@ def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
     assert rows == pytest.approx(used[3:7].tolist())
     leaves = [value for (x0, _, level), value in sorted(cells.items()) if level == 4]
     assert leaves == pytest.approx([used[5:7].mean(), used[7:8].mean(), used[8:10].mean(), used[10]])
-    assert len(leaves) == 4 and "mean of up to 2 nodes a cell" in axes.get_figure().axes[1].get_ylabel()
+    assert len(leaves) == 4 and "mean of up to 2 nodes per cell" in axes.get_figure().axes[1].get_ylabel()
     axes = plots.tree(tree, "peak_queue", axes=axes_of())
     assert max(cells_of(axes).values()) == tree.machines["peak_queue"].max()
     assert "largest of up to 2" in axes.get_figure().axes[1].get_ylabel()
@@ -322,8 +322,8 @@ def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
 def test_cells_of_nodes_without_a_value() -> None:
     """The mean and the largest of those that have one."""
     values, starts = np.array([1.0, NAN, 3.0, 5.0]), [0, 2]
-    assert trees._folded(values, starts, largest=False).tolist() == [1.0, 4.0]
-    assert trees._folded(values, starts, largest=True).tolist() == [1.0, 5.0]
+    assert trees._cell_values(values, starts, largest=False).tolist() == [1.0, 4.0]
+    assert trees._cell_values(values, starts, largest=True).tolist() == [1.0, 5.0]
 
 
 def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
@@ -332,9 +332,9 @@ def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
     failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))
     for scheduler in (gs.FairTree(), gs.FairTree(samples=(4, 3, 2), maintenance="messages")):
         axes = plots.tree(gs.simulate(failing, scheduler), axes=axes_of())
-        assert axes.get_title(loc="left").endswith("routers as at the start, failures moved them")
+        assert axes.get_title(loc="left").endswith("shown at the start, before failures moved them")
     with pytest.raises(
-        ScenarioError, match="needs a run of a fair tree on several machines, got made-up on 3"
+        ScenarioError, match="requires a run of a fair tree on several machines, got made-up on 3"
     ):
         plots.tree(made_up({"release": [0.0]}), axes=axes_of())
     with pytest.raises(ScenarioError, match="column must be one of speed, .*, got 'heat'"):

@@ -13,7 +13,7 @@ import pytest
 from gridsim import plots
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import clock, log_scale, short
-from gridsim.plots.style import STYLE, beside, wrapped
+from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Report
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
@@ -126,9 +126,9 @@ def test_a_sweep_is_drawn_over_the_axis_that_is_left() -> None:
     axes = plots.swept(found, where={"size": 2}, axes=axes_of())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["low", "high"]
     assert [axes.get_title() for axes in found.figure().axes] == ["load = low", "load = high"]
-    with pytest.raises(ScenarioError, match="where must leave one axis to draw over, not size, load"):
+    with pytest.raises(ScenarioError, match="where must leave one axis to draw over, got size, load"):
         plots.swept(found, axes=axes_of())
-    with pytest.raises(ScenarioError, match="no point with load = 'mid'"):
+    with pytest.raises(ScenarioError, match="got load = 'mid'"):
         plots.swept(found, where={"load": "mid"}, axes=axes_of())
     with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
         plots.swept(found, "speed", axes=axes_of())
@@ -168,7 +168,7 @@ def test_scaling_has_the_values_and_slopes() -> None:
     ("sizes", "measured", "said"),
     [
         ([0, 1], {"a": [1.0, 2.0]}, r"sizes must be > 0, got \[0, 1\]"),
-        ([1, 2], {"a": [1.0]}, r"measured\['a'\] must be 2 values, one a size, got 1"),
+        ([1, 2], {"a": [1.0]}, r"measured\['a'\] must be 2 values, one per size, got 1"),
         ([1, 2], {"a": [1.0, 0.0]}, r"measured\['a'\] must be > 0 s, got 0"),
     ],
 )
@@ -271,9 +271,10 @@ def test_waves_are_points_about_a_line_at_1() -> None:
 
 def test_legends_that_take_much_room_stand_outside() -> None:
     long = [f"a-scheduler-with-a-very-long-name-no-{k:02}" for k in range(30)]
-    assert beside(["a", "b"]) == (0.0, 0.0) and beside(long)[0] > 2.0 and beside(long[:9])[0] > 0
-    assert "".join(wrapped(long[0]).split("\n")) == long[0] and wrapped("") == ""
-    made, (axes,) = plots.figure(width=5 + beside(long)[0], height=beside(long)[1])
+    assert legend_size(["a", "b"]) == (0.0, 0.0)
+    assert legend_size(long)[0] > 2.0 and legend_size(long[:9])[0] > 0
+    assert "".join(wrap_name(long[0]).split("\n")) == long[0] and wrap_name("") == ""
+    made, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
     plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)
     stream = io.BytesIO()
     plots.save(made, stream, dpi=100)  # a warning of matplotlib's would be an error
@@ -312,7 +313,7 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     assert (
         figure.get_suptitle() == said == found.verdict() and not found.figure(headline=False).get_suptitle()
     )
-    with pytest.raises(ScenarioError, match="ratios need a sweep with a baseline"):
+    with pytest.raises(ScenarioError, match="ratio requires a sweep with a baseline"):
         plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, made), ratio=True)
 
 

@@ -55,7 +55,7 @@ def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) ->
     stretch = single.applications["stretch_agg"]
     assert quantiles[1:3] == ["8 of 8", f"{stretch.min():.6g}"]
     assert quantiles[4::3] == [f"{np.median(stretch):.6g}", f"{stretch.max():.6g}"]
-    facts = dict(found.tables["What the schedulers report"][1:])
+    facts = dict(found.tables["Facts reported by the schedulers"][1:])
     assert facts["ledger_end_s"] == f"{single.facts['ledger_end_s']:.8g}"
     assert dict(found.tables["Parameters"][1:])["samples"] == "720"
     assert found.tables["Digests"][1] == [
@@ -75,7 +75,7 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
     for row, line in zip(rows[1:], printed[start + 2 :], strict=False):
         assert row == re.split("  +", line)
     assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
-    assert "mincent (its max stretch counts as 1)" in found.text
+    assert "mincent (ratios are relative to it)" in found.text
     # without the facts of the schedulers, which are further down
     for line in compared.format(width=500).splitlines()[start + 6 :]:
         assert line in found.text
@@ -302,7 +302,7 @@ def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
     with pytest.warns(gs.TraceWarning):
         result = gs.result_from_log(log)
     found = written({"log": result, "easy": gs.simulate(rigid(), gs.Backfill())})
-    assert "no scheduler made it" in found.text and "different scenarios" in found.text
+    assert "it cannot be repeated" in found.text and "different scenarios" in found.text
     assert [str(log), next(iter(result.provenance["files"].values()))] in found.tables["Trace files"]
     assert found.tables["Scenarios"][1][0] == "platform"
 
@@ -339,7 +339,7 @@ def test_a_log_beside_runs_of_its_jobs_keeps_the_conclusion(tmp_path: Path, writ
 def test_quantiles_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 0, 1, ..., 100 each is its own."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}
-    monkeypatch.setattr(tables, "distributed", lambda results: sample)
+    monkeypatch.setattr(tables, "sample_values", lambda results: sample)
     (table,) = tables.quantiles({})
     assert table.rows == [["a", "101 of 101", "0", "25", "50", "75", "95", "100"]]
 
@@ -360,7 +360,7 @@ def test_of_little_there_is_a_report_too(written: Any) -> None:
     little = gs.Result(tables=tables, facts={}, scheduler=scheduler, provenance={})
     found = written({"a": little, "b": little})
     assert list(found.tables) == ["Schedulers compared", "Quantiles of the stretch", "Digests"]
-    assert "Run it again" not in found.text and "a (its max stretch counts as 1)" in found.text
+    assert "Run it again" not in found.text and "a (ratios are relative to it)" in found.text
     assert "mine on 1 machine" in written(little).text
 
 
@@ -440,10 +440,10 @@ def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
     ("results", "path", "more", "said"),
     [
         ("single", "x.pdf", {}, "path must end in .html, got"),
-        ("single", "x.html", {"title": " "}, "title must be a text that is not empty, got ' '"),
-        ("single", "x.html", {"scenario": bags()}, "scenario is for Replicates"),
-        ("single", "x.html", {"command": "gridsim run"}, "command is for Replicates"),
-        ({}, "x.html", {}, "results must name at least one, got none"),
+        ("single", "x.html", {"title": " "}, "title must be a non-empty text, got ' '"),
+        ("single", "x.html", {"scenario": bags()}, "scenario requires Replicates"),
+        ("single", "x.html", {"command": "gridsim run"}, "command requires Replicates"),
+        ({}, "x.html", {}, "results must contain at least one result"),
         ({"a": 1}, "x.html", {}, "results['a'] must be a Result, got 1"),
         (
             3,
@@ -470,7 +470,7 @@ def test_runs_that_failed_are_told(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     found = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = written(found)
-    assert "failed: fcfs, replication 0: ScenarioError: time_limit must let the run end" in page.text
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished at the time limit" in page.text
     assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli.commands.reproduce import PROBING
+from gridsim.cli.commands.reproduce import PROBE_EXPERIMENTS
 from gridsim.cli.main import cli
 from gridsim.reproduce.others import probes
 from gridsim.reproduce.others.probes import LOGS, Log, allowed, log_of, names
@@ -29,7 +29,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("name", PROBING)
+@pytest.mark.parametrize("name", PROBE_EXPERIMENTS)
 def test_verdicts_on_a_small_log(name: str, small: str, tmp_path: Path) -> None:
     arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
     found = CliRunner().invoke(cli, [*arguments, "--trace", small])
@@ -57,8 +57,8 @@ def test_ranges_around_the_authors_values() -> None:
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("hawk", (), "hawk needs --trace FILE, a .tr log"),
-        ("searches", ("--trace", "{small}"), "--trace is for sparrow, hawk, eagle, not searches"),
+        ("hawk", (), "hawk requires --trace FILE, a .tr log"),
+        ("searches", ("--trace", "{small}"), "searches does not support --trace"),
         ("hawk", ("--trace", "{small}", "--trace", "{small}"), "--trace must name different logs"),
         (
             "hawk",

@@ -15,7 +15,13 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.cli.commands.reproduce import MODULES, PROBING, REAL, RIGID, reproduction
+from gridsim.cli.commands.reproduce import (
+    MODULES,
+    PROBE_EXPERIMENTS,
+    REAL_DESKTOPS,
+    RIGID_EXPERIMENTS,
+    reproduction,
+)
 from gridsim.cli.main import cli
 from gridsim.reproduce.celaya import table1 as celaya_table1
 from gridsim.reproduce.dgs import coallocation
@@ -141,7 +147,7 @@ def test_the_number_of_workers_changes_nothing():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "reproduce needs the name of an experiment: celaya-fig4a"),
+        ((), "NAME must be an experiment: celaya-fig4a"),
         (
             ("celaya-fig5",),
             "unknown experiment 'celaya-fig5'; did you mean celaya-fig4b? known: celaya-fig4a",
@@ -150,10 +156,10 @@ def test_the_number_of_workers_changes_nothing():
         (("celaya-fig4b", "--seeds", -3), "--seeds must be"),
         (("celaya-fig4b", "--workers", 0), "--workers must be"),
         (("celaya-fig4b", "--out", ""), "--out must name a folder"),
-        (("celaya-fig4b", "--list"), "--list takes no name"),
-        (("celaya-fig4b", "--log", "jobs.swf"), "--log is for dgs-table1, dgs-table2"),
+        (("celaya-fig4b", "--list"), "--list does not support a name"),
+        (("celaya-fig4b", "--log", "jobs.swf"), "celaya-fig4b does not support --log"),
         (("all", "--log", "jobs.swf"), "celaya-fig4a runs bags of tasks"),
-        (("dgs-fig5", "--procs-per-node", 8), "--procs-per-node is of a log: it needs --log FILE"),
+        (("dgs-fig5", "--procs-per-node", 8), "--procs-per-node requires --log FILE"),
         (("dgs-fig5", "--log", "jobs.swf", "--procs-per-node", 0), "--procs-per-node must be a whole number"),
         (("dgs-fig5", "--log", "jobs.swf"), "jobs.swf"),
     ],
@@ -282,7 +288,7 @@ def log(tmp_path):
     return file
 
 
-@pytest.mark.parametrize("name", RIGID)
+@pytest.mark.parametrize("name", RIGID_EXPERIMENTS)
 def test_quick_reproductions_of_rigid_jobs_have_verdicts(name, tmp_path):
     arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
     found = invoke(*arguments)
@@ -435,12 +441,12 @@ def test_signs(values, verdict):
 @pytest.mark.parametrize("name", MODULES)
 def test_quick(name, tmp_path, request):
     files = []
-    if name == REAL:
+    if name == REAL_DESKTOPS:
         traces = request.getfixturevalue("traces")
         files += ["--availability", traces / "microsoft99-a/microsoft-a.avt.gz"]
         files += ["--speeds", traces / "boinc-hosts-open/seti_hosts.csv"]
         files += ["--log", traces / "lcg2005-a/LCG-2005-a.swf.gz"]
-    if name in PROBING:
+    if name in PROBE_EXPERIMENTS:
         files += ["--trace", request.getfixturevalue("traces") / "probe-jobs/YH1_sub.tr.gz"]
     found = invoke(name, "--quick", "--out", tmp_path, "--no-progress", "--workers", 2, *files)
     assert found.exit_code == 0, found.output

@@ -106,8 +106,8 @@ def test_traces_that_have_no_night(tmp_path, monkeypatch, text, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["waves", "--speeds", "x.csv"], "waves takes --availability FILE alone, no --speeds or --log"),
-        (["waves", "--availability", "a", "--log", "b"], "waves takes --availability FILE alone"),
+        (["waves", "--speeds", "x.csv"], "waves does not support --speeds and --log"),
+        (["waves", "--availability", "a", "--log", "b"], "waves does not support --speeds and --log"),
         (["waves", "--availability", "a"], "a: No such file"),
     ],
 )

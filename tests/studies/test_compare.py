@@ -36,7 +36,7 @@ def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
     assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
     assert compare(SCENARIO, {"b": apart, "a": Apart(pause=1.0)}).baseline == "b"
     found = compare(SCENARIO, {"quick": quick, "mincent": slow})
-    assert "baseline  mincent (its max stretch counts as 1)" in str(found).splitlines()
+    assert "baseline  mincent (ratios are relative to it)" in str(found).splitlines()
     assert found.to_dict()["baseline"] == "mincent"
 
 
@@ -44,8 +44,8 @@ def test_the_table_is_readable(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     lines = str(found).splitlines()
     lines = lines[lines.index("") - 2 :]
-    assert lines[0] == "load      1: the whole grid needs 1 times the submission period to do the work"
-    assert lines[1] == "baseline  quick (its max stretch counts as 1)"
+    assert lines[0] == "load      1 (work submitted / capacity during submission)"
+    assert lines[1] == "baseline  quick (ratios are relative to it)"
     assert lines[3].split("  ")[0] == "scheduler" and "s/Mflop" not in lines[4]
     assert lines[5].startswith("quick") and "not charged" in lines[5]
     assert " ".join(lines[-2:]).strip() == (
@@ -65,7 +65,7 @@ def test_who_left_something_undone_takes_no_part():
     values = {"mean waiting": {"a": 3.0, "b": 1.0, "c": 2.0, "d": float("nan")}}
     said = of_one_run(values, {"b": "it rejected 2 jobs"})
     assert (
-        said == "In this run, c has the lowest mean waiting (a +50 %).  b takes no part: it rejected 2 jobs."
+        said == "In this run, c has the lowest mean waiting (a +50 %).  b is not ranked: it rejected 2 jobs."
     )
     assert (
         of_one_run({"x": {"a": 0.0, "b": 0.0, "c": 7.0}}, {})

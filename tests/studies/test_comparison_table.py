@@ -40,7 +40,7 @@ def test_waits_by_jobs_and_by_cores_may_rank_schedulers_in_another_order() -> No
     assert by_jobs["backfill"] < by_jobs["backfill-fcfs"] and cores["backfill"] > cores["backfill-fcfs"]
     text = " ".join(found.format().split())
     assert "In this run, backfill has the lowest mean waiting time" in text
-    assert "By cores the order is another: backfill-fcfs has the lowest mean waiting time (backfill" in text
+    assert "Weighted by cores the order differs: backfill-fcfs has the lowest mean waiting time" in text
     assert by_cores(by_jobs, by_jobs) == "" == by_cores({"a": 1.0}, {"a": 2.0})
 
 

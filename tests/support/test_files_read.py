@@ -81,8 +81,8 @@ def test_a_trace_of_several_files_is_known_by_all_of_them(tmp_path: Path, name: 
     after = collect(cells, store=store)
     assert before[0].digest == result.digest != after[0].digest and len(store) == 2
     again = reproduce_result(result)
-    assert again.found == after[0].digest
-    assert again.changed == {f"file {table}": (None, sha256(table))}
+    assert again.digest == after[0].digest
+    assert again.changes == {f"file {table}": (None, sha256(table))}
 
 
 def test_a_checkpoint_knows_all_of_them_too(tmp_path: Path) -> None:
@@ -470,7 +470,7 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
             use(result)
     assert "down: trace not found" in [text.get_text() for text in gantt(result).get_legend().get_texts()]
     gs.write_report({"run": result}, tmp_path / "report.html")
-    assert "when machines were down is not known here" in (tmp_path / "report.html").read_text()
+    assert "down times are not drawn, since their trace is missing" in (tmp_path / "report.html").read_text()
 
 
 def test_files_of_one_name(tmp_path: Path) -> None:
@@ -482,11 +482,11 @@ def test_files_of_one_name(tmp_path: Path) -> None:
     ups.write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
     scenario = of_jobs(log, faults=gs.Faults.trace(ups, seed=1))
     result = gs.simulate(scenario, gs.Fcfs(), record=True)
-    assert reproduce_result(result).changed == {}
+    assert reproduce_result(result).changes == {}
     result.check_faults()  # of which the log is none
     then = sha256(str(log))
     jobs(log, 900)
-    assert reproduce_result(result).changed == {f"file {log}": (then, sha256(str(log)))}
+    assert reproduce_result(result).changes == {f"file {log}": (then, sha256(str(log)))}
 
 
 def test_a_result_is_not_accused_of_what_another_trace_says(tmp_path: Path) -> None:

@@ -15,17 +15,17 @@ from gridsim.cli.main import cli
 from gridsim.schedulers.classics.node import PowerNode
 from gridsim.schedulers.classics.scheduler import PowerOfD
 from gridsim.theory import check_theory, study
-from gridsim.theory.experiments import EXPERIMENTS, Little, Queue, Size
+from gridsim.theory.experiments import EXPERIMENTS, ExperimentSize, LittlesLaw, QueueModel
 from gridsim.theory.study import Row, check, interval
 
 SEED = 1
 KNOWN = {each.name: each for each in EXPERIMENTS}
 
 
-def queue(name: str, small: Size, scheduler: gs.Scheduler | None = None) -> Queue:
+def queue(name: str, small: ExperimentSize, scheduler: gs.Scheduler | None = None) -> QueueModel:
     """The experiment with another size and scheduler, interpreted."""
     found = KNOWN[name]
-    assert isinstance(found, Queue)
+    assert isinstance(found, QueueModel)
     made = (lambda _: scheduler) if scheduler is not None else found.scheduler
     return dataclasses.replace(found, small=small, scheduler=made, nodes=False)
 
@@ -83,7 +83,14 @@ def lose_one_in_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_lost_arrival_in_a_thousand_breaks_littles_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = Little("law", "", False, Size(1, 16, 125.0, 0.0), Size(1, 16, 125.0, 0.0), only=("fcfs",))
+    law = LittlesLaw(
+        "law",
+        "",
+        False,
+        ExperimentSize(1, 16, 125.0, 0.0),
+        ExperimentSize(1, 16, 125.0, 0.0),
+        scheduler_names=("fcfs",),
+    )
     assert verdicts(check(law)) == {"mean number / (rate x mean response) - 1": True}
     lose_one_in_a_thousand(monkeypatch)
     [row] = check(law)
@@ -109,7 +116,7 @@ class Lowest(PowerOfD, frozen=True, kw_only=True):
 
 def test_ties_towards_the_lowest_machine_are_seen_in_the_shares() -> None:
     """Servers are alike, so who wins a tie changes no queue length: only a row about machines can see it."""
-    size = Size(6, 20, 100.0, 20.0)
+    size = ExperimentSize(6, 20, 100.0, 20.0)
     rows = verdicts(check(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check(queue("supermarket-0.5", size))).values())
@@ -140,7 +147,7 @@ class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
 
 def test_last_come_first_served_is_seen_in_the_mean_square() -> None:
     """The mean wait does not depend on the order of service, its mean square does."""
-    rows = verdicts(check(queue("mm1", Size(6, 20, 600.0, 200.0), Stack())))
+    rows = verdicts(check(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
     assert not rows["mean square of the wait, s^2"]
     assert rows["mean wait, s"] and rows["share of jobs that wait"]
 
@@ -162,6 +169,6 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.theory.formulas.availability", lambda up, down: 0.5)
     done = CliRunner().invoke(cli, ["theory", "availability", "--jobs", "1"])
     assert done.exit_code == 1 and "OUTSIDE" in done.stdout and "2 of 3 outside" in done.stdout
-    for name, said in (("mm2", "unknown experiment 'mm2'"), ("supermarket-0.99", "runs only in full")):
+    for name, said in (("mm2", "unknown experiment 'mm2'"), ("supermarket-0.99", "requires --full")):
         done = CliRunner().invoke(cli, ["theory", name])
         assert done.exit_code == 2 and said in done.stderr

@@ -109,7 +109,7 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     assert "commas  jobs with commas" in answer("list", "traces")
     assert "pause" in answer("list", "parameters", "stay")
     assert json.loads(answer("trace", "info", "small.jobs.csv", "--json"))["records"] == 3
-    assert "nothing to say" in answer("trace", "lint", "small.jobs.csv")
+    assert "no findings" in answer("trace", "lint", "small.jobs.csv")
     said = json.loads(answer("compare", "scenario.toml", "--schedulers", "stay,mincent", "--json"))
     assert [row["name"] for row in said["schedulers"]] == ["stay", "mincent"]
     assert said["schedulers"][0]["parameters"]["pause"] == 1.0 and said["schedulers"][0]["tasks"] == 3

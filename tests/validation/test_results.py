@@ -377,7 +377,7 @@ def test_command_run_records_the_schedule(tmp_path: Path) -> None:
 
 def test_options_of_other_schedules_are_rejected(sound: Path) -> None:
     done = CliRunner().invoke(cli, ["validate", str(sound), "--nodes", "8"])
-    assert done.exit_code == 2 and "--nodes is for other schedules" in done.stderr
+    assert done.exit_code == 2 and "a result does not support --nodes" in done.stderr
 
 
 def test_damaged_files_are_rejected(tmp_path: Path) -> None:

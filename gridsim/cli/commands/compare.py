@@ -1,4 +1,4 @@
-"""The command `gridsim compare`: schedulers on one scenario, or on replications of it."""
+"""The command `gridsim compare`: comparison of schedulers on one scenario, or on replications of it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 
 from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import file_name, progress_of, say, width
-from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, recorded, run_options, scenario_of
+from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, records, run_options, scenario_of
 from gridsim.cli.study_flags import (
     check_figure,
     draw,
-    drawn,
+    execution_arguments,
+    execution_options,
+    figure_message,
     headline_option,
     names_of,
-    places,
-    replica_options,
-    where_options,
+    replication_options,
 )
 from gridsim.errors import ScenarioError
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
     from gridsim.studies.replicate import Replicates
 
-#: Whether a workload has rigid jobs -> the schedulers that are compared on it.
-USUAL = {
+#: Whether a workload has rigid jobs -> the schedulers that are compared by default.
+DEFAULT_SCHEDULERS = {
     False: ("fair-tree", "fair-tree-root", "mincent", "fcfs"),
     True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
 }
@@ -45,66 +45,69 @@ USUAL = {
     "names",
     metavar="A,B,C",
     shell_complete=complete_schedulers,
-    help=f"Names, module:Class, or all that can run it.  [{','.join(USUAL[False])}; for rigid jobs "
-    f"{','.join(USUAL[True])}]",
+    help="Schedulers to compare: names, module:Class, or all (those that support the scenario).  "
+    f"[{','.join(DEFAULT_SCHEDULERS[False])}; for rigid jobs {','.join(DEFAULT_SCHEDULERS[True])}]",
 )
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="Ratios are to this one's max stretch, or mean waiting time.  [mincent; of rigid jobs backfill "
-    "(EASY); else the first centralized one, else the first]",
+    help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative.  [mincent; for "
+    "rigid jobs backfill (EASY); else the first centralized one, else the first]",
 )
-@replica_options
-@where_options
+@replication_options
+@execution_options
 @headline_option
 def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
-    """Compare schedulers on one scenario; without arguments: on a desktop grid of 1000 machines.
+    """Compare schedulers on one scenario; without arguments, on a desktop grid of 1000 machines.
 
-    With --replicates or --half-width: on replications of it, as means and ratios with intervals; exit code
-    1 if runs failed.
+    With --replicates or --half-width, compare them on replications of the scenario, and show means and ratios
+    with confidence intervals; the exit code is 1 if runs failed.
     """
     from gridsim.support.arguments import hint
 
-    chosen, refused = _chosen(names, flags)
-    if baseline is not None and baseline not in chosen:
-        close = hint(chosen, baseline)
-        raise ScenarioError(f"--baseline must be one of {', '.join(chosen)}, got {baseline!r}{close}")
+    selection, exclusions = _selected_schedulers(names, flags)
+    if baseline is not None and baseline not in selection:
+        close = hint(selection, baseline)
+        raise ScenarioError(f"--baseline must be one of {', '.join(selection)}, got {baseline!r}{close}")
     if flags["replicates"] is not None or flags["half_width"] is not None:
-        _replicated(chosen, refused, baseline, flags)
+        _compare_replications(selection, exclusions, baseline, flags)
         return
     for flag in ("at_most", "hold", "metrics", "dask", "store_path", "figure"):
         if flags[flag] is not None:
             name = flag.removesuffix("_path").replace("_", "-")
-            other = {"figure": "; of single runs: --out DIR, then gridsim plot DIR"}
-            other["metrics"] = "; of single runs --verbose shows more metrics"
-            raise ScenarioError(f"--{name} needs --replicates{other.get(flag, '')}")
+            hints = {"figure": "; for single runs use --out DIR, then gridsim plot DIR"}
+            hints["metrics"] = "; for single runs --verbose shows more metrics"
+            raise ScenarioError(f"--{name} requires --replicates{hints.get(flag, '')}")
     for flag in ("retry", "keep_results"):
         if flags[flag]:
-            raise ScenarioError(f"--{flag.replace('_', '-')} needs --replicates")
-    _once(chosen, refused, baseline, flags)
+            raise ScenarioError(f"--{flag.replace('_', '-')} requires --replicates")
+    _compare_runs(selection, exclusions, baseline, flags)
 
 
-def _chosen(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
-    """Names of schedulers, and why others cannot run the scenario if all that can are wanted."""
+def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
+    """Return the names of the schedulers to compare, and name -> reason for excluded ones."""
     scenario = scenario_of(flags)
-    usual = USUAL[scenario.workload.rigid]
-    if names == "all" or (names is None and scenario.workload.rigid and _demanding(scenario)):
+    defaults = DEFAULT_SCHEDULERS[scenario.workload.rigid]
+    if names == "all" or (names is None and scenario.workload.rigid and _has_job_requirements(scenario)):
         from gridsim.studies.compare import applicable
 
-        found, refused = applicable(scenario, None if names else usual)
-        chosen = list(found)
+        result, exclusions = applicable(scenario, None if names else defaults)
+        selection = list(result)
     else:
-        chosen, refused = list(usual) if names is None else names_of(names), {}
-    if not chosen:
-        raise ScenarioError("schedulers must name at least one, got none")
-    for i, name in enumerate(chosen):
-        if name in chosen[:i]:
+        selection, exclusions = list(defaults) if names is None else names_of(names), {}
+    if not selection:
+        raise ScenarioError("--schedulers must name at least one scheduler, got none")
+    for i, name in enumerate(selection):
+        if name in selection[:i]:
             raise ScenarioError(f"--schedulers names {name!r} twice")
-    return chosen, refused
+    return selection, exclusions
 
 
-def _demanding(scenario: Scenario) -> bool:
-    """Return whether jobs state times or want certain machines, so that not all the usual ones take them."""
+def _has_job_requirements(scenario: Scenario) -> bool:
+    """Return whether jobs have properties that some default schedulers do not support.
+
+    These are times such as deadlines, and constraints on machines.
+    """
     from gridsim.model.applications import JOB_TIMES
 
     applications = scenario.workload.realize(scenario.platform)
@@ -113,21 +116,22 @@ def _demanding(scenario: Scenario) -> bool:
     )
 
 
-def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
+def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.support.text import to_json
 
     out, files = flags["out"], {}
     if out:
         if os.path.lexists(out) and not os.path.isdir(out):
-            raise ScenarioError(f"--out {out}: compare saves one file a scheduler, so this must be a folder")
-        files = {name: os.path.join(out, file_name(name)) for name in chosen}
+            raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
+        files = {name: os.path.join(out, file_name(name)) for name in names}
         if len(set(files.values())) < len(files):
-            raise ScenarioError(f"--out {out}: two of the schedulers have the same file name there")
+            raise ScenarioError(f"--out {out}: two schedulers have the same file name")
     check_report(flags["report"])
-    new = out is not None and not os.path.isdir(out)  # then the folder is what will be made
-    scenario, schedulers, keep = prepare(chosen, flags, [out.rstrip("/")] if new else list(files.values()))
-    with _workers(flags["workers"]) as executor:
+    is_new_folder = out is not None and not os.path.isdir(out)
+    outputs = [out.rstrip("/")] if is_new_folder else list(files.values())
+    scenario, schedulers, save_scenario = prepare(names, flags, outputs)
+    with _run_executor(flags["workers"]) as executor:
         comparison = experiment.compare(
             scenario,
             schedulers,
@@ -136,10 +140,10 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
             bound=flags["bound"],
             threads=flags["threads"],
             time_limit=flags["time_limit"],
-            record=recorded(flags, out, flags["report"]),
+            record=records(flags, out, flags["report"]),
             executor=executor,
         )
-    keep()
+    save_scenario()
     if files:
         os.makedirs(out, exist_ok=True)
         for name, file in files.items():
@@ -149,18 +153,18 @@ def _once(chosen: list[str], refused: dict[str, str], baseline: str | None, flag
 
         write_report(comparison, flags["report"], files=files)
     if flags["as_json"]:
-        about = {"files": files, "report": flags["report"], "not_applicable": refused}
-        click.echo(to_json({**comparison.to_dict(), **about}))
+        details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
+        click.echo(to_json({**comparison.to_dict(), **details}))
         return
     say(comparison.format(width=width(), verbose=flags["verbose"]))
-    for name, why in refused.items():
-        click.echo(f"not applicable: {name}: {why}")
+    for name, reason in exclusions.items():
+        click.echo(f"not applicable: {name}: {reason}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
         click.echo(f"saved {file}")
 
 
-def _workers(count: int | None) -> AbstractContextManager[Executor | None]:
-    """Return the executor for the runs; None: they are executed in this process, as usual."""
+def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
+    """Return a context with the executor of the runs; None if they are executed in this process."""
     if count is None:
         return nullcontext()
     from gridsim.support.processes import executor_of
@@ -168,17 +172,19 @@ def _workers(count: int | None) -> AbstractContextManager[Executor | None]:
     return executor_of(count)
 
 
-def _again(found: Replicates, flags: Flags) -> str:
-    """The command for the same replications of the scenario in scenario.toml, which has the parameters."""
-    words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(found.schedulers)]
-    words += ["--baseline", str(found.baseline), "--replicates", str(len(found.seeds))]
+def _command_line(result: Replicates, flags: Flags) -> str:
+    """Return the command that repeats the replications, with the scenario saved as scenario.toml."""
+    words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
+    words += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics", "time_limit"):
         if flags[flag] is not None:
             words += ["--" + flag.replace("_", "-"), str(flags[flag])]
     return shlex.join(words)
 
 
-def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None, flags: Flags) -> None:
+def _compare_replications(
+    names: list[str], exclusions: dict[str, str], baseline: str | None, flags: Flags
+) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
     from gridsim.support.extras import need
@@ -187,18 +193,20 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
     for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
             raise ScenarioError(
-                f"--{flag} saves or shows whole results, of one run each; with --replicates, use --store DIR"
+                f"--replicates does not support --{flag}, which is for single runs; use --store DIR"
             )
     if flags["at_most"] is not None and flags["half_width"] is None:
-        raise ScenarioError("--at-most needs --half-width")
+        raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
-        raise ScenarioError("--bound is for a single run: the metric gap is over the best bound")
-    need("scipy.stats", "stats", "--replicates")  # which is needed in the end: better now
+        raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
+    need(
+        "scipy.stats", "stats", "--replicates"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     check_report(flags["report"])
-    scenario, schedulers, keep = prepare(chosen, flags, [])
-    with places(flags) as where:
-        found = replicate(
+    scenario, schedulers, save_scenario = prepare(names, flags, [])
+    with execution_arguments(flags) as execution:
+        result = replicate(
             scenario,
             schedulers,
             replicates=flags["replicates"],
@@ -210,26 +218,26 @@ def _replicated(chosen: list[str], refused: dict[str, str], baseline: str | None
             errors="record",
             time_limit=flags["time_limit"],
             progress=progress_of(flags["progress"], flags["as_json"]),
-            **where,
+            **execution,
         )
-    whole = keep()
+    saved_scenario = save_scenario()
     if flags["report"] is not None:
         from gridsim.report import write_report
 
-        write_report(found, flags["report"], scenario=whole, command=_again(found, flags))
+        write_report(result, flags["report"], scenario=saved_scenario, command=_command_line(result, flags))
     if flags["figure"] is not None:
-        draw(flags["figure"], found.figure(headline=flags["headline"]))
+        draw(flags["figure"], result.figure(headline=flags["headline"]))
     if flags["as_json"]:
-        about = {"scenario": scenario.to_toml(), "not_applicable": refused}
-        about |= {name: flags[name] for name in ("figure", "report")}
-        click.echo(to_json({**found.to_dict(), **about}))
+        details = {"scenario": scenario.to_toml(), "not_applicable": exclusions}
+        details |= {name: flags[name] for name in ("figure", "report")}
+        click.echo(to_json({**result.to_dict(), **details}))
     else:
-        say(found.format())
-        for name, why in refused.items():
-            click.echo(f"not applicable: {name}: {why}")
+        say(result.format())
+        for name, reason in exclusions.items():
+            click.echo(f"not applicable: {name}: {reason}")
         if flags["figure"] is not None:
-            click.echo(drawn(flags["figure"], list(found.values)))
+            click.echo(figure_message(flags["figure"], list(result.values)))
         if flags["report"] is not None:
             click.echo(f"saved {flags['report']}")
-    if found.errors:
+    if result.errors:
         sys.exit(1)

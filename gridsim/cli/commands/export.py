@@ -1,4 +1,4 @@
-"""The command `gridsim export`: the schedule in a result, for programs that read another format."""
+"""The command `gridsim export`: the schedule of a result in the format of another program."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
     "kind",
     type=click.Choice(["batsim", "evalys", "swf", "perfetto"]),
     required=True,
-    help="Batsim's jobs table (with job_id), the same with evalys' jobID, a job log, or a trace for "
-    "ui.perfetto.dev.",
+    help="Batsim's jobs table (column job_id), the same table for evalys (column jobID), a job log, or a "
+    "trace for ui.perfetto.dev.",
 )
-@click.option("--machines", metavar="FIRST:END|A,B,C", help="Of a trace: only these.  [all]")
-@click.option("--out", required=True, metavar="FILE", help="Where to.")
+@click.option("--machines", metavar="FIRST:END|A,B,C", help="Machines in a perfetto trace.  [all]")
+@click.option("--out", required=True, metavar="FILE", help="Output file.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
-    """Write the schedule in a result (run --record) in a format of others."""
+    """Write the schedule of a result (run --record) in the format of another program."""
     from gridsim.cli.output import check_apart, check_output
-    from gridsim.cli.result_args import looked_at, machines_of
+    from gridsim.cli.result_args import display_errors, machines_of
     from gridsim.errors import ScenarioError
     from gridsim.results.formats.job_logs import own_numbers, to_batsim, to_swf
     from gridsim.results.formats.perfetto import to_perfetto
@@ -31,12 +31,12 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     check_output("--out", out)
     check_apart([("RESULT", file)], [("--out", out)])
     if machines is not None and kind != "perfetto":
-        raise ScenarioError(f"--machines is for --format perfetto, got {kind}")
-    chosen = None if machines is None else machines_of(machines)
+        raise ScenarioError(f"--machines requires --format perfetto, got {kind}")
+    selection = None if machines is None else machines_of(machines)
     result = Result.load(file)
-    with looked_at([file]):
+    with display_errors([file]):
         if kind == "perfetto":
-            rows = to_perfetto(result, out, machines=chosen)
+            rows = to_perfetto(result, out, machines=selection)
         elif kind == "swf":
             rows = to_swf(result, out)
         else:
@@ -46,9 +46,11 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     else:
         click.echo(f"saved {out}: {rows} {'events' if kind == 'perfetto' else 'rows'}")
         if kind != "perfetto":
-            what = "job" if result.rigid else "bag"
-            own = f"{what} k is application k - 1 of gridsim why"
-            click.echo(own if own_numbers(result) is None else "jobs have their numbers in the log")
+            unit = "job" if result.rigid else "bag"
+            offset = f"{unit} k is application k - 1 of gridsim why"
+            click.echo(offset if own_numbers(result) is None else "jobs keep their numbers of the log")
         if kind == "perfetto" and (count := result.left_out.get("message_log")):
-            kept = len(result.tables["message_log"])
-            click.echo(f"the log has the first {kept} messages; {count} more are not in it", err=True)
+            length = len(result.tables["message_log"])
+            click.echo(
+                f"the log has the first {length} messages; {count} later ones were not recorded", err=True
+            )

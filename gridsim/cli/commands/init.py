@@ -1,4 +1,4 @@
-"""The command `gridsim init`: files to begin with."""
+"""The command `gridsim init`: example files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 import click
 
-#: What is asked for -> its files; `all` has all of them.
+#: Kind of example -> its files; `all` has all of them.
 _SCENARIO = ("scenario.toml",)
 FILES = {
     "scenario": _SCENARIO,
@@ -15,8 +15,8 @@ FILES = {
     "traces": ("log.toml", "jobs.swf", "hosts.avt"),
 }
 FILES["all"] = tuple(dict.fromkeys(name for names in FILES.values() for name in names))
-#: What is asked for -> a command for it.
-_NEXT = {
+#: Kind of example -> a command that uses it.
+_NEXT_COMMAND = {
     "scenario": "gridsim compare scenario.toml",
     "study": "gridsim sweep study.toml",
     "scheduler": "gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent",
@@ -26,41 +26,43 @@ _NEXT = {
 
 
 @click.command()
-@click.argument("what", type=click.Choice(list(FILES)), default="scenario")
+@click.argument("kind", type=click.Choice(list(FILES)), default="scenario")
 @click.argument("folder", default=".")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
-def init(what: str, folder: str, as_json: bool) -> None:
-    """Write files to begin with, with comments, to FOLDER.
+def init(kind: str, folder: str, as_json: bool) -> None:
+    """Write commented example files to FOLDER.
 
-    WHAT: scenario (the default); study, a sweep of it; scheduler, one of your own with its test; traces, a
-    small log and when hosts were up, with a scenario; or all.  No file is overwritten: those that exist stay.
+    Kinds of examples: scenario (the default); study, a sweep of the scenario; scheduler, a new scheduler with
+    its test; traces, a small job log and an availability trace, with a scenario; or all.  Existing files are
+    not overwritten.
     """
     from gridsim.support.files import atomic_file
     from gridsim.support.text import to_json
 
     os.makedirs(folder, exist_ok=True)
-    written, kept = [], []
-    for name in FILES[what]:
+    new_files, existing_files = [], []
+    for name in FILES[kind]:
         file = os.path.join(folder, name)
         if os.path.lexists(file):
-            kept.append(file)
+            existing_files.append(file)
             continue
         with atomic_file(file) as stream:
             stream.write(example(name))
-        written.append(file)
+        new_files.append(file)
     if as_json:
-        click.echo(to_json({"written": written, "kept": kept}))
+        click.echo(to_json({"written": new_files, "kept": existing_files}))
         return
-    for file in written:
+    for file in new_files:
         click.echo(f"wrote {file}")
-    for file in kept:
+    for file in existing_files:
         click.echo(f"kept {file}, which exists")
-    click.echo(f"next: {'' if folder == '.' else f'cd {folder} && '}{_NEXT[what]}")
+    click.echo(f"next: {'' if folder == '.' else f'cd {folder} && '}{_NEXT_COMMAND[kind]}")
 
 
 def example(name: str) -> bytes:
     """Return the content of a file that `init` writes."""
     from importlib.resources import files
 
-    stored = f"{name}.txt" if name.endswith(".py") else name  # Python files there would be modules of gridsim
-    return files("gridsim.cli").joinpath("examples", stored).read_bytes()
+    # a file with the ending .py would be a module of gridsim
+    resource = f"{name}.txt" if name.endswith(".py") else name
+    return files("gridsim.cli").joinpath("examples", resource).read_bytes()

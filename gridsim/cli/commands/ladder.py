@@ -6,33 +6,55 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_apart, of_scenario, progress_of
+from gridsim.cli.output import check_apart, progress_of, scenario_files
 from gridsim.cli.quantities import INT, SECONDS
-from gridsim.cli.scenario_flags import Flags, blaming, inputs, scenario_of, scenario_options, setting_of
-from gridsim.cli.study_flags import check_figure, draw, places, where_options
+from gridsim.cli.scenario_flags import (
+    Flags,
+    inputs,
+    renaming_paths,
+    scenario_of,
+    scenario_options,
+    setting_of,
+    settings_option,
+)
+from gridsim.cli.study_flags import check_figure, draw, execution_arguments, execution_options
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
 
-#: Whether jobs are rigid -> the scheduler whose ladder it is.
-WHOSE = {False: "fair-tree", True: "dgs-asap"}
+#: Whether jobs are rigid -> the scheduler that is examined by default.
+DEFAULT_SCHEDULERS = {False: "fair-tree", True: "dgs-asap"}
 
 
 @click.command("ladder")
 @scenario_options
-@click.option("--set", "settings", multiple=True, metavar="NAME.PARAM=VALUE", help="A parameter.")
-@click.option("--scheduler", "name", help="Such as least-work.  [fair-tree; of rigid jobs: dgs-asap]")
-@click.option("--ages", metavar="S,...", help="Ages of views, each a step; of schedulers that see a board.")
-@click.option("--replicates", type=INT, default=10, show_default=True, help="Of the scenario, other seeds.")
+@settings_option
+@click.option(
+    "--scheduler",
+    "name",
+    help="Scheduler to examine, such as least-work.  [fair-tree; for rigid jobs: dgs-asap]",
+)
+@click.option(
+    "--ages",
+    metavar="S,...",
+    help="Ages of views (s), one step each; only for schedulers with a shared board.",
+)
+@click.option(
+    "--replicates",
+    type=INT,
+    default=10,
+    show_default=True,
+    help="Number of replications: runs with other seeds.",
+)
 @click.option(
     "--failures",
     type=SECONDS,
     metavar="S",
-    help="Last step: each machine is reset once in S s.  [the scenario's faults, else 14400 for bags]",
+    help="Mean time to failure of a machine in the last step.  [the scenario's faults, else 14400 for bags]",
 )
-@click.option("--time-limit", type=SECONDS, help="Simulated time after which to give up.")
-@where_options
+@click.option("--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error.")
+@execution_options
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def ladder_command(
@@ -44,25 +66,25 @@ def ladder_command(
     time_limit: float | None,
     **flags: Any,
 ) -> None:
-    """What decentralization costs, step by step: the fair tree, for rigid jobs DGS_ASAP, or --scheduler."""
+    """Measure the cost of decentralization step by step, from a central scheduler to a decentralized one."""
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import ladder
     from gridsim.support.extras import need
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "ladder")  # which is needed in the end: better now
+    need("scipy.stats", "stats", "ladder")  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
-    check_apart([*inputs(flags).items(), *of_scenario(scenario.files)], [("--figure", flags["figure"])])
+    check_apart([*inputs(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
-        named_scheduler(other, table)  # tables of schedulers that do not run must be right too
-    name = WHOSE[scenario.workload.rigid] if name is None else name
+        named_scheduler(other, table)  # tables of schedulers that do not run are checked as well
+    name = DEFAULT_SCHEDULERS[scenario.workload.rigid] if name is None else name
     scheduler = named_scheduler(name, _parameters(name, scenario, settings))
-    with blaming({"faults.mean": "--failures"}):
+    with renaming_paths({"faults.mean": "--failures"}):
         faults = None if failures is None else Faults.poisson(failures, scenario.seed)
-    with places(flags) as where:
-        made = ladder(
+    with execution_arguments(flags) as execution:
+        result = ladder(
             scenario,
             replicates,
             scheduler=scheduler,
@@ -70,14 +92,14 @@ def ladder_command(
             ages=() if ages is None else _numbers(ages),
             time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),
-            **where,
+            **execution,
         )
     if flags["figure"] is not None:
-        draw(flags["figure"], made.figure())
+        draw(flags["figure"], result.figure())
     if flags["as_json"]:
-        click.echo(to_json({**made.to_dict(), "figure": flags["figure"]}))
+        click.echo(to_json({**result.to_dict(), "figure": flags["figure"]}))
         return
-    click.echo(made.format())
+    click.echo(result.format())
     if flags["figure"] is not None:
         click.echo(f"saved {flags['figure']}")
 
@@ -90,11 +112,11 @@ def _numbers(ages: str) -> list[float]:
 
 
 def _parameters(name: str, scenario: Scenario, settings: tuple[str, ...]) -> Flags:
-    """The parameters of the scheduler whose ladder it is, of the scenario and of ``--set``."""
+    """Return the parameters of the scheduler, from the scenario and ``--set``."""
     parameters = dict(scenario.schedulers.get(name, {}))
     for setting in settings:
-        whose, parameter, value = setting_of(setting)
-        if whose != name:
-            raise ScenarioError(f"--set {setting}: no scheduler {whose!r} here; chosen: {name}")
+        target, parameter, value = setting_of(setting)
+        if target != name:
+            raise ScenarioError(f"--set {setting}: the scheduler must be {name}, got {target!r}")
         parameters[parameter] = value
     return parameters

@@ -1,4 +1,4 @@
-"""The commands `gridsim list`: the schedulers, metrics, parameters, kinds of workloads and trace formats."""
+"""The commands `gridsim list`: schedulers, metrics, parameters, kinds of workloads and trace formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 @click.group("list")
 def list_command() -> None:
-    """What there is: schedulers, metrics, parameters, kinds of workloads, formats of traces."""
+    """List the available schedulers, metrics, parameters, kinds of workloads or formats of traces."""
 
 
 def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]], Callable[..., None]]:
@@ -28,12 +28,12 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
         Keys of the rows, in the order in which they are shown; the last one is wrapped.
     """
 
-    def made(rows: Callable[..., Iterator[Row]]) -> Callable[..., None]:
+    def decorate(rows: Callable[..., Iterator[Row]]) -> Callable[..., None]:
         def command(as_json: bool, **arguments: Any) -> None:
             from gridsim.support.text import to_json
 
-            found = list(rows(**arguments))
-            click.echo(to_json(found)) if as_json else say("\n".join(_lines(found, columns)))
+            entries = list(rows(**arguments))
+            click.echo(to_json(entries)) if as_json else say("\n".join(_lines(entries, columns)))
 
         command.__doc__ = rows.__doc__
         for option in getattr(rows, "__click_params__", []):
@@ -41,7 +41,7 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
         list_command.command(name)(_json(command))
         return command
 
-    return made
+    return decorate
 
 
 def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
@@ -60,36 +60,36 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
 
 @_listing("schedulers", "name", "of", "nodes", "what")
 def schedulers() -> Iterator[Row]:
-    """All schedulers known by name, and what each is."""
+    """List the registered schedulers with a summary of each."""
     from gridsim.scheduling.registry import registered
     from gridsim.support.docstrings import opening
 
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"{key}={value}" for key, value in preset.items())
-        about = opening(cls).partition("  ")[0]
+        summary = opening(cls).partition("  ")[0]
         yield {
             "name": name,
             "of": "rigid jobs" if cls.rigid else "bags",
             "nodes": "decentralized" if cls.decentralized else "central",
             "class": f"{cls.__module__}:{cls.__qualname__}",
             "preset": dict(preset),
-            "what": f"with {values}: {about}" if values else about,
+            "what": f"with {values}: {summary}" if values else summary,
         }
 
 
 @_listing("metrics", "name", "unit", "what")
 def metrics() -> Iterator[Row]:
-    """The metrics that studies can ask for (--metrics)."""
+    """List the metrics that studies can report (--metrics)."""
     from gridsim.results.metrics.registry import METRICS
 
-    for name, each in METRICS.items():
-        yield {"name": name, "unit": "-" if each.unit == "1" else each.unit, "what": each.text}
+    for name, metric in METRICS.items():
+        yield {"name": name, "unit": "-" if metric.unit == "1" else metric.unit, "what": metric.text}
 
 
 @_listing("parameters", "name", "default", "value", "what")
 @click.argument("name")
 def parameters(name: str) -> Iterator[Row]:
-    """The parameters of a scheduler (--set NAME.PARAM=VALUE), by its NAME or module:Class."""
+    """List the parameters (--set NAME.PARAM=VALUE) of the scheduler NAME or module:Class."""
     import msgspec
 
     from gridsim.scheduling.registry import scheduler_class
@@ -97,9 +97,9 @@ def parameters(name: str) -> Iterator[Row]:
     from gridsim.support.parameters import values_of
 
     cls = scheduler_class(name)
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
-        said |= parameter_texts(base)
+        texts |= parameter_texts(base)
     values = values_of(cls)
     for field in msgspec.structs.fields(cls):
         default = "required" if field.required else field.default
@@ -107,32 +107,32 @@ def parameters(name: str) -> Iterator[Row]:
             "name": field.name,
             "default": default if isinstance(default, (str, bool, int, float)) else str(default),
             "value": values[field.name],
-            "what": said.get(field.name, "").replace("`", ""),
+            "what": texts.get(field.name, "").replace("`", ""),
         }
 
 
 @_listing("workloads", "table", "kind", "what")
 def workloads() -> Iterator[Row]:
-    """The kinds of workloads, platforms and failures that a scenario file can have."""
+    """List the kinds of workloads, platforms, failures and background load of scenario files."""
     from gridsim.cli.schema import CONSTRUCTORS
     from gridsim.support.docstrings import opening
 
     order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
     kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]
     for cls in kinds:
-        made = CONSTRUCTORS[cls]
+        constructor = CONSTRUCTORS[cls]
         yield {
             "table": cls.part,  # type: ignore[attr-defined]
             "kind": cls.__struct_config__.tag,
-            "what": opening(made).partition("  ")[0].replace("`", ""),
-            "constructor": f"{made.__self__.__name__}.{made.__name__}",
+            "what": opening(constructor).partition("  ")[0].replace("`", ""),
+            "constructor": f"{constructor.__self__.__name__}.{constructor.__name__}",
         }
 
 
 @_listing("traces", "format", "what")
 def traces() -> Iterator[Row]:
-    """The formats of trace files."""
+    """List the formats of trace files."""
     from gridsim.traces.formats import known
 
-    for name, about in known().items():
-        yield {"format": name, "what": about}
+    for name, description in known().items():
+        yield {"format": name, "what": description}

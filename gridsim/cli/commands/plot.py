@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from gridsim.cli.output import check_apart
-from gridsim.cli.result_args import looked_at, machines_of, named_files
+from gridsim.cli.result_args import display_errors, machines_of, named_files
 from gridsim.cli.study_flags import check_figure, draw
 from gridsim.errors import ScenarioError
 
-#: Flag -> the kind that takes it.
-_OF = {
+#: Flag -> the kind of chart that supports it.
+_KIND_OF_FLAG = {
     "metric": "distribution",
     "quantity": "series",
     "machines": "gantt",
@@ -24,37 +24,44 @@ _KINDS = ("gantt", "distribution", "series", "traffic", "tree")
 
 @click.command()
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--kind", type=click.Choice(_KINDS), required=True, help="Which chart.")
-@click.option("--figure", required=True, metavar="FILE", help="Where to (.png, .svg or .pdf).")
-@click.option("--metric", metavar="NAME", help="distribution: of applications.  [stretch_agg]")
-@click.option("--quantity", metavar="NAME", help="series: active, waiting or busy.  [active]")
-@click.option("--machines", metavar="FIRST:END|A,B,C", help="gantt: only these.  [all]")
-@click.option("--unit", metavar="NAME", help="traffic: bytes or messages.  [bytes]")
-@click.option("--column", metavar="NAME", help="tree: of machines.  [utilization]")
+@click.option("--kind", type=click.Choice(_KINDS), required=True, help="Kind of chart.")
+@click.option("--figure", required=True, metavar="FILE", help="Output file (.png, .svg or .pdf).")
+@click.option(
+    "--metric", metavar="NAME", help="distribution: column of the table of applications.  [stretch_agg]"
+)
+@click.option(
+    "--quantity",
+    metavar="NAME",
+    help="series: number of active or waiting applications, or of busy machines.  [active]",
+)
+@click.option("--machines", metavar="FIRST:END|A,B,C", help="gantt: machines to draw.  [all]")
+@click.option("--unit", metavar="NAME", help="traffic: unit, bytes or messages.  [bytes]")
+@click.option("--column", metavar="NAME", help="tree: column of the table of machines.  [utilization]")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: str | None) -> None:
-    """Draw saved results (files, or folders of them): a Gantt chart, how values are distributed, what there
-    was over time, what was sent from each level of the tree, or the tree itself.
+    """Draw a chart of saved results (files, or folders of files).
 
-    Of several results distribution and series are drawn in one chart, the others one below the other.
-    gantt, and series of busy machines, need recorded runs (run --record).
+    Kinds: gantt, a Gantt chart of the machines; distribution, of a metric of applications; series, a quantity
+    over time; traffic, messages sent by each level of the tree; tree, the tree itself.  Several results share
+    one chart of the kinds distribution and series, and have a chart each of the other kinds.  gantt, and
+    series of busy machines, require results with a schedule (run --record).
     """
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
     from gridsim.support.text import to_json
 
-    how: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for flag, value in flags.items():
         if value is not None:
-            if _OF[flag] != kind:
-                raise ScenarioError(f"--{flag} is for --kind {_OF[flag]}, got --kind {kind}")
-            how[flag] = machines_of(value) if flag == "machines" else value
+            if _KIND_OF_FLAG[flag] != kind:
+                raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
+            options[flag] = machines_of(value) if flag == "machines" else value
     files = named_files(paths)
     check_figure(figure)
     check_apart([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
-    with looked_at(files.values()):
-        draw(figure, of_results(kind, results, **how))
+    with display_errors(files.values()):
+        draw(figure, of_results(kind, results, **options))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:

@@ -1,16 +1,16 @@
-"""The command `gridsim report`, and what others need for ``--report``."""
+"""The command `gridsim report`, and the check of ``--report`` of other commands."""
 
 from __future__ import annotations
 
 import click
 
 from gridsim.cli.output import check_apart, check_output
-from gridsim.cli.result_args import looked_at, named_files
+from gridsim.cli.result_args import display_errors, named_files
 from gridsim.errors import ScenarioError
 
 
 def check_report(file: str | None, flag: str = "--report") -> None:
-    """That a report can be written, before anything is run."""
+    """Check, before a run, that a report can be written."""
     if file is None:
         return
     from gridsim.report.html import check_extra
@@ -23,26 +23,26 @@ def check_report(file: str | None, flag: str = "--report") -> None:
 
 @click.command("report")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--out", required=True, metavar="FILE", help="Where to (.html).")
-@click.option("--title", metavar="TEXT", help="Of the page.  [the names of the results]")
+@click.option("--out", required=True, metavar="FILE", help="Output file (.html).")
+@click.option("--title", metavar="TEXT", help="Title of the page.  [the names of the results]")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
-    """Write a report on results (files, or folders of them): one HTML file that works offline.
+    """Write a report on results (files, or folders of files): one HTML file that works offline.
 
-    Several results are compared, under the names of their files; with the one named mincent, else with the
-    first that sees the whole grid, else with the first.
+    Several results are compared under the names of their files.  The baseline is the result named mincent,
+    else the first of a centralized scheduler, else the first.
     """
     from gridsim.report import write_report
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
 
     if title is not None and not title.strip():
-        raise ScenarioError(f"--title must be a text that is not empty, got {title!r}")
+        raise ScenarioError(f"--title must not be empty, got {title!r}")
     files = named_files(paths)
     check_report(out, "--out")
     check_apart([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
-    with looked_at(files.values()):
+    with display_errors(files.values()):
         write_report(results, out, title=title, files=files)
     if as_json:
         digests = {name: result.digest for name, result in results.items()}

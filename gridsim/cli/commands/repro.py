@@ -1,4 +1,4 @@
-"""The command `gridsim repro`: run a result's scenario again, and see whether the same comes out."""
+"""The command `gridsim repro`: repeat the run of a result, and compare the digests."""
 
 from __future__ import annotations
 
@@ -17,81 +17,93 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Repro:
-    """What came out when a result was made again.
+class RepeatedRun:
+    """The outcome of repeating the run of a result.
 
-    stated, found : the digests.  difference : the first thing that differs, in words; None if the digests are
-    equal.  changed : what is another one than it was: versions, trace files.
+    Attributes
+    ----------
+    expected_digest, digest
+        The digests of the result and of the repeated run.
+    difference
+        Description of the first difference; None if the digests are equal.
+    changes
+        Versions and trace files that have changed since: name -> values then and now.
     """
 
-    stated: str
-    found: str
+    expected_digest: str
+    digest: str
     difference: str | None
-    changed: dict[str, tuple[Any, Any]]
+    changes: dict[str, tuple[Any, Any]]
 
 
-def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repro:
-    """Run the scenario in `result` again, under the same scheduler.
-
-    Raises ScenarioError for a scheduler that is not known, a scenario that cannot be made any more, or a
-    result that no scheduler made, or that was emulated.
+def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> RepeatedRun:
+    """Repeat the run of a result with its scenario and its scheduler.
 
     Parameters
     ----------
     scheduler
-        Needed if it is none of those known by name: a result file is not asked what to import.
+        The scheduler of the result; may be omitted if it is a registered one.  A result file must not decide
+        which code is imported.
+
+    Raises
+    ------
+    ScenarioError
+        If the scheduler is unknown, the scenario cannot be built any more, or the result does not come from a
+        simulated run.
     """
     from gridsim.results.diff import first_difference
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.simulate import execute as simulate
 
     _check_scheduled(result)
-    chosen = scheduler_from(result.scheduler, "the result") if scheduler is None else scheduler
-    again = simulate(result.scenario, chosen, record="schedule" in result.tables)
-    same = again.digest == result.digest
-    difference = None if same else first_difference(result, again) or "tables of other types"
-    return Repro(result.digest, again.digest, difference, _changed(result.provenance, again.provenance))
+    if scheduler is None:
+        scheduler = scheduler_from(result.scheduler, "the result")
+    repeated = simulate(result.scenario, scheduler, record="schedule" in result.tables)
+    is_equal = repeated.digest == result.digest
+    difference = None if is_equal else first_difference(result, repeated) or "tables of different types"
+    return RepeatedRun(
+        result.digest, repeated.digest, difference, _changes(result.provenance, repeated.provenance)
+    )
 
 
 def _check_scheduled(result: Result) -> None:
     if result.of_log:
         raise ScenarioError(
-            f"the result must be that of a run, got the schedule that the log "
-            f"{result.scheduler['parameters']['log']} tells of itself: no scheduler made it, so it cannot be "
-            "run again"
+            f"the result must come from a run, got the schedule in the log "
+            f"{result.scheduler['parameters']['log']}, which cannot be repeated"
         )
     if "emulation" in result.provenance:
         raise ScenarioError(
-            "the result must be that of a simulation, got an emulated one: no emulated run is like another, "
-            "so it cannot be repeated"
+            "the result must come from a simulation, got an emulated one: emulated runs are not "
+            "deterministic, so they cannot be repeated"
         )
 
 
-def _changed(then: dict[str, Any], now: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    changed = {
-        key: (then.get(key), now[key])
+def _changes(saved: dict[str, Any], current: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    changes = {
+        key: (saved.get(key), current[key])
         for key in ("gridcore", "python", "implementation", "numpy", "system")
-        if then.get(key) != now[key]
+        if saved.get(key) != current[key]
     }
-    before, after = then.get("files", {}), now["files"]
-    for path in sorted(before.keys() | after.keys()):
-        if before.get(path) != after.get(path):
-            changed[f"file {path}"] = (before.get(path), after.get(path))
-    return changed
+    saved_files, current_files = saved.get("files", {}), current["files"]
+    for path in sorted(saved_files.keys() | current_files.keys()):
+        if saved_files.get(path) != current_files.get(path):
+            changes[f"file {path}"] = (saved_files.get(path), current_files.get(path))
+    return changes
 
 
 @click.command()
 @click.argument("file", metavar="RESULT")
-@click.option("--scheduler", "name", metavar="module:Class", help="Of a result of your own scheduler.")
+@click.option(
+    "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
+)
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) -> None:
-    """Run the scenario in a result again.
+    """Repeat the run of a result, and compare the digests.
 
-    Exit code 1, and the first difference, if another digest comes out.
+    If they differ, the first difference is shown, and the exit code is 1.
     """
-    from dataclasses import asdict
-
     from gridsim.cli.output import say
     from gridsim.results.result import Result
     from gridsim.scheduling.registry import scheduler_from
@@ -101,16 +113,17 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
     _check_scheduled(result)
     with naming([file]):
         scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
-        found = reproduce_result(result, scheduler)
+        repeated = reproduce_result(result, scheduler)
     if as_json:
-        click.echo(to_json({"file": file, **asdict(found)}))
+        answer = {"file": file, "stated": repeated.expected_digest, "found": repeated.digest}
+        click.echo(to_json({**answer, "difference": repeated.difference, "changed": repeated.changes}))
     else:
-        for key, (then, now) in found.changed.items():
-            say(one_line(f"changed: {key} was {then}, is {now}"))
-        if found.difference is None:
-            click.echo(f"{file}: the same digest, {found.found}")
+        for key, (saved, current) in repeated.changes.items():
+            say(one_line(f"changed: {key} was {saved}, is {current}"))
+        if repeated.difference is None:
+            click.echo(f"{file}: the same digest, {repeated.digest}")
         else:
-            click.echo(f"{file}: digest {found.stated}, found {found.found}")
-            say(one_line(f"first difference (then, and now): {found.difference}"))
-    if found.difference is not None:
+            click.echo(f"{file}: digest {repeated.digest}, expected {repeated.expected_digest}")
+            say(one_line(f"first difference (then, and now): {repeated.difference}"))
+    if repeated.difference is not None:
         sys.exit(1)

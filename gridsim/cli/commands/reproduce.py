@@ -15,7 +15,7 @@ from gridsim.support.extras import need
 if TYPE_CHECKING:
     from gridsim.reproduce.framework import Desktops, Log, Reproduction
 
-#: Name on the command line -> module of `gridsim.reproduce`.
+#: Name of an experiment -> its module in `gridsim.reproduce`.
 MODULES = {
     "celaya-fig4a": "celaya.fig4a",
     "celaya-table1": "celaya.table1",
@@ -61,66 +61,79 @@ MODULES = {
     "eagle": "others.eagle",
     "emulation": "others.emulation",
 }
-#: Those of rigid jobs, which can be those of a log.
-RIGID = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
-#: That of bags, which can be those of a log.
-BAGS = "probes-on-bags"
-#: Those of desktops, which can be real ones, and the one that knows no others.
-DESKTOP, REAL = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
-#: Those of logs with the duration of every task.
-PROBING = ("sparrow", "hawk", "eagle")
-#: What an experiment cannot do without.
-NEEDS = {
-    REAL: "needs --availability FILE, --speeds FILE and --log FILE",
-    **dict.fromkeys(PROBING, "needs --trace FILE, a .tr log"),
+#: Experiments on rigid jobs, which support a job log.
+RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
+#: The experiment on bags that supports a job log without desktops.
+BAG_EXPERIMENT = "probes-on-bags"
+#: Experiments on desktops, which support traces of real ones, and the one that requires them.
+DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
+#: Experiments that require logs with the duration of every task.
+PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
+#: Experiment -> the flags that it requires, as the end of a sentence.
+REQUIREMENTS = {
+    REAL_DESKTOPS: "requires --availability FILE, --speeds FILE and --log FILE",
+    **dict.fromkeys(PROBE_EXPERIMENTS, "requires --trace FILE, a .tr log"),
 }
-#: Those of hosts of which only the availability matters.
-HOSTS = ("waves", "volunteers")
+#: Experiments that support an availability trace without speeds.
+HOST_EXPERIMENTS = ("waves", "volunteers")
 
 
 def reproduction(name: str) -> Reproduction:
-    """The experiment called `name`.  Raises ScenarioError for one that is not known."""
+    """Return the experiment called `name`.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such experiment.
+    """
     from importlib import import_module
 
     from gridsim.support.arguments import listed
 
     if name not in MODULES:
         raise ScenarioError(f"unknown experiment {name!r}; {listed([*MODULES, 'all'], name)}")
-    made: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
-    return made  # type: ignore[no-any-return]
+    module: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
+    return module  # type: ignore[no-any-return]
 
 
 @click.command()
 @click.argument("name", required=False, metavar="[NAME|all]")
-@click.option("--list", "listed", is_flag=True, help="List the experiments and what they claim.")
-@click.option("--quick", is_flag=True, help="In small, in a minute or so: verdicts are marked as quick.")
-@click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as each experiment says]")
+@click.option("--list", "list_only", is_flag=True, help="List the experiments and their claims.")
+@click.option(
+    "--quick", is_flag=True, help="Run a smaller version in about a minute; verdicts are marked as quick."
+)
+@click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as many as the experiment states]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
-@click.option("--workers", type=INT, metavar="N", help="Processes.  [as many as there are processors]")
+@click.option("--workers", type=INT, metavar="N", help="Number of worker processes.  [as many as processors]")
 @click.option(
     "--log",
     metavar="FILE",
-    help="Jobs of this log, not drawn ones: dgs-*, coallocation, wqr-*, multi-bag, probes-on-bags.",
+    help="Run the jobs of this log instead of generated ones: dgs-*, coallocation, wqr-*, multi-bag, "
+    "probes-on-bags.",
 )
 @click.option(
     "--availability",
     metavar="FILE",
-    help="Desktops of this trace (.avt, FTA): wqr-*, multi-bag, waves, volunteers.",
+    help="Take the up intervals of hosts from this trace (.avt, FTA): wqr-*, multi-bag, waves, volunteers.",
+)
+@click.option("--speeds", metavar="FILE", help="Take the speeds of hosts from this table: wqr-*, multi-bag.")
+@click.option(
+    "--trace",
+    "traces",
+    multiple=True,
+    metavar="FILE",
+    help="Run the jobs of this .tr log; repeatable: sparrow, hawk, eagle.",
 )
 @click.option(
-    "--speeds", metavar="FILE", help="Desktops as fast as the hosts of this table: wqr-*, multi-bag."
+    "--procs-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
 )
-@click.option(
-    "--trace", "traces", multiple=True, metavar="FILE", help="Jobs of this .tr log: sparrow, hawk, eagle."
-)
-@click.option("--procs-per-node", type=INT, metavar="N", help="Processors of the log that are a node.  [1]")
 @click.option(
     "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def reproduce(
     name: str | None,
-    listed: bool,
+    list_only: bool,
     quick: bool,
     seeds: int | None,
     out: str | None,
@@ -133,24 +146,26 @@ def reproduce(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Repeat published results, and say which of them hold here."""
+    """Repeat published experiments, and check which of their claims hold here."""
     from gridsim.support.arguments import whole
     from gridsim.support.text import to_json
 
-    if listed:
+    if list_only:
         if name is not None:
-            raise ScenarioError(f"--list takes no name, got {name!r}")
+            raise ScenarioError(f"--list does not support a name, got {name!r}")
         _list(as_json)
         return
     if name is None:
-        raise ScenarioError(f"reproduce needs the name of an experiment: {', '.join(MODULES)}, or all")
-    hosts = _hosts(name, availability, speeds, log) if name in HOSTS else None
-    if hosts is None and name != "all" and (availability is not None or speeds is not None):
+        raise ScenarioError(f"NAME must be an experiment: {', '.join(MODULES)}, or all, got none")
+    host_trace = _hosts(name, availability, speeds, log) if name in HOST_EXPERIMENTS else None
+    if host_trace is None and name != "all" and (availability is not None or speeds is not None):
         _check_desktops([name])
-    desktops = _desktops(availability, speeds, log) if hosts is None else None
-    left_out = {each: why for each, why in NEEDS.items() if each in MODULES} if name == "all" else {}
-    names = [each for each in MODULES if each not in left_out] if name == "all" else [name]
-    chosen = [reproduction(each) for each in names]
+    desktops = _desktops(availability, speeds, log) if host_trace is None else None
+    omitted = {}
+    if name == "all":
+        omitted = {key: reason for key, reason in REQUIREMENTS.items() if key in MODULES}
+    names = [key for key in MODULES if key not in omitted] if name == "all" else [name]
+    experiments = list(map(reproduction, names))
     if seeds is not None:
         whole("--seeds", seeds, low=1, high=1_000_000)
     count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
@@ -160,11 +175,13 @@ def reproduce(
     if desktops is not None:
         _check_desktops(names)
     _check_traces(traces, names)
-    _check_needed(names, {REAL} if desktops is not None else set(PROBING if traces else ()))
+    _check_requirements(
+        names, {REAL_DESKTOPS} if desktops is not None else set(PROBE_EXPERIMENTS if traces else ())
+    )
     jobs = None if desktops else _log(log, procs_per_node, names)
     if out is not None:
         try:
-            os.makedirs(out, exist_ok=True)  # what is wrong with it is reported before anything is run
+            os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
         except OSError as error:
             raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
 
@@ -174,27 +191,29 @@ def reproduce(
 
     answers = []
     with executor_of(count) as executor:
-        for this in chosen:
-            number = this.SEEDS[quick] if seeds is None else seeds
-            shown = progress_of(progress, as_json)
-            how = Run(range(1, number + 1), quick, executor, shown, jobs, desktops, hosts, traces)
-            report = this.run(how)
-            files = [] if out is None else write(this, report, how.ran, out)
+        for experiment in experiments:
+            number = experiment.SEEDS[quick] if seeds is None else seeds
+            shown_progress = progress_of(progress, as_json)
+            options = Run(
+                range(1, number + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
+            )
+            report = experiment.run(options)
+            files = [] if out is None else write(experiment, report, options.ran, out)
             if as_json:
-                answers.append({**to_dict(this, report, how.ran), "files": files})
+                answers.append({**to_dict(experiment, report, options.ran), "files": files})
                 continue
-            click.echo(markdown(this, report))
+            click.echo(markdown(experiment, report))
             for file in files:
                 click.echo(f"saved {file}")
     if as_json:
-        click.echo(to_json({"reproductions": answers, "left_out": left_out}))
+        click.echo(to_json({"reproductions": answers, "left_out": omitted}))
         return
-    for each, why in left_out.items():
-        click.echo(f"left out: {each}, which {why}; and logs and traces in place of what is drawn")
+    for key, reason in omitted.items():
+        click.echo(f"not run: {key}, which {reason}")
 
 
 def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
-    """The log that is asked for, if it is for all of these experiments and can be read."""
+    """Return the log of ``--log``, after a check that all experiments support it and that it can be read."""
     from gridsim.reproduce.framework import Log
     from gridsim.support.arguments import whole
     from gridsim.traces.info import detect_format, load_jobs
@@ -202,17 +221,17 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
 
     if path is None:
         if procs_per_node is not None:
-            raise ScenarioError("--procs-per-node is of a log: it needs --log FILE")
+            raise ScenarioError("--procs-per-node requires --log FILE")
         return None
     for name in names:
-        if name not in (*RIGID, BAGS):
+        if name not in (*RIGID_EXPERIMENTS, BAG_EXPERIMENT):
             raise ScenarioError(
-                f"--log is for {', '.join(RIGID)}, {BAGS}, and with --availability and --speeds for "
-                f"{', '.join(DESKTOP)}; {name} runs bags of tasks"
+                f"{name} does not support --log; it is supported by {', '.join(RIGID_EXPERIMENTS)}, "
+                f"{BAG_EXPERIMENT}, and with --availability and --speeds by {', '.join(DESKTOP_EXPERIMENTS)}"
             )
     log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
-    # what is wrong with it is reported before anything is run
-    if names == [BAGS] and detect_format(path) == "tr":
+    # read before the runs, so that errors of the log are reported early
+    if names == [BAG_EXPERIMENT] and detect_format(path) == "tr":
         load_tr(path)
     else:
         load_jobs(path)
@@ -220,7 +239,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
 
 
 def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
-    """The real desktops that are asked for, if all that it takes is there and can be read."""
+    """Return the files of real desktops, if the flags name them all and they can be read; else None."""
     from gridsim.reproduce.framework import Desktops
     from gridsim.traces import read_availability, read_host_speeds
     from gridsim.traces.info import load_jobs
@@ -228,57 +247,67 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
     if availability is None and speeds is None:
         return None
     if availability is None or speeds is None or log is None:
-        raise ScenarioError("real desktops need --availability FILE, --speeds FILE and --log FILE")
-    read_availability(availability)  # what is wrong with them is reported before anything is run
+        raise ScenarioError("--availability and --speeds require each other and --log FILE")
+    read_availability(availability)  # read before the runs, so that errors of the files are reported early
     read_host_speeds(speeds)
     load_jobs(log)
     return Desktops(availability, speeds, log)
 
 
 def _hosts(name: str, availability: str | None, speeds: str | None, log: str | None) -> str | None:
-    """The trace of hosts that is asked for, if it comes alone and says what is night there."""
+    """Return the availability trace of hosts, if it states local times; None without one."""
     from gridsim.reproduce.others.waves import hours_of
 
     if speeds is not None or log is not None:
-        raise ScenarioError(f"{name} takes --availability FILE alone, no --speeds or --log")
+        raise ScenarioError(f"{name} does not support --speeds and --log, only --availability FILE")
     if availability is not None:
-        hours_of(availability)  # what is wrong with it is reported before anything is run
+        hours_of(availability)  # read before the runs, so that errors of the trace are reported early
     return availability
 
 
 def _check_desktops(names: list[str]) -> None:
-    """Real desktops are for experiments of desktops."""
+    """Check that all experiments support traces of desktops."""
     for name in names:
-        if name not in DESKTOP:
-            raise ScenarioError(f"--availability and --speeds are for {', '.join(DESKTOP)}, not {name}")
+        if name not in DESKTOP_EXPERIMENTS:
+            raise ScenarioError(
+                f"{name} does not support --availability and --speeds; these experiments do: "
+                f"{', '.join(DESKTOP_EXPERIMENTS)}"
+            )
 
 
 def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
-    """Logs with the duration of every task are for experiments of these, and known."""
+    """Check that all experiments support the logs of ``--trace``, and that these are known."""
     from gridsim.reproduce.others.probes import log_of
 
     for path in traces:
         for name in names:
-            if name not in PROBING:
-                raise ScenarioError(f"--trace is for {', '.join(PROBING)}, not {name}")
-        log_of(path)  # what is wrong with it is reported before anything is run
+            if name not in PROBE_EXPERIMENTS:
+                raise ScenarioError(
+                    f"{name} does not support --trace; these experiments do: {', '.join(PROBE_EXPERIMENTS)}"
+                )
+        log_of(path)  # before the runs, so that errors of the log are reported early
     if len(set(map(log_of, traces))) < len(traces):
         raise ScenarioError(f"--trace must name different logs, got {', '.join(traces)}")
 
 
-def _check_needed(names: list[str], given: set[str]) -> None:
-    """What experiments cannot do without is there; `given` are those for which it is."""
+def _check_requirements(names: list[str], available: set[str]) -> None:
+    """Check that no experiment outside `available` requires flags."""
     for name in names:
-        if name in NEEDS and name not in given:
-            raise ScenarioError(f"{name} {NEEDS[name]}")
+        if name in REQUIREMENTS and name not in available:
+            raise ScenarioError(f"{name} {REQUIREMENTS[name]}")
 
 
 def _list(as_json: bool) -> None:
     from gridsim.support.text import to_json
 
     entries: list[dict[str, Any]] = [
-        {"name": this.NAME, "title": this.TITLE, "claims": list(this.CLAIMS), "seeds": this.SEEDS[0]}
-        for this in map(reproduction, MODULES)
+        {
+            "name": experiment.NAME,
+            "title": experiment.TITLE,
+            "claims": list(experiment.CLAIMS),
+            "seeds": experiment.SEEDS[0],
+        }
+        for experiment in map(reproduction, MODULES)
     ]
     if as_json:
         click.echo(to_json({"reproductions": entries}))
@@ -290,7 +319,7 @@ def _list(as_json: bool) -> None:
 
 
 def _check_extras(figures: bool) -> None:
-    """That what is needed in the end is there, before anything is run."""
+    """Check, before the runs, that the optional libraries used after them are installed."""
     need("scipy.stats", "stats", "reproduce")
     if figures:
         need("matplotlib", "plot", "reproduce --out")

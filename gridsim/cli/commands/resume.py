@@ -17,13 +17,17 @@ from gridsim.cli.scenario_flags import import_option
 )
 @import_option
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
-@click.option("--threads", type=INT, help="Of a kernel; changes no result.  [as the run had]")
-@click.option("--checkpoint-every", "every", type=SECONDS, help="As for `gridsim run`.  [as the run had]")
+@click.option("--threads", type=INT, help="Number of threads of compiled kernels.  [as in the run]")
+@click.option(
+    "--checkpoint-every",
+    type=SECONDS,
+    help="Save a checkpoint after each such period of computing time.  [as in the run]",
+)
 @click.option(
     "--bound",
     type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
     default="best",
-    help="As for `gridsim run`.  [best]",
+    help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
 @click.option(
     "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."
@@ -35,37 +39,37 @@ def resume_command(
     imports: tuple[str, ...],
     out: str | None,
     threads: int | None,
-    every: float | None,
+    checkpoint_every: float | None,
     bound: Any,
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Continue an interrupted run from the file that --checkpoint kept."""
+    """Continue an interrupted run from its checkpoint (run --checkpoint)."""
     from gridsim.cli.output import (
         check_apart,
         check_output,
         deliver,
         in_folder,
-        of_scenario,
         progress_of,
+        scenario_files,
     )
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.checkpoint import Checkpoint
     from gridsim.simulation.resume import resume
 
-    with Checkpoint(file) as kept:
-        about = kept.about.scheduler
-    title = about.name
-    described = {"name": title, "class": about.cls, "parameters": about.parameters}
+    with Checkpoint(file) as checkpoint:
+        header = checkpoint.about.scheduler
+    title = header.name
+    description = {"name": title, "class": header.cls, "parameters": header.parameters}
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        check_apart([("CHECKPOINT", file), *of_scenario(kept.about.files)], [("--out", out)])
+        check_apart([("CHECKPOINT", file), *scenario_files(checkpoint.about.files)], [("--out", out)])
     result = resume(
         file,
-        scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),
+        scheduler=scheduler_from(description, "the run", imported_as=name, imports=imports),
         progress=progress_of(progress, as_json),
         threads=threads,
-        checkpoint_every=every,
+        checkpoint_every=checkpoint_every,
     )
     deliver(result, title, out=out, bound=bound, as_json=as_json)

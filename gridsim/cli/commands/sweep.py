@@ -1,4 +1,4 @@
-"""The command `gridsim sweep`: the sweep in a file, kept in a store, so that it can be cut off and go on."""
+"""The command `gridsim sweep`: a sweep that a file defines.  A store keeps its runs, so it can be resumed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import check_apart, check_output, of_scenario, progress_of, say
+from gridsim.cli.output import check_apart, check_output, progress_of, say, scenario_files
 from gridsim.cli.quantities import INT
+from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
     check_figure,
     draw,
-    drawn,
+    execution_arguments,
+    execution_options,
+    figure_message,
     headline_option,
     names_of,
-    places,
-    where_options,
 )
 from gridsim.errors import ScenarioError
 
@@ -29,13 +30,26 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", metavar="SWEEP.toml")
-@click.option("--schedulers", "names", metavar="A,B,C", help="In place of the file's.")
-@click.option("--replicates", type=INT, metavar="N", help="In place of the file's, which are 10 by default.")
-@click.option("--baseline", metavar="NAME", help="In place of the file's.")
-@click.option("--metrics", metavar="A,B,C", help="In place of the file's; the first is shown and drawn.")
-@where_options
+@click.option("--schedulers", "names", metavar="A,B,C", help="Schedulers to compare.  [as in the file]")
+@click.option(
+    "--replicates",
+    type=INT,
+    metavar="N",
+    help="Number of replications of each point.  [as in the file, else 10]",
+)
+@click.option(
+    "--baseline",
+    metavar="NAME",
+    help="Scheduler to which ratios are relative.  [as in the file, else as for compare]",
+)
+@click.option(
+    "--metrics",
+    metavar="A,B,C",
+    help="Metrics to report; the first one is shown and drawn.  [as in the file]",
+)
+@execution_options
 @headline_option
-@click.option("--report", metavar="FILE", help="Write a report too: HTML that works offline.")
+@report_option
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
@@ -51,8 +65,8 @@ def sweep(
 ) -> None:
     """Run a sweep: schedulers over a grid of changes to a scenario, with replications of each point.
 
-    What was run is kept in a store (--store; else SWEEP.store beside the file): run again, only what is
-    missing is computed.  Exit code 1 if runs failed.
+    Run records are kept in a store (--store, else SWEEP.store next to the file); a repeated sweep only
+    computes the missing ones.  The exit code is 1 if runs failed.
     """
     from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
@@ -60,50 +74,50 @@ def sweep(
     from gridsim.support.extras import need
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "sweep")  # which is needed in the end: better now
+    need("scipy.stats", "stats", "sweep")  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     check_report(report)
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
-    given = {key: value for key, value in changes.items() if value is not None}
-    made = Sweep.from_toml(text("SWEEP.toml", file), **given)
-    # what is wrong with a point is to be known before there is a store
-    files = dict.fromkeys(name for cell in made.cells for name in cell.scenario.files)
-    written = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
-    check_apart([("SWEEP.toml", file), *of_scenario(files)], written)
-    if made.cells:
-        planned_lines(made.cells[0].scenario)  # an error here would be one of every run
-    with places(flags, f"{os.path.splitext(file)[0]}.store") as where:
-        found = made.run(progress=progress_of(flags["progress"], flags["as_json"]), **where)
+    overrides = {key: value for key, value in changes.items() if value is not None}
+    definition = Sweep.from_toml(text("SWEEP.toml", file), **overrides)
+    # points are checked before the store is created
+    files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
+    outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
+    check_apart([("SWEEP.toml", file), *scenario_files(files)], outputs)
+    if definition.cells:
+        planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
+    with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
+        result = definition.run(progress=progress_of(flags["progress"], flags["as_json"]), **execution)
     if out is not None:
-        _save(found, out)
+        _save(result, out)
     if flags["figure"] is not None:
-        draw(flags["figure"], found.figure(headline=flags["headline"]))
+        draw(flags["figure"], result.figure(headline=flags["headline"]))
     if report is not None:
         from gridsim.report import write_report
 
-        write_report(found, report, scenario=made.scenario, command=_again(file, given))
+        write_report(result, report, scenario=definition.scenario, command=_command_line(file, overrides))
     if flags["as_json"]:
-        about = {"store": str(where["store"].path), "out": out, "report": report}
-        click.echo(to_json({**found.to_dict(), **about}))
+        details = {"store": str(execution["store"].path), "out": out, "report": report}
+        click.echo(to_json({**result.to_dict(), **details}))
     else:
-        say(found.format())
-        click.echo(f"kept in {where['store'].path}")
+        say(result.format())
+        click.echo(f"kept in {execution['store'].path}")
         if out is not None:
             click.echo(f"saved {out}")
         if flags["figure"] is not None:
-            click.echo(drawn(flags["figure"], found.metrics))
+            click.echo(figure_message(flags["figure"], result.metrics))
         if report is not None:
             click.echo(f"saved {report}")
-    if found.errors:
+    if result.errors:
         sys.exit(1)
 
 
-def _again(file: str, given: dict[str, Any]) -> str:
-    """The command for the same sweep."""
+def _command_line(file: str, overrides: dict[str, Any]) -> str:
+    """Return the command that repeats the sweep."""
     words = ["gridsim", "sweep", file]
-    for flag, value in given.items():
+    for flag, value in overrides.items():
         words += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
     return shlex.join(words)
 
@@ -115,11 +129,11 @@ def _check_table(out: str | None) -> None:
             raise ScenarioError(f"--out must end in .parquet or .csv, got {out!r}")
 
 
-def _save(found: SweepResult, out: str) -> None:
+def _save(result: SweepResult, out: str) -> None:
     from gridsim.support.extras import need
     from gridsim.support.files import atomic_file
 
-    table = found.to_arrow()
+    table = result.to_arrow()
     with atomic_file(out) as stream:
         if out.endswith(".csv"):
             need("pyarrow.csv", "data", "--out").write_csv(table, stream)

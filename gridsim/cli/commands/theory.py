@@ -10,15 +10,23 @@ from gridsim.cli.quantities import INT
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAMES]")
-@click.option("--full", is_flag=True, help="In full, in minutes: narrow intervals.  [in small, in seconds]")
-@click.option("--seed", type=INT, default=1, show_default=True, help="Of the replications.")
+@click.option(
+    "--full", is_flag=True, help="Run for minutes, for narrow intervals.  [a smaller version, for seconds]"
+)
+@click.option(
+    "--seed",
+    type=INT,
+    default=1,
+    show_default=True,
+    help="Random seed from which all replications are seeded.",
+)
 @click.option(
     "--jobs",
     "--workers",
     "workers",
     type=INT,
     metavar="N",
-    help="Processes.  [as many as processors; 1: none]",
+    help="Number of worker processes.  [as many as processors; 1: run in this process]",
 )
 @click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
@@ -32,15 +40,15 @@ def theory(
     progress: bool | None,
     as_json: bool,
 ) -> None:
-    """Run experiments whose outcome is known from queueing theory.
+    """Compare simulations with exact results of queueing theory.
 
-    Exit code 1 if the value of theory is outside of an interval.
+    The exit code is 1 if a theoretical value is outside the confidence interval of the simulation.
     """
     from gridsim.support.text import to_json
     from gridsim.theory import check_theory
 
-    found = check_theory(
+    outcome = check_theory(
         names, full=full, seed=seed, workers=workers, progress=progress_of(progress, as_json)
     )
-    click.echo(to_json(found.to_dict()) if as_json else found.format())
-    ctx.exit(int(not found.passed))
+    click.echo(to_json(outcome.to_dict()) if as_json else outcome.format())
+    ctx.exit(int(not outcome.passed))

@@ -15,32 +15,36 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("file", metavar="SCHEDULE")
-@click.option("--nodes", type=INT, metavar="N", help="Machines there are; of a job log or a table of Batsim.")
-@click.option("--job-log", metavar="FILE", help="The jobs that were to be run (SWF, GWF); of the same.")
+@click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
+@click.option("--job-log", metavar="FILE", help="Submitted jobs (SWF, GWF), for a job log or a jobs table.")
 @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
     """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
 
-    Exit code 1 if an invariant is broken.
+    The exit code is 1 if an invariant is violated.
     """
     from dataclasses import asdict
 
     from gridsim.support.text import to_json
 
-    kind, found = _check(file, nodes, job_log)
+    kind, violations = _check(file, nodes, job_log)
     if as_json:
-        click.echo(to_json({"file": file, "kind": kind, "violations": [asdict(each) for each in found]}))
+        click.echo(
+            to_json(
+                {"file": file, "kind": kind, "violations": [asdict(violation) for violation in violations]}
+            )
+        )
     else:
-        for each in found:
-            click.echo(str(each))
-        plural = "" if len(found) == 1 else "s"
-        click.echo(f"{file}: {kind}, {len(found) or 'no'} violation{plural}")
-    if found:
+        for violation in violations:
+            click.echo(str(violation))
+        plural = "" if len(violations) == 1 else "s"
+        click.echo(f"{file}: {kind}, {len(violations) or 'no'} violation{plural}")
+    if violations:
         sys.exit(1)
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
-    from gridsim.cli.result_args import looked_at
+    from gridsim.cli.result_args import display_errors
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.arguments import whole
@@ -52,14 +56,14 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
     if nodes is not None:
         whole("--nodes", nodes, low=1, high=2**31 - 1)
     with opened(file) as stream:
-        zipped = stream.read(4) == b"PK\x03\x04"
-    if zipped:
-        for option, given in (("--nodes", nodes), ("--job-log", job_log)):
-            if given is not None:
-                raise ScenarioError(f"{option} is for other schedules: a result has its scenario in it")
+        is_zip = stream.read(4) == b"PK\x03\x04"
+    if is_zip:
+        for option, value in (("--nodes", nodes), ("--job-log", job_log)):
+            if value is not None:
+                raise ScenarioError(f"a result does not support {option}, since it contains its scenario")
         result = Result.load(file, verify=False)
         schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
-        with looked_at([file]):
+        with display_errors([file]):
             return f"a result {schedule}", validate_result(result)
     first = next(iter(text_lines(file)), "")
     if "job_id" in first.split(","):

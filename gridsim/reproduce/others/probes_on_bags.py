@@ -347,7 +347,7 @@ _REMARKS = (
 def figure(report: Report) -> Figure:
     """Draw maximum stretch over p99 of short bags, a mark for each scheduler."""
     from gridsim import plots
-    from gridsim.plots.style import look
+    from gridsim.plots.style import series_style
 
     made: Replicates = report.data["made"]
     drawing, (panel,) = plots.figure(1, width=5.0)
@@ -359,7 +359,7 @@ def figure(report: Report) -> Figure:
             xerr=[[x.mean - x.low], [x.high - x.mean]],
             yerr=[[y.mean - y.low], [y.high - y.mean]],
             label=name,
-            **look(number),
+            **series_style(number),
         )
     panel.set_xscale("log")
     panel.set_yscale("log")

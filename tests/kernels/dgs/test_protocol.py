@@ -59,7 +59,7 @@ def test_with_and_without(name: str, network: str) -> None:
     # a time limit at which jobs end is not too short for them
     last = float(np.nanmax(flow.applications["finish"]))
     assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == flow.digest
-    with pytest.raises(gs.ScenarioError, match="time_limit must let the run end"):
+    with pytest.raises(gs.ScenarioError, match="had not finished at the time limit"):
         gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
 
 

@@ -254,7 +254,7 @@ def test_the_command(tmp_path: Path) -> None:
     for flags, said in (
         (("--format", "perfetto", "--machines", "2-4"), "--machines must be FIRST:END or numbers"),
         (("--format", "perfetto", "--machines", "3,99"), "different numbers in 0..8, got [3, 99]"),
-        (("--format", "swf", "--machines", "2:4"), "--machines is for --format perfetto"),
+        (("--format", "swf", "--machines", "2:4"), "--machines requires --format perfetto"),
     ):
         refused = export(*flags)
         assert refused.exit_code == 2 and said in refused.output

@@ -130,7 +130,7 @@ def test_what_schedulers_are_compared_by() -> None:
     assert both.ratio("rjss") == both["rjss"].mean_turnaround / both["nm"].mean_turnaround < 1.0
     # at home 10 + 10 (waits 6) + 26 s + node 1's own 5 s
     assert both["nm"].mean_turnaround == pytest.approx((10 + 16 + 26 + 5) / 4)
-    assert "nm (its mean turnaround counts as 1)" in both.format()
+    assert "nm (ratios are relative to it)" in both.format()
 
     mixed = gs.compare(SCENARIO, {"nm": gs.NoMigration(), "fcfs": gs.Fcfs()}, baseline="nm")
     assert mixed.measure == "max_stretch"

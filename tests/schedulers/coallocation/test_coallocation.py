@@ -118,7 +118,7 @@ def test_a_job_that_waits_too_long_moves() -> None:
 
 def test_machines_must_not_fail_under_the_metascheduler() -> None:
     scenario = case(2, (0.0, 1, 1.0, 0), faults=gs.Faults.of([1], [50.0], [60.0]))
-    with pytest.raises(gs.ScenarioError, match="faults must be absent for metascheduler"):
+    with pytest.raises(gs.ScenarioError, match="metascheduler does not support failures"):
         gs.simulate(scenario, gs.Metascheduler())
 
 

@@ -371,8 +371,8 @@ def test_machines_never_fail(name: str) -> None:
     )
     with pytest.raises(gs.ScenarioError) as caught:
         gs.simulate(scenario, ALL[name])
-    takes = "; it takes those with reachable = true, where owners come and go" if "no-" not in name else ""
-    assert str(caught.value) == f"faults must be absent for {name}, whose machines never fail{takes}"
+    takes = " or set faults.reachable = true (absences of owners)" if "no-" not in name else ""
+    assert str(caught.value) == f"{name} does not support failures: remove faults (--failures){takes}"
 
 
 RULES = "('exactly-one', 'at-least-one', 'none')"
