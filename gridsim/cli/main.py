@@ -52,7 +52,7 @@ from gridsim.errors import (
     printable,
 )
 from gridsim.support.extras import MissingExtra
-from gridsim.support.idle_threads import asleep
+from gridsim.support.idle_threads import sleeping_thread_variables
 
 #: Error numbers which mean that output could not be written.
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -374,7 +374,7 @@ def main() -> None:
     """Run the command; its entry point."""
 
     heed()
-    os.environ.update(asleep())  # numpy is imported later
+    os.environ.update(sleeping_thread_variables())  # numpy is imported later
     _open_closed()
     codecs.register_error("gridsim", _escaped)
     if isinstance(sys.stdout, io.TextIOWrapper):

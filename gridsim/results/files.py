@@ -16,7 +16,7 @@ from gridsim.errors import GridSimError
 from gridsim.results.archive import Reader, Writer
 from gridsim.results.schema import check_columns
 from gridsim.results.table import Table, frozen
-from gridsim.support.files import atomic_file, opened
+from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
 
@@ -139,7 +139,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     Raises GridSimError if the file is not a result or is damaged, OSError if it cannot be read.
     """
     name = os.fspath(path)
-    with opened(path) as stream:
+    with open_regular(path) as stream:
         content = io.BytesIO(stream.read())
     try:
         with Reader(content) as archive:

@@ -21,7 +21,7 @@ from gridsim.results.text import as_text, availability_lines, draw_lines, run_li
 from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict
 from gridsim.support.extras import need
-from gridsim.support.provenance import check_read
+from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
 
@@ -202,7 +202,7 @@ class Result(Metrics):
         if own and isinstance(stated, dict):
             named = {path for path in self.scenario.paths if path not in own}
             of_faults = {file: digest for file, digest in stated.items() if file not in named}
-            check_read((file for files in own.values() for file in files), of_faults)
+            check_digests((file for files in own.values() for file in files), of_faults)
 
     @cached_property
     def digest(self) -> str:

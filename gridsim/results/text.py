@@ -9,7 +9,7 @@ from typing import Any
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
-from gridsim.support.text import WIDTH, wrapped
+from gridsim.support.text import WIDTH, wrap_text
 
 Facts = dict[str, Any]
 #: What a reader of a gap over a bound of these kinds must know.
@@ -36,7 +36,7 @@ def draw_lines(drawn: Iterable[str]) -> Lines:
 def as_text(lines: Lines, width: int = WIDTH) -> str:
     """Join lines on a run, such as those of `run_lines`, into one text; longer ones are wrapped."""
     return "\n".join(
-        part for key, value in lines.items() for part in wrapped(f"{key:<12}  {value}", width, 14)
+        part for key, value in lines.items() for part in wrap_text(f"{key:<12}  {value}", width, 14)
     )
 
 

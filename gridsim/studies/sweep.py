@@ -169,7 +169,7 @@ class Sweep:
             allowed in a file.
         """
         file = os.fspath(path)
-        document = toml_files.parsed(toml_files.read(file), file)
+        document = toml_files.parse(toml_files.read(file), file)
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{file}: {key} is not a known key of a sweep; {listed(_KEYS, key)}")

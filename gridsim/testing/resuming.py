@@ -13,7 +13,7 @@ from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
-from gridsim.support.state import Array, packed, unpacked
+from gridsim.support.state import Array, pack, unpack
 
 #: So many items a set had before it was restored, which is more than it needs.
 _LARGER = 50
@@ -34,7 +34,7 @@ def snapshot(simulation: Simulation) -> Snapshot:
         arrays.append(np.array(array))
         return len(arrays) - 1
 
-    return json.dumps(packed(simulation, save)), arrays
+    return json.dumps(pack(simulation, save)), arrays
 
 
 def _in_another_order(items: Iterable[Any]) -> set[Any]:
@@ -85,7 +85,7 @@ def differing_end(
     for at, (text, arrays) in [kept[len(kept) // 2], kept[-1]] if kept else []:
         again = Simulation(scenario, scheduler, options)
         copies = [array.copy() for array in arrays]
-        state: Any = unpacked(json.loads(text), copies.__getitem__, _in_another_order)
+        state: Any = unpack(json.loads(text), copies.__getitem__, _in_another_order)
         again.setstate(state.state)
         ends.append((f"a run that goes on from t = {at} s", again.run(), whole))
     for what, end, like in ends:

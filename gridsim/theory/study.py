@@ -17,7 +17,7 @@ from gridsim.scheduling.contract import NodeForm
 from gridsim.support.arguments import listed, whole
 from gridsim.support.extras import need
 from gridsim.support.processes import executor_of, result_of
-from gridsim.support.progress import Progress, watched
+from gridsim.support.progress import Progress, with_progress
 from gridsim.support.text import align
 from gridsim.theory.experiments import EXPERIMENTS, Experiment, Size
 
@@ -169,7 +169,7 @@ def check_theory(
         else:
             futures = [executor.submit(_named, plan.experiment.name, full, each) for plan, each in todo]
             made = (result_of(executor, future) for future in futures)
-        done = list(watched(made, progress, len(todo), "replications"))
+        done = list(with_progress(made, progress, len(todo), "replications"))
     rows: list[Row] = []
     for plan in plans:
         rows += plan.rows([each for (whose, _), each in zip(todo, done, strict=True) if whose is plan])

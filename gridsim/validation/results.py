@@ -12,7 +12,7 @@ from gridsim.model.bag_workloads import BagRecipe
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.support.provenance import check_read
+from gridsim.support.provenance import check_digests
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
@@ -54,7 +54,7 @@ def _violations(result: Result) -> list[Violation]:
     if found := _other_sizes(result):
         return found
     if isinstance(stated := result.provenance.get("files"), dict):
-        check_read(result.scenario.files, stated)  # else a changed trace would look like a faulty result
+        check_digests(result.scenario.files, stated)  # else a changed trace would look like a faulty result
     given = result.scenario.workload.realize(result.scenario.platform)
     found = _digest(result) + _applications(result, given) + _machines(result) + check_messages(result)
     if "schedule" in result.tables:

@@ -17,7 +17,7 @@ from gridsim.results.decisions import Decisions, DecisionTexts, why
 from gridsim.results.table import Table
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.support.state import unpacked
+from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 
 #: Samples of a fair tree.
@@ -307,7 +307,7 @@ def test_they_are_kept_in_a_checkpoint(scheduler: gs.Scheduler, scenario: gs.Sce
     whole = run.run().tables["decisions"]
     for text, arrays in kept[:: max(1, len(kept) // 3)]:
         again, copies = Simulation(scenario, scheduler, options), [array.copy() for array in arrays]
-        state: Any = unpacked(json.loads(text), copies.__getitem__)
+        state: Any = unpack(json.loads(text), copies.__getitem__)
         again.setstate(state.state)
         for name, column in again.run().tables["decisions"].items():
             np.testing.assert_array_equal(column, whole[name])
