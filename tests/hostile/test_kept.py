@@ -103,7 +103,7 @@ def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: p
         if done.exit_code:
             assert done.stderr.startswith("gridsim: ") and done.stderr.count("\n") == 1
     assert CliRunner().invoke(cli, ["repro", "noted.npz"]).stderr == (
-        "gridsim: noted.npz: the result does not say of what scenario it is\n"
+        "gridsim: noted.npz: the result does not contain its scenario\n"
     )
 
 

@@ -139,7 +139,7 @@ def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str
         (["0" * 64], "it has no member scenario/0000"),
         ([None], "it has no member scenario/None.npy"),
         (["../result"], "it has no member scenario/../result.npy"),
-        (2 * [content_name(RELEASE)], "or wants it twice"),
+        (2 * [content_name(RELEASE)], "or refers to it twice"),
         (5, "not iterable"),
         ({"x": 1}, "it has no member scenario/x.npy"),
     ],

@@ -148,7 +148,9 @@ def test_the_first_are_kept_and_the_others_counted() -> None:
         np.testing.assert_array_equal(column, every.tables["decisions"][name][:5])
     dropped = len(every.tables["decisions"]) - 5
     assert few.provenance["decisions"]["dropped"] == dropped
-    assert str(few.why(1)).endswith(f"{dropped} later decisions of this run were not kept: its limit was met")
+    assert str(few.why(1)).endswith(
+        f"{dropped} later decisions of this run were not kept: the limit was reached"
+    )
 
 
 def test_saved_and_loaded_and_not_part_of_the_digest(tmp_path: Any) -> None:
