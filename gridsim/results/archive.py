@@ -161,7 +161,7 @@ class Reader:
         if size > largest:
             raise ValueError(
                 f"{name} has {size_of(size)}, expected at most {size_of(largest)} in an archive of "
-                f"{size_of(self._packed)}"
+                f"{size_of(self._archive_size)}"
             )
         return _parse(name, self._content(name).decode(), max_values)
 

@@ -137,7 +137,7 @@ def unreadable_result_error(path: str | os.PathLike[str], error: Exception) -> G
     return GridSimError(f"{os.fspath(path)}: not written, since it could not be read again ({error})")
 
 
-def formats(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     """Read a result file: return the digest stated in it, and the other arguments of `write`.
 
     Raises

@@ -23,7 +23,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     from gridsim.cli.output import check_apart, check_output
     from gridsim.cli.result_args import looked_at, machines_of
     from gridsim.errors import ScenarioError
-    from gridsim.results.formats.job_logs import own_numbers, to_batsim, to_swf
+    from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
     from gridsim.results.formats.perfetto import to_perfetto
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
@@ -48,7 +48,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
         if kind != "perfetto":
             what = "job" if result.rigid else "bag"
             own = f"{what} k is application k - 1 of gridsim why"
-            click.echo(own if own_numbers(result) is None else "jobs have their numbers in the log")
+            click.echo(own if unique_job_numbers(result) is None else "jobs have their numbers in the log")
         if kind == "perfetto" and (count := result.left_out.get("message_log")):
             kept = len(result.tables["message_log"])
             click.echo(f"the log has the first {kept} messages; {count} more are not in it", err=True)

@@ -226,7 +226,7 @@ def test_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    with pytest.raises(gs.ScenarioError, match="to_perfetto needs a recorded schedule, .*--record"):
+    with pytest.raises(gs.ScenarioError, match="to_perfetto requires a recorded schedule, .*--record"):
         gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
     result = gs.simulate(SMALL, gs.WqrFt(), record=True)
     for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):
