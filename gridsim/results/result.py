@@ -14,7 +14,7 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import Listed
 from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Explanation, why
-from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
+from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
@@ -236,7 +236,7 @@ class Result(Metrics):
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
             "lower_bound_kind": self.kind_of_bound(bound),
-            **summarized(self, bound),
+            **summary_values(self, bound),
             "facts": self.facts,
             "wall_seconds": self._provenance.get("wall_seconds"),
             "peak_memory": self._provenance.get("peak_memory"),

@@ -23,9 +23,9 @@ from gridsim.results.metrics.registry import (
     ALIASES,
     UNITS,
     MetricFunction,
+    default_metrics,
     heading,
-    usual_metrics,
-    wanted_metrics,
+    requested_metrics,
     with_one_bound,
 )
 from gridsim.results.table import Table
@@ -387,7 +387,7 @@ def replicate(
     """
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
-    wanted = {} if metrics is None else wanted_metrics(metrics)
+    wanted = {} if metrics is None else requested_metrics(metrics)
     for name in wanted:
         if not name or not name.isprintable():
             raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
@@ -433,7 +433,7 @@ def replicate(
         return scenarios[0].workload.rigid
 
     rigid = run(numbers)
-    names = list(wanted) or usual_metrics([each.values for each in made if not each.error], rigid)
+    names = list(wanted) or default_metrics([each.values for each in made if not each.error], rigid)
 
     def study(enough: bool | None) -> Replicates:
         own = [name for name, metric in wanted.items() if metric is not None]

@@ -189,7 +189,8 @@ class _Trace:
                 "stretch": _finite(table["stretch"][i]),
                 **({"rejected": True} if self.finish[i] < 0 else {}),
             }
-            yield f'{{"ph":"b",{head},"ts":{_micros(begin)},"args":{json.dumps(args, separators=(",", ":"))}}}'
+            details = json.dumps(args, separators=(",", ":"))
+            yield f'{{"ph":"b",{head},"ts":{_micros(begin)},"args":{details}}}'
             yield f'{{"ph":"e",{head},"ts":{_micros(end)}}}'
 
     def _counters(self) -> Iterator[str]:
@@ -304,7 +305,8 @@ class _Trace:
         columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
         for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'
-            yield f'{{"ph":"s",{head},{self._place(int(submitter[i]), 1)},"ts":{_micros(int(self.release[i]))}}}'
+            begin = _micros(int(self.release[i]))
+            yield f'{{"ph":"s",{head},{self._place(int(submitter[i]), 1)},"ts":{begin}}}'
             yield f'{{"ph":"f","bp":"e",{head},{self._place(u)},"ts":{_micros(start)}}}'
 
     def _thin_slices(

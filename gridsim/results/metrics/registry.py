@@ -494,7 +494,7 @@ UNITS = {
 }
 #: Metric by which schedulers are compared -> the metrics shown in that case; those that a run does not have
 #: are left out.  See `gridsim.studies.compare.Comparison.measure`.
-USUAL: dict[str, tuple[str, ...]] = {
+DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
     "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
@@ -514,7 +514,9 @@ def check_bound(kind: BoundKind) -> BoundKind:
     return kind
 
 
-def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dict[str, MetricFunction | None]:
+def requested_metrics(
+    metrics: Sequence[str] | Mapping[str, MetricFunction],
+) -> dict[str, MetricFunction | None]:
     """Return the wanted metrics: name -> function, or None for a metric of `METRICS`.
 
     Raises ScenarioError if a name is unknown, or `metrics` are neither names nor map names to functions.
@@ -537,7 +539,7 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
     return wanted
 
 
-def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> dict[str, float]:
+def metric_values(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> dict[str, float]:
     """Return the values of all `METRICS`, and of the functions in `wanted`.
 
     The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute; they
@@ -570,7 +572,7 @@ def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, floa
     ]
 
 
-def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
+def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
     """Return all metrics that a result has, with the lower bound and optimality gap of this kind of bound.
 
     Both are None for more than `BOUND_LIMIT` applications, which take long, and if none was completed.
@@ -582,7 +584,7 @@ def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
     return {name: values[name] for name in SUMMARY if name in values}
 
 
-def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
+def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
     """Return the metrics to show of runs; the first is the one by which the runs are compared.
 
     Parameters
@@ -597,7 +599,7 @@ def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[st
         if not rigid and values and all(math.isfinite(each.get(sign, math.nan)) for each in values):
             measure = said
             break
-    first, *others = USUAL[measure]
+    first, *others = DEFAULT_METRICS[measure]
     others += _ALWAYS
     return [first, *(name for name in others if all(name in each for each in values))]
 

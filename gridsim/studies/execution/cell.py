@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gridsim.errors import FileChanged, GridSimError, text_of
 from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.registry import MetricFunction, measured
+from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import checked_limit
 from gridsim.simulation.simulate import execute as simulate
@@ -113,7 +113,7 @@ def measure(cell: Cell) -> Measured:
             files = result.files_read
             changed = _changed(cell, files)
             if not changed:
-                values, digest = measured(result, cell.metrics), result.digest
+                values, digest = metric_values(result, cell.metrics), result.digest
             if not changed and cell.keep is not None:
                 lost = True  # if saving fails, that is not the run's fault
                 result.save(cell.keep)

@@ -148,7 +148,9 @@ def test_a_log_of_a_log_is_the_same(tmp_path: Path) -> None:
 def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None:
     bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
-        with pytest.raises(gs.ScenarioError, match=rf"{export.__name__} requires a recorded schedule.*--record"):
+        with pytest.raises(
+            gs.ScenarioError, match=rf"{export.__name__} requires a recorded schedule.*--record"
+        ):
             export(result, tmp_path / "out")
     with pytest.raises(gs.ScenarioError, match="to_batsim for evalys requires a recorded schedule"):
         gs.to_batsim(bags, tmp_path / "out", dialect="evalys")
@@ -322,7 +324,12 @@ def test_jobs_of_other_run_times_are_not_the_same(tmp_path: Path) -> None:
         ("", LOG, {"machines": 4, "speed": 0.0}, "speed must be a finite number > 0 Mflop/s"),
         ("", LOG, {"machines": 4, "name": ""}, "name must"),
         ("", LOG, {"machines": 4, "start": 50.0}, "no job in the window has a known run time"),
-        ("", [(0, -1, 5, 1, 5, 1)], {"machines": 4}, "no job has a known wait, so the log contains no schedule"),
+        (
+            "",
+            [(0, -1, 5, 1, 5, 1)],
+            {"machines": 4},
+            "no job has a known wait, so the log contains no schedule",
+        ),
     ],
 )
 def test_wrong_logs(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:
