@@ -45,7 +45,7 @@ class Estimate:
     note: str = ""
 
     def format(self, digits: int = 4) -> str:
-        """Return the mean with the interval and the number of seeds, or with the note if there is no interval."""
+        """Return the mean with the interval and the number of seeds; without an interval, with the note."""
         if math.isnan(self.low):
             return f"{self.mean:.{digits}g} (no interval: {self.note})"
         count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
@@ -85,13 +85,13 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
     finite = all(np.isfinite(value).all() for value in values)
     with np.errstate(all="ignore"):
         is_mean = finite and statistic is np.mean
-        value = mean(values[0]) if is_mean else float(statistic(*values, axis=-1))
-    if not finite or not math.isfinite(value):
-        return Estimate(value, math.nan, math.nan, count, level, "not all values are finite")
+        center = mean(values[0]) if is_mean else float(statistic(*values, axis=-1))
+    if not finite or not math.isfinite(center):
+        return Estimate(center, math.nan, math.nan, count, level, "not all values are finite")
     if count == 1:
-        return Estimate(value, math.nan, math.nan, count, level, "n = 1")
+        return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
-        return Estimate(value, value, value, count, level, "all equal")
+        return Estimate(center, center, center, count, level, "all equal")
     bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -109,9 +109,9 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
             ).confidence_interval
             low, high = float(interval.low), float(interval.high)
             if math.isfinite(low) and math.isfinite(high):
-                return Estimate(value, low, high, count, level, note)
+                return Estimate(center, low, high, count, level, note)
             note = "; ".join([*filter(None, [note]), "percentile interval, BCa is undefined here"])
-    return Estimate(value, math.nan, math.nan, count, level, "the bootstrap is undefined here")
+    return Estimate(center, math.nan, math.nan, count, level, "the bootstrap is undefined here")
 
 
 def ratio_of_means(numerator: Floats, denominator: Floats, axis: int = -1) -> Any:

@@ -231,11 +231,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
     result = gs.simulate(SMALL, gs.WqrFt(), record=True)
     for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):
         with pytest.raises(
-            gs.ScenarioError, match=r"machines must be a slice, or different numbers in 0\.\.8, got"
+            gs.ScenarioError, match=r"machines must be a slice, or distinct numbers in 0\.\.8, got"
         ):
             gs.to_perfetto(result, file, machines=machines)  # type: ignore[arg-type]
     for none in ([], slice(9, None)):
-        with pytest.raises(gs.ScenarioError, match="machines must leave some of 9 in"):
+        with pytest.raises(gs.ScenarioError, match="machines must select at least one of 9"):
             gs.to_perfetto(result, file, machines=none)
     assert not file.exists()
 
