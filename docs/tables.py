@@ -107,7 +107,7 @@ def metrics(title: str) -> Iterator[str]:
     yield "| key | unit | definition | only with |"
     yield "|---|---|---|---|"
     for name, each in SUMMARY.items():
-        where = f"`{each.when}`" if each.when else ""
+        where = f"`{each.requirement}`" if each.requirement else ""
         yield f"| `{name}` | {each.unit} | {escaped(each.text)} | {where} |"
 
 

@@ -36,18 +36,18 @@ def one_line(text: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error, or, if ``str()`` of a foreign error raises, the reason why it has none."""
+    """Return the text of an error, or the reason why it has none if ``str()`` of a foreign error raises."""
     try:
         return str(error)
     except (Exception, SystemExit) as failure:  # its `__str__` may do anything
-        return f"it has no text, str() of it raises {type(failure).__name__}"
+        return f"no text: str() of the error raises {type(failure).__name__}"
 
 
 class _OneLine:
-    """Makes texts of an error one printable line each, as they may quote files of other people."""
+    """Mixin that turns each text of an error into one printable line, since it may quote untrusted files."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(one_line(each) if isinstance(each, str) else each for each in args))
+        super().__init__(*(one_line(arg) if isinstance(arg, str) else arg for arg in args))
 
 
 class GridSimError(_OneLine, Exception):
@@ -56,9 +56,9 @@ class GridSimError(_OneLine, Exception):
 
 @contextmanager
 def naming(files: Collection[str]) -> Iterator[None]:
-    """Put the names of `files` before a GridSimError raised inside, unless it names one of them already.
+    """Prefix a GridSimError raised in the block with the names of `files`, unless it names one already.
 
-    For work with what was read from the files, such as a scenario in them.
+    Use it for work on content that was read from the files, such as a scenario.
     """
     try:
         yield
@@ -71,21 +71,24 @@ def naming(files: Collection[str]) -> Iterator[None]:
 class ScenarioError(GridSimError, ValueError):
     """A scenario, platform, workload, network or scheduler parameter is wrong.
 
-    The message starts with the configuration path (``platform.speeds[3]``), then the value and what
-    was expected.
+    The message starts with the configuration path (``platform.speeds[3]``), followed by the condition that
+    the value must satisfy and the value.
     """
 
 
 class FileChanged(ScenarioError):
-    """A trace file differs from what was read of it, or from what it was when its run or study began."""
+    """A trace file has changed since it was read, or since its run or study began."""
 
 
 class TraceFormatError(GridSimError, ValueError):
-    """A trace file cannot be read; the message starts with ``file:line``, or ``file`` if it does not open."""
+    """A trace file cannot be read.
+
+    The message starts with ``file:line``, or with ``file`` if the file cannot be opened.
+    """
 
 
 class OutOfMemory(GridSimError, MemoryError):
-    """A run would take more memory than there is; the message says what takes how much."""
+    """A run needs more memory than is available; the message states both amounts."""
 
 
 class SchedulerError(GridSimError, RuntimeError):
@@ -93,24 +96,27 @@ class SchedulerError(GridSimError, RuntimeError):
 
 
 class CompileError(SchedulerError):
-    """A node program cannot be compiled; the message says where, and what to write instead."""
+    """A node program cannot be compiled; the message states the place and a remedy."""
 
 
 class InvariantViolation(GridSimError, AssertionError):
-    """An invariant of the simulation does not hold (a task lost, done twice, or run on a failed machine)."""
+    """An invariant of the simulation is violated.
+
+    Examples are a task that is lost, completed twice, or run on a failed machine.
+    """
 
 
 class TraceWarning(_OneLine, UserWarning):
-    """A trace record was repaired or left out; the message counts them and names the first."""
+    """Trace records were repaired or left out; the message counts them and names the first."""
 
 
 class PluginWarning(_OneLine, UserWarning):
-    """What an installed package adds to gridsim is left out; the message says what and why."""
+    """An entry point of an installed package is ignored; the message names it and the reason."""
 
 
 class CheckpointWarning(_OneLine, UserWarning):
-    """A checkpoint could not be written; the run goes on, and the previous checkpoint stays."""
+    """A checkpoint could not be written; the run continues, and the previous checkpoint is kept."""
 
 
 class ModelWarning(_OneLine, UserWarning):
-    """A paper is ambiguous and gridsim chose one reading, or a value is unusual; the message says which."""
+    """A model is questionable: a paper is ambiguous and gridsim chose one reading, or a value is unusual."""

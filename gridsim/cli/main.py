@@ -54,7 +54,7 @@ from gridsim.errors import (
     printable,
 )
 from gridsim.support.extras import MissingExtra
-from gridsim.support.idle_threads import asleep
+from gridsim.support.idle_threads import sleeping_thread_variables
 
 #: Error numbers of failed writes; such an error without a file name concerns standard output.
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
@@ -386,7 +386,7 @@ def main() -> None:
     """Run the command line interface; the entry point of the package."""
 
     install_handlers()
-    os.environ.update(asleep())  # numpy is imported later
+    os.environ.update(sleeping_thread_variables())  # numpy is imported later
     _open_standard_streams()
     codecs.register_error("gridsim", _json_escapes)
     if isinstance(sys.stdout, io.TextIOWrapper):

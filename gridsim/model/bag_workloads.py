@@ -16,7 +16,7 @@ from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, short_repr
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn
-from gridsim.support.memory import OF_APPLICATION, OF_TASK, check_room
+from gridsim.support.memory import APPLICATION_BYTES, TASK_BYTES, check_fits
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams, normal_factors
 
@@ -178,7 +178,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         count = self.applications
-        check_room("workload.applications", count, "applications", OF_APPLICATION)
+        check_fits("workload.applications", count, "applications", APPLICATION_BYTES)
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
         middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
         # a bound that differs from a whole number by rounding only counts as that number
@@ -192,7 +192,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         task_size, sizes = self._sizes(streams), None
         if self.spread is not None:
             _countable(tasks)
-            check_room("workload.spread", int(tasks.sum()), "tasks with sizes of their own", OF_TASK)
+            check_fits("workload.spread", int(tasks.sum()), "tasks with sizes of their own", TASK_BYTES)
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
         made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
@@ -457,7 +457,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
             raise ScenarioError(
                 f"workload.horizon must leave at most {MOST_JOBS // 2} jobs, got {expected:.3g} on average"
             )
-        check_room("workload.horizon", round(expected), "jobs", OF_APPLICATION)
+        check_fits("workload.horizon", round(expected), "jobs", APPLICATION_BYTES)
         draw = streams("workload.arrivals")
         counts = draw.poisson(rates * self.horizon)
         if not (total := int(counts.sum())):

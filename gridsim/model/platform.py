@@ -22,7 +22,7 @@ from gridsim.model.distributions import Amount, Range, amount_of, checked_amount
 from gridsim.support.arguments import normalise, real, short_repr, suggest_arguments, text
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
-from gridsim.support.memory import OF_MACHINE, check_room
+from gridsim.support.memory import MACHINE_BYTES, check_fits
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import reading
 from gridsim.support.random_streams import Streams, normal_factors
@@ -210,7 +210,7 @@ class Platform:
     @cached_property
     def speeds(self) -> Floats:
         """Speed of each machine, Mflop/s: float64[nodes], read-only."""
-        check_room("platform.nodes", self.nodes, "machines", OF_MACHINE)
+        check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
         # infinite speeds are rejected here
         with reading(table) as files, np.errstate(over="ignore"):

@@ -29,7 +29,7 @@ from gridsim.support.arguments import hint, listed, real, short_repr, text, whol
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import names_code
-from gridsim.support.memory import check_room
+from gridsim.support.memory import check_fits
 from gridsim.support.parameters import column_checks, limits_of, tables_of
 from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
@@ -273,7 +273,7 @@ class Scenario:
 
         Raises ScenarioError as `from_toml` does, also for an array that is not there.
         """
-        document = toml_files.parsed(archived.toml, "<scenario>")
+        document = toml_files.parse(archived.toml, "<scenario>")
         return cls.from_document(document, "the archive", arrays=archived.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
@@ -313,7 +313,7 @@ class Scenario:
 
     @classmethod
     def _read(cls, toml: str, file: str, folder: str) -> Scenario:
-        return cls.from_document(toml_files.parsed(toml, file), file, folder)
+        return cls.from_document(toml_files.parse(toml, file), file, folder)
 
     @classmethod
     def from_document(
@@ -446,7 +446,7 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str
         if key in columns:
             return columns[key](path, value)
         if isinstance(value, ArrayColumn):
-            check_room(path, len(value.arrays[0]), "numbers", _OF_NUMBER)
+            check_fits(path, len(value.arrays[0]), "numbers", _OF_NUMBER)
             return value.tolist()
         if key in inner and isinstance(value, dict):
             first, *others = inner[key]

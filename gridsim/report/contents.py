@@ -16,7 +16,7 @@ from gridsim.plots.scales import clock
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
-from gridsim.results.formats.job_logs import other_jobs
+from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind, words
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
@@ -366,7 +366,7 @@ def _comparable(results: Results) -> bool:
     runs = [result.provenance.get("scenario", "") for result in results.values() if not result.of_log]
     conditions = [{key: tomllib.loads(toml).get(key) for key in _CONDITIONS} for toml in runs]
     return all(condition == conditions[0] for condition in conditions[1:]) and not any(
-        other_jobs(first, result) for result in other_results
+        job_difference(first, result) for result in other_results
     )
 
 

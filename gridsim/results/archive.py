@@ -21,23 +21,23 @@ from gridsim.support.references import Arrays, check_array
 #: Deflate level.
 _LEVEL = 1
 #: An array of `_LARGE` bytes or more is deflated only if a sample of it (`_PARTS` parts of `_PART` bytes)
-#: shrinks below `_WORTH` times its size.
+#: shrinks to less than `_WORTH` of its size.
 _LARGE, _PARTS, _PART = 1 << 20, 16, 1 << 13
 _WORTH = 0.7
-#: JSON of more than `_PACKED_FROM` bytes may be at most `_MOST_PACKED` times as large as the archive.  In a
-#: real archive it is only a part of it.
-_MOST_PACKED, _PACKED_FROM = 100, 1 << 20
-#: Mark of JSON -> upper estimate of the bytes of memory that parsing takes per mark: for an object, an array,
-#: a slot with a number in it, a key (in its object and among all keys read), one end of a string.
-_TAKEN = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
-#: A string in JSON, which is one value whatever it contains; the closing quote may be missing.
-_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+#: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
+#: an archive could be a zip bomb.
+_MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
+#: Mark in JSON -> upper bound of the bytes of memory that the parser takes per mark: for an object, an
+#: array, a slot with a number, a key (in its object and in the parser's memo), and one end of a string.
+_BYTES_PER_MARK = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
+#: A string in JSON; the closing quote may be missing.
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that the same content gives the same file
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a constant date, so that equal content gives equal files
 
 
 class Writer:
-    """Writes an archive to a stream; use it as a context manager, which closes the archive."""
+    """Writer of an archive to a stream; a context manager that closes the archive."""
 
     def __init__(self, stream: IO[bytes], *, compress: bool = True) -> None:
         self._stream, self._zip = stream, zipfile.ZipFile(stream, "w")
@@ -49,23 +49,27 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def json(self, name: str, content: Any, most: int | None = None) -> None:
+    def json(self, name: str, content: Any, max_values: int | None = None) -> None:
         """Add `content` as JSON, after all arrays.
 
         Parameters
         ----------
-        most
-            The largest number of values that will be read.  If it is given, ValueError or RecursionError is
-            raised for what `Reader.json` would not read.
+        max_values
+            The limit with which the JSON will be read.
+
+        Raises
+        ------
+        ValueError, RecursionError
+            If `Reader.json` would reject the JSON with the limit `max_values`.
         """
         text = json.dumps(content, indent=1)
-        if most is not None:
-            _parsed(name, text, most)
+        if max_values is not None:
+            _parse(name, text, max_values)
         member, method = text.encode(), self._method
-        if len(member) > _PACKED_FROM and method == zipfile.ZIP_DEFLATED:
-            # the reader refuses JSON that is much larger than the archive
+        if len(member) > _SMALL_JSON and method == zipfile.ZIP_DEFLATED:
+            # the reader rejects JSON that is much larger than the archive
             archive = self._stream.tell() + len(zlib.compress(member, _LEVEL))
-            method = zipfile.ZIP_STORED if len(member) > _MOST_PACKED * archive else method
+            method = zipfile.ZIP_STORED if len(member) > _MAX_EXPANSION * archive else method
         self._add(name, member, method)
 
     def array(self, name: str, column: NDArray[Any]) -> None:
@@ -76,9 +80,9 @@ class Writer:
         self._add(name, content, self._method if _shrinks(content) else zipfile.ZIP_STORED)
 
     def arrays(self, arrays: Arrays) -> None:
-        """Add the arrays to which a scenario refers, under their names; see `gridsim.support.references`."""
+        """Add the arrays to which a scenario refers, under their names."""
         for name, array in arrays.items():
-            self.array(_referred(name), array)
+            self.array(_array_member(name), array)
 
     def _add(self, name: str, content: Any, method: int | None = None) -> None:
         info = zipfile.ZipInfo(name, _EPOCH)
@@ -88,7 +92,7 @@ class Writer:
 
 
 def _shrinks(content: bytes) -> bool:
-    """Whether deflating makes `content` small enough, judged by evenly spaced parts of it."""
+    """Whether deflating `content` is worthwhile, judged by evenly spaced parts of it."""
     if len(content) < _LARGE:
         return True
     step = len(content) // _PARTS
@@ -97,37 +101,46 @@ def _shrinks(content: bytes) -> bool:
 
 
 class Reader:
-    """Reads an archive from a stream; errors of zip, npy and JSON in a damaged one are passed on unchanged.
+    """Reader of an untrusted archive from a stream.
 
-    Raises ValueError for an archive that unpacks to more than this machine's memory; for members that are
-    neither stored nor deflated, share a name or a place in the file, or are read twice; for JSON that is much
-    larger than the archive or has too many values; for arrays whose header does not match their content.
+    Errors of zip, npy and JSON in a damaged archive are passed on unchanged.
+
+    Raises
+    ------
+    ValueError
+        If the archive unpacks to more than this machine's memory; if members are neither stored nor deflated,
+        share a name or a place in the file, or are read twice; if JSON is much larger than the archive or has
+        too many values; if the header of an array does not match its content.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
-            stream.read(1)  # raises if reading fails; zipfile would only say that this is no zip
+            stream.read(1)  # raises if reading fails, for which zipfile would report a bad zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
-            why = error.__context__
-            if isinstance(why, OSError) and why.filename is not None:  # may be a zip, but is unreadable
-                raise why from None
+            cause = error.__context__
+            if (
+                isinstance(cause, OSError) and cause.filename is not None
+            ):  # a read error, possibly of a valid zip
+                raise cause from None
             raise
         members = self._zip.infolist()
-        sizes, most = [member.file_size for member in members], memory()
-        size = sum(sizes) + max(sizes, default=0)  # the last one is there twice, as bytes and array
-        if size > most:
-            raise ValueError(f"unpacking takes {size_of(size)}, this machine has {size_of(most)} of memory")
+        sizes, available = [member.file_size for member in members], memory()
+        size = sum(sizes) + max(sizes, default=0)  # the last member is in memory twice, as bytes and as array
+        if size > available:
+            raise ValueError(
+                f"unpacking takes {size_of(size)}, this machine has {size_of(available)} of memory"
+            )
         for member in members:
-            # deflate expands one byte to a thousand at most; other methods expand it to millions
+            # deflate expands data at most a thousandfold, other methods a millionfold
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename} must be stored or deflated")
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
             raise ValueError("it has members of the same name")
-        self._packed = stream.seek(0, io.SEEK_END)
-        # else many members could share the same few bytes and each unpack to their full size
-        if sum(member.compress_size for member in members) > self._packed:
+        self._archive_size = stream.seek(0, io.SEEK_END)
+        # overlapping members could all expand the same few bytes
+        if sum(member.compress_size for member in members) > self._archive_size:
             raise ValueError("it has members in the same place")
 
     def __enter__(self) -> Reader:
@@ -136,81 +149,90 @@ class Reader:
     def __exit__(self, *_: object) -> None:
         self._zip.close()
 
-    def json(self, name: str, most: int | None = None) -> Any:
+    def json(self, name: str, max_values: int | None = None) -> Any:
         """Read the member `name` as JSON, whose strings must be encodable.
 
         Parameters
         ----------
-        most
-            The largest number of values that is read; by default only memory limits it.
+        max_values
+            Maximum number of values; None for no limit but the memory.
         """
-        size, largest = self._unread.get(name, 0), max(_PACKED_FROM, _MOST_PACKED * self._packed)
+        size, largest = self._unread.get(name, 0), max(_SMALL_JSON, _MAX_EXPANSION * self._archive_size)
         if size > largest:
             raise ValueError(
                 f"{name} has {size_of(size)}, expected at most {size_of(largest)} in an archive of "
-                f"{size_of(self._packed)}"
+                f"{size_of(self._archive_size)}"
             )
-        return _parsed(name, self._content(name).decode(), most)
+        return _parse(name, self._content(name).decode(), max_values)
 
     def array(self, name: str) -> NDArray[Any]:
         """Read the member `name` as an array."""
         content = self._content(name)
-        shape, fortran, dtype, at = _header(content, name)
-        found: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
-        if len(content) > at:
-            found.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=at)
-        return found
+        shape, fortran, dtype, offset = _header(content, name)
+        array: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
+        if len(content) > offset:
+            array.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=offset)
+        return array
 
     def arrays(self, names: Iterable[str]) -> Arrays:
-        """Read the arrays to which a scenario refers; each must have the content that its name says."""
-        return {name: check_array(name, self.array(_referred(name))) for name in names}
+        """Read the arrays to which a scenario refers, and check each against the SHA-256 in its name."""
+        return {name: check_array(name, self.array(_array_member(name))) for name in names}
 
     def _content(self, name: str) -> bytes:
-        # each only once, so that everything read together is no larger than the members
+        # each member is read only once, so that all content together is no larger than the members
         if name not in self._unread:
-            raise ValueError(f"it has no member {name}, or wants it twice")
+            raise ValueError(f"it has no member {name}, or refers to it twice")
         del self._unread[name]
-        # read to the end: only then does zipfile compare the checksum
+        # zipfile verifies the checksum only at the end of a member
         return self._zip.read(name)
 
 
-def _referred(name: str) -> str:
+def _array_member(name: str) -> str:
     return f"scenario/{name}.npy"
 
 
-def _parsed(name: str, text: str, most: int | None) -> Any:
-    """Return the content of JSON; raises ValueError or RecursionError as `Reader.json` does."""
-    if most is not None and _values(text) > most and (values := _values(_bare(text))) > most:
-        raise ValueError(f"{name} has {values} values, at most {most} are read")
-    room = memory()
-    if _taken(text, text) > room and (taken := _taken(text, _bare(text))) > room:
-        raise ValueError(f"{name} takes {size_of(taken)}, this machine has {size_of(room)} of memory")
-    found = json.loads(text)
-    # an escape may be half a character; raise, except for those that stand for bytes of file names
+def _parse(name: str, text: str, max_values: int | None) -> Any:
+    """Return the content of JSON text, or raise ValueError or RecursionError as `Reader.json` does."""
+    if (
+        max_values is not None
+        and _value_count(text) > max_values
+        and (values := _value_count(_without_strings(text))) > max_values
+    ):
+        raise ValueError(f"{name} has {values} values, at most {max_values} are read")
+    available = memory()
+    if (
+        _memory_bound(text, text) > available
+        and (required := _memory_bound(text, _without_strings(text))) > available
+    ):
+        raise ValueError(f"{name} takes {size_of(required)}, this machine has {size_of(available)} of memory")
+    content = json.loads(text)
+    # reject lone surrogates, except those that represent bytes of file names
     if "\\ud" in text or "\\uD" in text:
-        json.dumps(found, ensure_ascii=False).encode(errors="surrogateescape")
-    return found
+        json.dumps(content, ensure_ascii=False).encode(errors="surrogateescape")
+    return content
 
 
-def _bare(text: str) -> str:
-    """Return JSON with all strings in it made empty."""
-    return _TEXT.sub('""', text)
+def _without_strings(text: str) -> str:
+    """Return JSON text with all strings replaced by empty ones."""
+    return _STRING.sub('""', text)
 
 
-def _values(text: str) -> int:
-    """Return an upper bound of the number of values in JSON; marks within strings are counted too."""
+def _value_count(text: str) -> int:
+    """Return an upper bound of the number of values in JSON text, which counts marks in strings too."""
     return sum(text.count(mark) for mark in ",[{")
 
 
-def _taken(text: str, marks: str) -> int:
-    """Return an upper bound of the bytes that JSON and its parsed form take, by counting in `marks`."""
-    return 2 * sys.getsizeof(text) + sum(each * marks.count(mark) for mark, each in _TAKEN.items())
+def _memory_bound(text: str, marks: str) -> int:
+    """Return an upper bound of the memory for JSON text and its content, B, by counts of marks in `marks`."""
+    return 2 * sys.getsizeof(text) + sum(
+        mark_bytes * marks.count(mark) for mark, mark_bytes in _BYTES_PER_MARK.items()
+    )
 
 
 def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, Fortran order, type and offset of the values of an array in npy format.
+    """Return the shape, Fortran order, dtype and offset of the values of an array in npy format.
 
-    Raises ValueError for objects, and if the number of values does not match the shape.
+    Raises ValueError for an array of objects, and if the size does not match the shape.
     """
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
@@ -220,10 +242,10 @@ def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[
     try:
         shape, fortran, dtype = read(stream)
     except MemoryError:  # raised by Python's parser if its stack is too small for the header
-        raise ValueError(f"{name} has a header that is none") from None
+        raise ValueError(f"{name} has an invalid header") from None
     if dtype.hasobject:
         raise ValueError(f"{name} holds objects, expected plain values")
-    there, count = len(content) - stream.tell(), math.prod(shape)
-    if min(shape, default=0) < 0 or count * dtype.itemsize != there or count > max(1, there):
-        raise ValueError(f"{name} has {size_of(there)} for an array of {shape} of {dtype}")
+    size, count = len(content) - stream.tell(), math.prod(shape)
+    if min(shape, default=0) < 0 or count * dtype.itemsize != size or count > max(1, size):
+        raise ValueError(f"{name} has {size_of(size)} for an array of {shape} of {dtype}")
     return shape, fortran, dtype, stream.tell()

@@ -1,6 +1,6 @@
 """Decisions of a run, recorded on request.
 
-For each it is recorded which machine decided what, what it saw, how old that was, and the true value.
+A record states the deciding machine, the action, the value that the machine saw, its age, and the true value.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
 
-#: Default of the largest number of rows that are kept.
+#: Default limit of the number of rows kept.
 DECISIONS_LIMIT = 1_000_000
 
-#: An action -> (sentence, quantity, unit); see `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Action -> (sentence, quantity, unit), as in `gridsim.scheduling.contract.Scheduler.decision_words`.
 DecisionTexts = Mapping[str, tuple[str, str, str]]
 
 _ROW = np.dtype(
@@ -45,19 +45,19 @@ _ROW = np.dtype(
     ]
 )
 _NAMES: tuple[str, ...] = _ROW.names or ()
-#: A row as bytes, which are copied at once and not field by field.
+#: A row as bytes, which numpy copies at once instead of field by field.
 _BYTES = np.dtype((np.void, _ROW.itemsize))
-#: Rows that are taken apart at a time, which a cache holds.
+#: Rows split into columns at a time, which fit into the processor cache.
 _BLOCK = 4096
 
 
 class Decisions(Stateful):
-    """The decisions of a run, in the order in which they were noted; those beyond `limit` are only counted.
+    """The decisions of a run in the order of their records; those beyond `limit` are only counted.
 
     Parameters
     ----------
     words
-        The actions that can be noted, and how each is put into words.
+        The actions that can be recorded, and the texts that describe them.
 
     Raises
     ------
@@ -68,7 +68,7 @@ class Decisions(Stateful):
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
     def __init__(self, words: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
-        self.words, self.limit = _checked(words), limit
+        self.words, self.limit = _check_words(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
@@ -90,44 +90,48 @@ class Decisions(Stateful):
         true: Any = np.nan,
         age: Any = np.nan,
     ) -> None:
-        """Note one decision, given as numbers, or several, given as arrays of one length.
+        """Record one decision, given as numbers, or several, given as arrays of one length.
 
-        `saw`, `true` and `age` are about `machine` if there is one; of itself a decider sees the true value.
-
-        Leave out what does not apply.  Raises KeyError for an action that has no words.
+        Arguments that do not apply are left out.  If there is a `machine`, then `saw`, `true` and `age` refer
+        to it; a decider sees the true value of its own state.
 
         Parameters
         ----------
         action
-            One of the keys of the words, an array of them, or an int array of their places.
+            A key of the words, an array of keys, or an int array of positions of keys.
         time
-            ns.
+            Time of the decision, ns.
         decider
             The machine that decided, -1 for a central scheduler.
         level
             The level of the decider in the tree.
         machine
-            The machine chosen or asked.
+            The machine that was chosen or asked.
         tasks
-            How many tasks were decided on.
+            Number of tasks concerned.
         among
-            How many there were to choose from.
+            Number of candidates.
         saw
-            The value on which it decided, as far as it knew.
+            The value on which the decision was based, as the decider knew it.
         limit
-            The threshold that it was compared with.
+            The threshold with which it was compared.
         true
-            The true value at that moment; like `saw` and `limit` in the unit of the action's words.
+            The true value at that time; like `saw` and `limit` in the unit of the action.
         age
-            Age of the value that it saw, s.
+            Age of the value `saw`, s.
+
+        Raises
+        ------
+        KeyError
+            If an action has no words.
         """
         code: Any = action
         if isinstance(action, str):
             code = self._code[action]
         elif not (isinstance(action, np.ndarray) and action.dtype.kind == "i"):
-            code = np.array([self._code[each] for each in action], np.int16)
+            code = np.array([self._code[key] for key in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
-        counts = [len(each) for each in row if isinstance(each, (list, np.ndarray)) and np.ndim(each)]
+        counts = [len(value) for value in row if isinstance(value, (list, np.ndarray)) and np.ndim(value)]
         room = self._make_room(max(counts, default=1))
         if not room:
             return
@@ -140,9 +144,9 @@ class Decisions(Stateful):
         self.kept += room
 
     def add(self, rows: NDArray[Any], left_out: int = 0) -> None:
-        """Add `rows` as a kernel has made them, and count those that it has `left_out`.
+        """Add rows that a kernel has recorded, and count the `left_out` rows as dropped.
 
-        They have the type of `rows`, and the positions of their actions among the words.
+        The rows have the dtype of the attribute `rows`; an action is its position among the words.
         """
         room = self._make_room(len(rows))
         self.rows.view(_BYTES)[self.kept : self.kept + room] = rows.view(_BYTES)[:room]
@@ -150,7 +154,7 @@ class Decisions(Stateful):
         self.dropped += left_out
 
     def _make_room(self, count: int) -> int:
-        """Make room for `count` rows; return for how many there is, and count the others as dropped."""
+        """Return how many of `count` rows fit, after making room for them; count the others as dropped."""
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if self.kept + room > len(self.rows):
@@ -176,8 +180,8 @@ class Decisions(Stateful):
         return Table({name: frozen(column) for name, column in columns.items()})
 
     def about(self) -> dict[str, Any]:
-        """Return what a result stores besides the table: words, rows kept and dropped, and the limit."""
-        words = {action: list(said) for action, said in self.words.items()}
+        """Return the words, the limit, and the numbers of rows kept and dropped, for the provenance."""
+        words = {action: list(text) for action, text in self.words.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
 
 
@@ -188,13 +192,13 @@ class Explanation:
     Parameters
     ----------
     decisions
-        Rows of the table ``decisions`` about it, in order of time.
+        Rows of the table ``decisions`` about the application, in order of time.
     words
-        How they are put into words.
+        The texts that describe the actions.
     dropped
         Number of rows, of all applications, that were not kept.
     job
-        Its number in the log that it comes from; None without a log.
+        Number of the job in its log; None without a log.
     """
 
     application: int
@@ -205,31 +209,31 @@ class Explanation:
     job: int | None = None
 
     def format(self) -> str:
-        """Return a line per decision, and one for its grounds: the value seen, its age and the true value."""
+        """Return a line per decision and a line for its grounds: value seen, its age and the true value."""
         count = len(self.decisions)
-        lines = [f"{self._what}: {count} decision{'s' * (count != 1)}"]
+        lines = [f"{self._subject}: {count} decision{'s' * (count != 1)}"]
         for row in self.decisions.rows():
-            lines.append("\n    ".join(_said(row, self.words[row["action"]])))
+            lines.append("\n    ".join(_lines(row, self.words[row["action"]])))
         if self.dropped:
-            lines.append(f"{self.dropped} later decisions of this run were not kept: its limit was met")
+            lines.append(f"{self.dropped} later decisions of this run were not kept: the limit was reached")
         return "\n".join(lines)
 
     def __str__(self) -> str:
         return self.format()
 
     def __repr__(self) -> str:
-        return f"<Why of {self._what}: {len(self.decisions)} decisions>"
+        return f"<Explanation of {self._subject}: {len(self.decisions)} decisions>"
 
     def _repr_html_(self) -> str:
-        """Return the decisions as notebooks show them: when, who and what, and the grounds."""
-        said = [_said(row, self.words[row["action"]]) for row in self.decisions.rows()]
-        columns = [["decision", *(each[0] for each in said)]]
-        columns.append(["grounds", *("; ".join(each[1:]) for each in said)])
-        left = f"{self.dropped} later decisions of this run were not kept" if self.dropped else ""
-        return html.table(columns, left=2, caption=f"Why: {self._what}") + html.text(left)
+        """Return an HTML table of the decisions and their grounds."""
+        decisions = [_lines(row, self.words[row["action"]]) for row in self.decisions.rows()]
+        columns = [["decision", *(lines[0] for lines in decisions)]]
+        columns.append(["grounds", *("; ".join(lines[1:]) for lines in decisions)])
+        note = f"{self.dropped} later decisions of this run were not kept" if self.dropped else ""
+        return html.table(columns, left=2, caption=f"Explanation: {self._subject}") + html.text(note)
 
     @property
-    def _what(self) -> str:
+    def _subject(self) -> str:
         job = "" if self.job is None else f" (job {self.job} of the log)"
         return f"application {self.application}{job}" + ("" if self.task is None else f", task {self.task}")
 
@@ -242,9 +246,9 @@ class Explanation:
         return self.decisions.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values; each decision also has ``said``, the decision in words."""
+        """Return the explanation as plain values; each decision has its text as ``said``."""
         words = self.words
-        rows = [row | {"said": "; ".join(_said(row, words[row["action"]]))} for row in self.decisions.rows()]
+        rows = [row | {"said": "; ".join(_lines(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
             "application": self.application,
             "job": self.job,
@@ -255,13 +259,15 @@ class Explanation:
 
 
 def why(
-    table: Table, about: Mapping[str, Any], application: int, task: int | None, job: int | None = None
+    table: Table, metadata: Mapping[str, Any], application: int, task: int | None, job: int | None = None
 ) -> Explanation:
-    """Return the decisions of `table` about `application`; with a `task` only those on it or on all tasks.
+    """Return an explanation of the decisions of `table` on `application`.
+
+    With a `task`, only the decisions on this task or on the whole application are included.
 
     Parameters
     ----------
-    about
+    metadata
         As returned by `Decisions.about`.
     job
         The number of the application in its log.
@@ -269,30 +275,30 @@ def why(
     Raises
     ------
     ScenarioError
-        If `about` has no words for one of them.
+        If `metadata` has no words for an action.
     """
-    chosen = table["application"] == application
+    selected = table["application"] == application
     if task is not None:
-        chosen &= (table["task"] == task) | (table["task"] == -1)
-    which = np.flatnonzero(chosen)
-    which = which[np.argsort(table["time"][which], kind="stable")]
-    rows = Table({name: column[which] for name, column in table.items()})
-    words = _checked(about["words"])
+        selected &= (table["task"] == task) | (table["task"] == -1)
+    indices = np.flatnonzero(selected)
+    indices = indices[np.argsort(table["time"][indices], kind="stable")]
+    rows = Table({name: column[indices] for name, column in table.items()})
+    words = _check_words(metadata["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
         raise ScenarioError(f"decision_words must have {min(unknown)!r}")
-    return Explanation(application, task, rows, words, int(about["dropped"]), job)
+    return Explanation(application, task, rows, words, int(metadata["dropped"]), job)
 
 
-def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def _check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return `words` if they are well formed, else raise ScenarioError.
 
-    The words of a loaded result must not be trusted: anybody may have made the file.
+    The words of a loaded result are untrusted, since they come from a file.
     """
     row = dict.fromkeys(_NAMES, 0)
-    for action, said in words.items():
+    for action, text in words.items():
         try:
-            sentence, *rest = said
-            if len(rest) != 2 or not all(isinstance(each, str) for each in rest):
+            sentence, *rest = text
+            if len(rest) != 2 or not all(isinstance(part, str) for part in rest):
                 raise ValueError(rest)
             for _, name, spec, conversion in Formatter().parse(sentence):
                 if name is not None and not (name in row and not conversion and _SPEC.fullmatch(spec or "")):
@@ -301,42 +307,42 @@ def _checked(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise ScenarioError(
                 f"decision_words[{action!r}] must be a sentence with columns of the table decisions in "
-                f"braces, a quantity and a unit, got {said!r}"
+                f"braces, a quantity and a unit, got {text!r}"
             ) from error
-    return {action: tuple(said) for action, said in words.items()}
+    return {action: tuple(text) for action, text in words.items()}
 
 
 #: Allowed format of a column in a sentence: thousands separator, digits, kind of number.
 _SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
-#: What there is one of, in the plural.
-_ONE = re.compile(r"(?<![\d.,])1 (task|machine|job)s\b")
+#: A count of 1 with its noun in the plural.
+_SINGULAR = re.compile(r"(?<![\d.,])1 (task|machine|job)s\b")
 
 
 class _Number(float):
-    """A float shown with six digits, or as many as asked for, and with all digits before the point."""
+    """A float that is formatted with six digits by default, and without an exponent up to 1e15."""
 
     def __format__(self, spec: str) -> str:
-        said = super().__format__(spec or ".6g")
-        return super().__format__(".0f") if "e+" in said and abs(self) < 1e15 else said
+        text = super().__format__(spec or ".6g")
+        return super().__format__(".0f") if "e+" in text and abs(self) < 1e15 else text
 
 
-def _said(row: dict[str, Any], said: tuple[str, str, str]) -> list[str]:
-    """Return a line for a decision, and another one for its grounds, if it has any."""
+def _lines(row: dict[str, Any], words: tuple[str, str, str]) -> list[str]:
+    """Return a line for a decision, and another one for its grounds if it has any."""
     row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
-    sentence, quantity, unit = said
-    who = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
+    sentence, quantity, unit = words
+    decider = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"
     level = f" (level {row['level']})" if row["level"] >= 0 else ""
     among = f"; among {row['among']}" if row["among"] >= 0 and "{among}" not in sentence else ""
-    done = _ONE.sub(r"1 \1", sentence.format(**row))
-    lines = [f"t = {row['time']:.6f} s: {who}{level} {done}{among}"]
+    action = _SINGULAR.sub(r"1 \1", sentence.format(**row))
+    lines = [f"t = {row['time']:.6f} s: {decider}{level} {action}{among}"]
     if np.isnan(row["saw"]):
-        if not np.isnan(row["true"]):  # a value that the decision did not depend on
+        if not np.isnan(row["true"]):  # the decision did not depend on the value
             lines.append(f"true value: {quantity} {row['true']} {unit}".rstrip())
         return lines
-    held = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"
-    grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + held]
+    threshold = "" if np.isnan(row["limit"]) or "{limit" in sentence else f", threshold {row['limit']}"
+    grounds = [f"saw {quantity} {row['saw']} {unit}".rstrip() + threshold]
     if row["age"] == 0 and row["true"] == row["saw"]:
         grounds.append("fresh and true")
     else:

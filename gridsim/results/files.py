@@ -1,6 +1,6 @@
 """Result files: a zip with one .npy member per column, ``tables/TABLE/COLUMN.npy``, and ``result.json``.
 
-The long lists of the scenario are members, too, ``scenario/SHA256.npy``.  ``numpy.load`` reads all of them.
+Long lists of the scenario are members ``scenario/SHA256.npy``.  ``numpy.load`` reads all .npy members.
 """
 
 from __future__ import annotations
@@ -16,57 +16,54 @@ from gridsim.errors import GridSimError
 from gridsim.results.archive import Reader, Writer
 from gridsim.results.schema import check_columns
 from gridsim.results.table import Table, frozen
-from gridsim.support.files import atomic_file, opened
+from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
 
-#: Version of the file format, and the versions that are read; in format 1 the scenario is one text.
+#: Version of the file format that is written, and those that are read; format 1 has the scenario as one text.
 FORMAT = 2
-_READ = (1, 2)
-_ABOUT = "result.json"
-#: Largest number of values in `_ABOUT`: long data are in tables, and a scenario is one string.
-_VALUES = 1 << 20
+_READABLE_FORMATS = (1, 2)
+_METADATA = "result.json"
+#: Maximum number of values in `_METADATA`; long data are in tables, and a scenario is one string.
+_MAX_VALUES = 1 << 20
 
 
-_Whole = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 #: A number of machines.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-#: Text that is shown unchanged, within a line: printable ASCII.
+#: Text that is displayed unchanged within a line: printable ASCII.
 _Word = Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,200}\Z")]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
-class _Kept(msgspec.Struct):
-    """Provenance of a table whose rows were limited: rows kept, and the limit."""
+class _RowLimit(msgspec.Struct):
+    """Provenance of a table with a limit of rows: the rows kept, and the limit."""
 
-    kept: _Whole = 0
-    limit: _Whole = 0
+    kept: _NonNegative = 0
+    limit: _NonNegative = 0
 
 
-class _Decisions(_Kept, kw_only=True):
+class _Decisions(_RowLimit, kw_only=True):
     words: dict[str, tuple[str, str, str]]
-    dropped: _Whole
+    dropped: _NonNegative
 
 
 class _Availability(msgspec.Struct):
-    """Provenance of a run whose machines may fail; see `gridsim.simulation.outages.Outages.about`."""
+    """Provenance of a run with machine failures, as `gridsim.simulation.outages.Outages` reports it."""
 
-    at_start: _Whole
-    never: _Whole
+    at_start: _NonNegative
+    never: _NonNegative
     mean: float
 
 
-class _Messages(_Kept):
-    left_out: _Whole = 0
+class _Messages(_RowLimit):
+    left_out: _NonNegative = 0
     delays: dict[str, float] = {}
-    machines: _Count | None = None  # of earlier versions, see `Result.servers`
+    machines: _Count | None = None  # from earlier versions, for `Result.servers`
 
 
 class _Provenance(msgspec.Struct):
-    """Types of the provenance entries that other code relies on; the digest does not cover them.
-
-    The provenance may have further entries.
-    """
+    """Types of the provenance entries on which other code relies; the provenance may have further entries."""
 
     gridcore: _Word = ""
     python: _Word = ""
@@ -82,14 +79,14 @@ class _Provenance(msgspec.Struct):
     availability: _Availability | msgspec.UnsetType = msgspec.UNSET
     servers: _Count = 0
     clock_seconds: float = 0.0
-    events: _Whole = 0
-    handler_calls: _Whole = 0
-    cohort_limit: _Whole | None = None
-    threads: _Whole = 1
-    processes: _Whole = 1
+    events: _NonNegative = 0
+    handler_calls: _NonNegative = 0
+    cohort_limit: _NonNegative | None = None
+    threads: _NonNegative = 1
+    processes: _NonNegative = 1
     wall_seconds: float = 0.0
-    resumed: _Whole = 0
-    peak_memory: _Whole | None = None
+    resumed: _NonNegative = 0
+    peak_memory: _NonNegative | None = None
 
 
 def write(
@@ -100,16 +97,23 @@ def write(
     arrays: Arrays,
     **rest: Mapping[str, Any],
 ) -> None:
-    """Write a result file, either completely or not at all; `rest` must be plain values.
-
-    Raises GridSimError for what `read` would refuse, and OSError if the file cannot be written.
+    """Write a result file, either completely or not at all.
 
     Parameters
     ----------
     arrays
-        Those to which the scenario in the provenance refers.
+        The arrays to which the scenario in the provenance refers.
+    rest
+        Plain values: the facts, the scheduler and the provenance.
+
+    Raises
+    ------
+    GridSimError
+        If `read` would reject the result.
+    OSError
+        If the file cannot be written.
     """
-    about = {
+    metadata = {
         "format": FORMAT,
         "digest": digest,
         "tables": {name: list(table.keys()) for name, table in tables.items()},
@@ -117,66 +121,71 @@ def write(
         **rest,
     }
     try:
-        _check(rest)
+        _check_shown(rest)
         with atomic_file(path) as stream, Writer(stream) as archive:
             archive.arrays(arrays)
             for name, table in tables.items():
                 for key, column in table.items():
                     archive.array(_member(name, key), column)
-            archive.json(_ABOUT, about, _VALUES)
+            archive.json(_METADATA, metadata, _MAX_VALUES)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
-        raise unreadable(path, error) from error
+        raise unreadable_result_error(path, error) from error
 
 
-def unreadable(path: str | os.PathLike[str], error: Exception) -> GridSimError:
-    """Return what to raise for a result that is not written, as reading it would raise `error`."""
-    return GridSimError(f"{os.fspath(path)}: not written, as it could not be read again ({error})")
+def unreadable_result_error(path: str | os.PathLike[str], error: Exception) -> GridSimError:
+    """Return the error for a result that was not written, since reading it would raise `error`."""
+    return GridSimError(f"{os.fspath(path)}: not written, since it could not be read again ({error})")
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """Read a result file: return the digest stated in it, and the other arguments that `write` was given.
+    """Read a result file: return the digest stated in it, and the other arguments of `write`.
 
-    Raises GridSimError if the file is not a result or is damaged, OSError if it cannot be read.
+    Raises
+    ------
+    GridSimError
+        If the file is not a result or is damaged.
+    OSError
+        If it cannot be read.
     """
     name = os.fspath(path)
-    with opened(path) as stream:
+    with open_regular(path) as stream:
         content = io.BytesIO(stream.read())
     try:
         with Reader(content) as archive:
-            about = archive.json(_ABOUT, _VALUES)
-            if about["format"] not in _READ:
-                read = " and ".join(map(str, _READ))
+            metadata = archive.json(_METADATA, _MAX_VALUES)
+            if metadata["format"] not in _READABLE_FORMATS:
+                formats = " or ".join(map(str, _READABLE_FORMATS))
                 raise GridSimError(
-                    f"{name}: a result in format {about['format']!r}, this version reads {read}"
+                    f"{name}: format of a result must be {formats}, got {metadata['format']!r}"
                 )
-            arrays = archive.arrays(about.get("arrays", ()))
+            arrays = archive.arrays(metadata.get("arrays", ()))
             tables = {
                 table: Table({key: frozen(archive.array(_member(table, key))) for key in keys})
-                for table, keys in about["tables"].items()
+                for table, keys in metadata["tables"].items()
             }
-        rest = {key: about[key] for key in ("facts", "scheduler", "provenance")}
+        rest = {key: metadata[key] for key in ("facts", "scheduler", "provenance")}
         check_columns(tables)
-        _check(rest)
+        _check_shown(rest)
         rest["scheduler"]["class"] = current_name(rest["scheduler"]["class"])
-        return about["digest"], {"tables": tables, "arrays": arrays, **rest}
+        return metadata["digest"], {"tables": tables, "arrays": arrays, **rest}
     except Exception as error:
-        raise damaged(name, error) from error
+        raise damaged_result_error(name, error) from error
 
 
-def _check(rest: Mapping[str, Any]) -> None:
-    """Check that what a file says besides its tables can be shown: names and parameters."""
-    for name, about in rest.items():
-        if not isinstance(about, dict):
-            raise ValueError(f"{name} is no table")
+def _check_shown(rest: Mapping[str, Any]) -> None:
+    """Check that the facts, the scheduler and the provenance can be displayed."""
+    for name, entries in rest.items():
+        if not isinstance(entries, dict):
+            raise ValueError(f"{name} must be a table")
     msgspec.convert(rest["provenance"], _Provenance)
     scheduler = rest["scheduler"]
     for key, kind in (("name", str), ("class", str), ("parameters", dict)):
         if not isinstance(scheduler.get(key), kind):
-            raise ValueError(f"scheduler.{key} is no {'text' if kind is str else 'table'}")
+            raise ValueError(f"scheduler.{key} must be a {'text' if kind is str else 'table'}")
 
 
-def damaged(name: str, error: Exception) -> Exception:
-    """Return what to raise for a damaged file: errors of zip, npy, JSON and tables become GridSimErrors."""
+def damaged_result_error(name: str, error: Exception) -> Exception:
+    """Return the error for a damaged file: errors of zip, npy, JSON and tables become a GridSimError."""
     if isinstance(error, (GridSimError, MemoryError)):
         return error
     return GridSimError(f"{name}: not a sound result file ({error})")

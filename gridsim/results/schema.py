@@ -1,7 +1,7 @@
-"""Declarations of the columns of result tables: each column is declared once, here.
+"""Declarations of the columns of result tables.
 
-Units of frames and charts, checks of files and the reference page of outputs come from these declarations.
-A scheduler may report further columns and tables, which are not declared here.
+Units of frames and charts, checks of files and the reference page of outputs are derived from them.  A
+scheduler may report further columns and tables, which are not declared here.
 """
 
 from __future__ import annotations
@@ -25,308 +25,315 @@ class Column(NamedTuple):
     unit
         Unit of the values; "" if they have none.
     text
-        What the column means.
-    needed
-        Whether a result file must have the column if it has the table.
+        Meaning of the column.
+    mandatory
+        Whether a result file with the table must have the column.
     rows_of
-        The table whose row numbers the values are; "" if they are none.
+        The table to whose rows the values refer; "" if they are not row numbers.
     least
-        The smallest value allowed with `rows_of`; -1 where that may stand for none.
+        The smallest value allowed with `rows_of`; -1 if that may mean none.
     servers
-        With `rows_of` machines, whether the values may also be numbers of servers (`Result.servers`).
+        With `rows_of` "machines", whether the values may also be numbers of servers (`Result.servers`).
     positive
-        Whether the values must be finite and > 0, because something is divided by them.
+        Whether the values must be finite and > 0, since they are divisors.
     """
 
     name: str
     kind: str
     unit: str
     text: str = ""
-    needed: bool = False
+    mandatory: bool = False
     rows_of: str = ""
     least: int = 0
     servers: bool = False
     positive: bool = False
 
 
-def _needed(name: str, kind: str, unit: str, text: str = "", **further: Any) -> Column:
-    return Column(name, kind, unit, text, needed=True, **further)
+def _mandatory(name: str, kind: str, unit: str, text: str = "", **options: Any) -> Column:
+    return Column(name, kind, unit, text, mandatory=True, **options)
 
 
-_APPLICATION = _needed("application", "int", "application", rows_of="applications")
-_MACHINE = _needed("machine", "int", "machine", rows_of="machines")
+_APPLICATION = _mandatory("application", "int", "application", rows_of="applications")
+_MACHINE = _mandatory("machine", "int", "machine", rows_of="machines")
 
-#: Group of columns -> columns.  A group is a table, or the columns that only some results have in a table;
-#: the name of the latter is "table, of what".
+#: Group of columns -> columns.  A group is a table, or, with the name "table, condition", the columns of a
+#: table that only some results have.
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications": (
-        _needed("release", "float", "s", "when it was submitted"),
-        _needed("first_start", "float", "s", "when its first task started, even one that was lost"),
-        _needed("finish", "float", "s", "when its last task ended, at the machine; reports and results that "
-                "travel later do not count"),
-        _needed("tasks", "int", "tasks", "n"),
-        _needed("task_size", "float", "Mflop", "a, of each task; the mean where they differ", positive=True),
-        _needed("size", "float", "Mflop", "w = n a; the sum where tasks differ", positive=True),
-        _needed("submitter", "int", "machine", "where it was submitted", rows_of="machines", least=-1),
-        _needed("stretch", "float", "s/Mflop", "(finish - release) / size, the papers' measure"),
-        _needed("stretch_agg", "float", "1", "stretch times the speed of all machines together: the "
-                "response time over size / aggregate speed"),
-        _needed("resubmitted", "int", "tasks", "tasks that had to be placed again"),
-        _needed("nodes_used", "int", "machines", "machines that got a task of it and did not give all of "
-                "them away"),
+        _mandatory("release", "float", "s", "time of its submission"),
+        _mandatory("first_start", "float", "s", "start of its first task, even if that task was lost"),
+        _mandatory("finish", "float", "s", "end of its last task at the machine; later messages do not "
+                   "count"),
+        _mandatory("tasks", "int", "tasks", "number of tasks, n"),
+        _mandatory("task_size", "float", "Mflop", "size of each task, a; the mean if tasks differ",
+                   positive=True),
+        _mandatory("size", "float", "Mflop", "total size, w = n a; the sum if tasks differ", positive=True),
+        _mandatory("submitter", "int", "machine", "machine of its submission", rows_of="machines", least=-1),
+        _mandatory("stretch", "float", "s/Mflop", "(finish - release) / size, the papers' measure"),
+        _mandatory("stretch_agg", "float", "1", "stretch times the aggregate speed: the response time "
+                   "over size / aggregate speed"),
+        _mandatory("resubmitted", "int", "tasks", "tasks that had to be placed again"),
+        _mandatory("nodes_used", "int", "machines", "machines that received tasks of it and kept at "
+                   "least one"),
         Column("level", "int", "level", "fair tree only: depth of the router that accepted it, 0 for the "
                "root, -1 without routers"),
     ),
     "applications, of workloads with data": (
-        Column("data", "int", "B", "of a task's instructions and data, and of its result"),
+        Column("data", "int", "B", "bytes of the instructions and data of a task, and of its result"),
     ),
     "applications, of tasks that move data": (
-        Column("input_bytes", "float", "B", "that a task fetches over the link of its machine before it is "
-               "computed"),
-        Column("output_bytes", "float", "B", "that a task sends over that link; it ends when they are there"),
+        Column("input_bytes", "float", "B", "input of a task, fetched over the link of its machine "
+               "before it starts"),
+        Column("output_bytes", "float", "B", "output of a task, sent over that link before it ends"),
     ),
     "applications, of workloads with estimates": (
-        Column("estimate", "float", "Mflop", "of each task, as its submitter states it"),
+        Column("estimate", "float", "Mflop", "size of each task as the submitter states it"),
     ),
     "applications, with constraints": (
-        Column("memory", "float", "B", "least memory of each of its machines"),
-        Column("disk", "float", "B", "least disk of each of its machines"),
-        Column("kind", "text", "", "of rigid jobs: kind of its machines; empty for any"),
+        Column("memory", "float", "B", "minimum memory of its machines"),
+        Column("disk", "float", "B", "minimum disk of its machines"),
+        Column("kind", "text", "", "of rigid jobs: required kind of machine; empty for any"),
     ),
     "applications, of rigid jobs": (
-        Column("run_time", "float", "s", "of each of its tasks"),
-        Column("requested", "float", "s", "what the user asked for"),
-        Column("not_before", "float", "s", "of jobs that state it: before which it must not start"),
-        Column("deadline", "float", "s", "of jobs that state it: by which it must have ended; inf for none"),
-        Column("cancel_at", "float", "s", "of jobs that state it: when its user cancels it; inf for never"),
-        Column("waiting", "float", "s", "from the release, or `not_before` if that is later, to the start of "
-               "the run that was completed"),
+        Column("run_time", "float", "s", "run time of each of its tasks"),
+        Column("requested", "float", "s", "run time requested by the user"),
+        Column("not_before", "float", "s", "of jobs that state it: earliest start"),
+        Column("deadline", "float", "s", "of jobs that state it: latest end; inf for none"),
+        Column("cancel_at", "float", "s", "of jobs that state it: time of its cancellation by the user; "
+               "inf for never"),
+        Column("waiting", "float", "s", "time from the release, or `not_before` if that is later, to the "
+               "start of the completed run"),
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
-        Column("failed", "int", "0 or 1", "whether it was rejected"),
-        Column("cancelled", "int", "0 or 1", "of jobs with `cancel_at`: whether its user cancelled it"),
-        Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests"),
-        Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a machine "
-               "refused or that fell through; the first one did if it is not 0"),
-        Column("late", "int", "", "`dgs-asap`: answers left out since their start was too near; `zorilla`, "
-               "`metascheduler`: allocations that fell through since a message came after the start"),
-        Column("floods", "int", "floods", "`zorilla` only: how often it was advertised"),
-        Column("site", "int", "site", "`metascheduler` only: where it ran; -1 for several sites or none"),
-        Column("moved", "int", "moves", "`metascheduler` only: to another site, as it had waited too long"),
-        Column("reached", "int", "machines", "`dgs-asap`, `dgs-acap`: most candidates that a search of it "
-               "reached"),
+        Column("failed", "int", "0 or 1", "1 if it was rejected"),
+        Column("cancelled", "int", "0 or 1", "of jobs with `cancel_at`: 1 if its user cancelled it"),
+        Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests for it"),
+        Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a "
+               "machine refused or that failed; if it is not 0, the first one did"),
+        Column("late", "int", "", "`dgs-asap`: answers ignored since their start was too near; "
+               "`zorilla`, `metascheduler`: allocations that failed since a message arrived after the "
+               "start"),
+        Column("floods", "int", "floods", "`zorilla` only: number of its advertisements"),
+        Column("site", "int", "site", "`metascheduler` only: the site that ran it; -1 for several sites "
+               "or none"),
+        Column("moved", "int", "moves", "`metascheduler` only: moves to another site after too long a wait"),
+        Column("reached", "int", "machines", "`dgs-asap`, `dgs-acap`: maximum number of candidates that "
+               "a search for it reached"),
     ),
     "applications, of work queues": (
-        Column("smallest_task", "float", "Mflop"),
-        Column("largest_task", "float", "Mflop"),
-        Column("replicas", "int", "replicas", "begun while another of the same task ran"),
-        Column("killed", "int", "replicas", "stopped since another of the same task was completed"),
-        Column("undisturbed", "int", "tasks", "completed that were never resubmitted: never without a "
-               "running replica after their first"),
+        Column("smallest_task", "float", "Mflop", "size of its smallest task"),
+        Column("largest_task", "float", "Mflop", "size of its largest task"),
+        Column("replicas", "int", "replicas", "replicas started while another one of the task ran"),
+        Column("killed", "int", "replicas", "replicas stopped since another one of the task was completed"),
+        Column("undisturbed", "int", "tasks", "completed tasks that were never resubmitted, since a "
+               "replica was always running"),
     ),
     "applications, of tasks that move": (
-        Column("migrated", "int", "moves", "of a task to another host than the one where it ran before"),
-        Column("resumed", "int", "tasks", "that went on at the host that they had lost, because they waited "
-               "for it or because it was chosen"),
-        Column("undisturbed", "int", "tasks", "completed that never lost their host"),
+        Column("migrated", "int", "moves", "moves of tasks to another host than the previous one"),
+        Column("resumed", "int", "tasks", "tasks resumed at the host that they had lost, since they "
+               "waited for it or it was chosen again"),
+        Column("undisturbed", "int", "tasks", "completed tasks that never lost their host"),
     ),
     "machines": (
-        _needed("speed", "float", "Mflop/s", positive=True),
-        _needed("busy", "float", "s", "time spent on tasks"),
-        Column("tasks", "int", "tasks", "completed here"),
-        Column("interrupted", "int", "tasks", "that ran here when the machine failed; a rigid job that "
-               "loses a machine, or is cancelled while it runs, is cut off on all of its own"),
-        Column("peak_queue", "int", "tasks", "most tasks that waited here at once; 0 where machines have no "
-               "queue (`mincent`, `fcfs-pull`)"),
-        Column("bytes_out", "int", "B", "sent to other machines"),
-        Column("bytes_in", "int", "B", "delivered from other machines"),
-        Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last release; "
-               "so at most 2"),
-        Column("use_peak_1s", "float", "1", "the same in the fullest window of 1 s"),
-        Column("use_peak_10s", "float", "1", "the same in the fullest window of 10 s"),
-        Column("data_in", "float", "B", "task data fetched: `network.task_data` for each task that started "
-               "here"),
-        _needed("utilization", "float", "1", "busy / (last finish - first release); of a run in which jobs "
-                "were rejected, to its end"),
-        Column("failures", "int", "", "how often it failed while the run lasted; to be away from the "
-               "beginning is not to fail"),
+        _mandatory("speed", "float", "Mflop/s", "speed of the machine", positive=True),
+        _mandatory("busy", "float", "s", "time spent on tasks"),
+        Column("tasks", "int", "tasks", "tasks completed on it"),
+        Column("interrupted", "int", "tasks", "tasks that ran on it when it failed; a rigid job that "
+               "loses a machine, or is cancelled while it runs, is interrupted on all its machines"),
+        Column("peak_queue", "int", "tasks", "maximum number of tasks in its queue; 0 if machines have "
+               "no queue (`mincent`, `fcfs-pull`)"),
+        Column("bytes_out", "int", "B", "bytes sent to other machines"),
+        Column("bytes_in", "int", "B", "bytes delivered from other machines"),
+        Column("use_mean", "float", "1", "bytes in and out / bandwidth, from the first to the last "
+               "release; at most 2"),
+        Column("use_peak_1s", "float", "1", "the same in the busiest window of 1 s"),
+        Column("use_peak_10s", "float", "1", "the same in the busiest window of 10 s"),
+        Column("data_in", "float", "B", "task data fetched: `network.task_data` for each task that "
+               "started on it"),
+        _mandatory("utilization", "float", "1", "busy / (last finish - first release); of a run in which "
+                   "jobs were rejected, to its end"),
+        Column("failures", "int", "", "failures during the run; absence from the beginning is not a "
+               "failure"),
     ),
     "machines, with attributes": (
-        Column("memory", "float", "B", "of the machine"),
-        Column("disk", "float", "B", "of the machine"),
-        Column("kind", "text", "", "of the machine"),
-        Column("x", "float", "", "where it is, in the unit of the platform"),
-        Column("y", "float", "", "where it is, in the unit of the platform"),
+        Column("memory", "float", "B", "memory of the machine"),
+        Column("disk", "float", "B", "disk of the machine"),
+        Column("kind", "text", "", "kind of the machine"),
+        Column("x", "float", "", "x coordinate, in the unit of the platform"),
+        Column("y", "float", "", "y coordinate, in the unit of the platform"),
     ),
     "machines, of tasks that move data": (
-        Column("bandwidth", "float", "B/s", "of its link to the data, up and down at once"),
+        Column("bandwidth", "float", "B/s", "bandwidth of its link to the data, in each direction"),
     ),
     "machines, of work queues": (
-        Column("ended", "int", "replicas", "stopped here since another was completed"),
+        Column("ended", "int", "replicas", "replicas stopped on it since another one was completed"),
     ),
     "machines, of dgs-asap": (
-        Column("schedules_received", "int", "schedules", "how many of the [exchanges](#table-exchanges) "
-               "came to the machine"),
+        Column("schedules_received", "int", "schedules", "schedules of [exchanges](#table-exchanges) "
+               "that the machine received"),
     ),
     "messages": (
-        _needed("kind", "text", "", "the name of the kind"),
-        _needed("sent", "int", "messages", "between different machines; what stays on its machine is not "
-                "counted"),
-        _needed("delivered", "int", "messages", "handed to the receiver before the run ended"),
-        _needed("dropped", "int", "messages", "lost because a machine failed"),
-        _needed("in_flight", "int", "messages", "sent - delivered - dropped: under way when the run ended"),
-        _needed("bytes", "int", "B", "of all that were sent"),
+        _mandatory("kind", "text", "", "kind of message"),
+        _mandatory("sent", "int", "messages", "messages sent to another machine"),
+        _mandatory("delivered", "int", "messages", "messages delivered before the end of the run"),
+        _mandatory("dropped", "int", "messages", "messages lost because a machine failed"),
+        _mandatory("in_flight", "int", "messages", "sent - delivered - dropped: in transit at the end of "
+                   "the run"),
+        _mandatory("bytes", "int", "B", "bytes of the messages sent"),
     ),
     "requests": (
-        Column("application", "int", "application", "index"),
-        Column("tasks", "int", "tasks", "that were asked for"),
-        Column("release", "float", "s", "of the request: that of its application; with `resubmit=\"new\"` "
-               "that of tasks that were lost is when they were submitted again"),
-        Column("size", "float", "Mflop", "of the request: that of its application, also where only some of "
-               "its tasks are asked for; with `resubmit=\"new\"` that of tasks that were lost is their work"),
-        Column("accepted", "float", "s", "when"),
-        Column("router", "int", "node", "that accepted it; router k sits on machine k"),
+        Column("application", "int", "application", "application of the request"),
+        Column("tasks", "int", "tasks", "tasks requested"),
+        Column("release", "float", "s", "release of the application; with `resubmit=\"new\"` lost tasks "
+               "have the time of their resubmission"),
+        Column("size", "float", "Mflop", "size of the application, even if only some of its tasks are "
+               "requested; with `resubmit=\"new\"` lost tasks have the size of their work"),
+        Column("accepted", "float", "s", "time of its acceptance"),
+        Column("router", "int", "node", "the accepting router; router k is on machine k"),
         Column("level", "int", "level", "depth of that router; the root has 0"),
-        Column("steps_up", "int", "routers", "how often it was passed to a parent"),
-        Column("promised", "float", "s/Mflop", "stretch sample at which it was accepted; infinite if even "
-               "the last had no room"),
-        Column("guaranteed", "int", "0 or 1", "1 if at the accepting router a stretch sample hosted all its "
-               "tasks, 0 if none did"),
-        Column("stretch", "float", "s/Mflop", "what it got, by its own release and size"),
+        Column("steps_up", "int", "routers", "number of routers that passed it to their parent"),
+        Column("promised", "float", "s/Mflop", "stretch sample at which it was accepted; infinite if not "
+               "even the last sample could host it"),
+        Column("guaranteed", "int", "0 or 1", "1 if a stretch sample of the accepting router hosted all "
+               "its tasks, else 0"),
+        Column("stretch", "float", "s/Mflop", "its actual stretch, by the release and size of the request"),
         Column("kept", "int", "0 or 1", "1 if guaranteed and stretch <= promised"),
     ),
     "traffic": (
-        _needed("kind", "text", "", "as in `messages`"),
-        _needed("level", "int", "level", "depth of the sender in the tree; the root has 0"),
-        _needed("messages", "int", "messages", "sent to another machine"),
-        _needed("bytes", "int", "B", "of these"),
+        _mandatory("kind", "text", "", "as in `messages`"),
+        _mandatory("level", "int", "level", "depth of the sender in the tree; the root has 0"),
+        _mandatory("messages", "int", "messages", "messages sent to another machine"),
+        _mandatory("bytes", "int", "B", "bytes of these messages"),
     ),
     "payments": (
         _MACHINE,
         _APPLICATION,
-        _needed("late", "int", "0 or 1", "whether the task ended after its deadline"),
-        _needed("paid", "float", "", "what the machine got for it, less the penalty"),
+        _mandatory("late", "int", "0 or 1", "1 if the task ended after its deadline"),
+        _mandatory("paid", "float", "", "payment to the machine for the task, less the penalty"),
     ),
     "updates": (
-        Column("arrived", "float", "s", "when the root had it"),
-        Column("age", "float", "s", "since the oldest change of a leaf that it was the first to report"),
+        Column("arrived", "float", "s", "arrival at the root"),
+        Column("age", "float", "s", "time since the oldest change of a leaf that it reports first"),
     ),
     "repairs": (
-        Column("router", "int", "node", "whose machine failed"),
-        Column("failed", "float", "s", "when"),
-        Column("machine", "int", "machine", "that took it over; -1 if none did"),
-        Column("taken", "float", "s", "when"),
-        Column("whole", "float", "s", "when that machine had heard from both children, or knew them to be "
-               "gone, and the parent from it"),
+        Column("router", "int", "node", "router of the failed machine"),
+        Column("failed", "float", "s", "time of the failure"),
+        Column("machine", "int", "machine", "machine that took the router over; -1 if none did"),
+        Column("taken", "float", "s", "time of the takeover"),
+        Column("whole", "float", "s", "time at which the machine had reports of both children, or knew "
+               "that they were removed, and the parent had one of the machine"),
     ),
     "exchanges": (
         Column("kind", "text", "", "`push`, `pull`, `poll`, `retrieve` (from a neighbour that is opened, "
                "with push and poll), `shuffle`"),
-        Column("schedules", "int", "schedules", "sent"),
-        Column("bytes", "int", "B", "of these, 1024 each"),
+        Column("schedules", "int", "schedules", "schedules sent"),
+        Column("bytes", "int", "B", "bytes of these schedules, 1024 each"),
     ),
     "placements": (
         _APPLICATION,
-        _needed("distance", "float", "", "mean between two of its machines, in the unit of the platform; 0 "
-                "of one machine"),
+        _mandatory("distance", "float", "", "mean distance of two of its machines, in the unit of the "
+                   "platform; 0 for one machine"),
     ),
     "freed": (
         _APPLICATION,
         _MACHINE,
-        _needed("start", "float", "s", "of what it had reserved there and not used when it was "
-                "cancelled"),
-        _needed("end", "float", "s", "of that"),
+        _mandatory("start", "float", "s", "start of its unused reservation on the machine when it was "
+                   "cancelled"),
+        _mandatory("end", "float", "s", "end of that reservation"),
     ),
     "jobs": (
         _APPLICATION,
-        _needed("machine", "int", "machine", "where it ran", rows_of="machines"),
-        Column("probes", "int", "steps", "of its search: nodes asked, and with an overlay those that were "
-               "only passed"),
-        _needed("predicted", "float", "s", "wait at that machine when it was chosen; NaN if the job stayed "
-                "at its submitter's"),
-        _needed("waited", "float", "s", "from its arrival there to its start"),
-        _needed("turnaround", "float", "s", "from its release until the result is back at its submitter; "
-                "with waits for [dispatchers](../background/rjss.md#how-it-works)"),
+        _mandatory("machine", "int", "machine", "machine that ran it", rows_of="machines"),
+        Column("probes", "int", "steps", "steps of its search: nodes asked, and with an overlay also "
+               "nodes passed"),
+        _mandatory("predicted", "float", "s", "wait at that machine predicted when it was chosen; NaN if "
+                   "the job stayed at its submitter"),
+        _mandatory("waited", "float", "s", "time from its arrival at the machine to its start"),
+        _mandatory("turnaround", "float", "s", "time from its release until the result is back at its "
+                   "submitter; with waits for [dispatchers](../background/rjss.md#how-it-works)"),
     ),
     "searches": (
-        Column("client", "int", "machine", "that searched"),
-        Column("wanted", "int", "hosts", "when the search began: tasks that had none, of all its "
-               "applications"),
-        Column("found", "int", "hosts", "that offered themselves and got a task; what its own machine took "
-               "meanwhile is not among them"),
-        Column("rounds", "int", "rounds", "in which it asked somebody"),
-        Column("began", "float", "s"),
-        Column("ended", "float", "s", "when no task needed a host any more, or there was nobody more to ask"),
+        Column("client", "int", "machine", "machine that searched"),
+        Column("wanted", "int", "hosts", "tasks of the client without a host when the search began"),
+        Column("found", "int", "hosts", "hosts that offered themselves and got a task; tasks that the "
+               "client's own machine took meanwhile are not counted"),
+        Column("rounds", "int", "rounds", "rounds in which it asked other nodes"),
+        Column("began", "float", "s", "start of the search"),
+        Column("ended", "float", "s", "end of the search: no task needed a host, or no node was left to ask"),
     ),
     "hosts": (
         Column("application", "int", "application"),
         Column("client", "int", "machine"),
-        Column("host", "int", "machine", "the client itself if its own machine took the task"),
-        Column("needed", "float", "s", "since when the task needed a host: submitted, back from a host, or "
-               "given again after a failure"),
-        Column("found", "float", "s", "when the client gave it to the host"),
+        Column("host", "int", "machine", "host of the task, which may be the client itself"),
+        Column("needed", "float", "s", "time since which the task needed a host: its submission, its "
+               "return from a host, or a failure"),
+        Column("found", "float", "s", "time at which the client gave the task to the host"),
     ),
     "cycles": (
-        _needed("useful", "float", "Mflop", "its size, once it is completed"),
-        _needed("redundant", "float", "Mflop", "done by replicas that another was faster than, or saved and "
-                "not taken up"),
-        _needed("lost", "float", "Mflop", "since the newest checkpoint of a replica that failed; by a job "
-                "that had to begin anew"),
-        _needed("overhead", "float", "Mflop", "writing and reading checkpoints; of wave schedulers, moving"),
-        _needed("slowed", "float", "Mflop", "what other load on the machines had meanwhile"),
+        _mandatory("useful", "float", "Mflop", "size of the application if it is completed"),
+        _mandatory("redundant", "float", "Mflop", "work of replicas that were slower than another one, "
+                   "and saved work that was not resumed"),
+        _mandatory("lost", "float", "Mflop", "work since the newest checkpoint of a failed replica, and "
+                   "of jobs that had to restart"),
+        _mandatory("overhead", "float", "Mflop", "work of checkpoints; for wave schedulers, of migrations"),
+        _mandatory("slowed", "float", "Mflop", "work that background load on the machines took meanwhile"),
     ),
     "log_jobs": (
-        _needed("job", "int", "", "the number in the log; copies of a job have the same"),
+        _mandatory("job", "int", "", "number in the log; copies of a job share it"),
     ),
     "schedule": (
         _MACHINE,
         _APPLICATION,
-        _needed("tasks", "int", "tasks", "one after another without a gap"),
-        _needed("start", "float", "s", "of the first"),
-        _needed("end", "float", "s", "of the last"),
-        _needed("completed", "int", "tasks", "all of them; 0 of a task that a failure cut off at `end`"),
+        _mandatory("tasks", "int", "tasks", "tasks run one after another without a gap"),
+        _mandatory("start", "float", "s", "start of the first task"),
+        _mandatory("end", "float", "s", "end of the last task"),
+        _mandatory("completed", "int", "tasks", "completed tasks: all of them, or 0 if a failure "
+                   "interrupted one at `end`"),
     ),
     "schedule, of tasks with several replicas": (
-        Column("task", "int", "task", "within the application"),
-        Column("begin", "float", "Mflop", "of the task, done before this replica began"),
+        Column("task", "int", "task", "number within the application"),
+        Column("begin", "float", "Mflop", "work of the task done before this replica started"),
     ),
     "arrivals": (
         _MACHINE,
         _APPLICATION,
-        _needed("tasks", "int", "tasks", "negative where they were withdrawn from the queue again"),
-        _needed("time", "float", "s"),
+        _mandatory("tasks", "int", "tasks", "number of tasks; negative if they were withdrawn from the "
+                   "queue"),
+        _mandatory("time", "float", "s"),
     ),
     "decisions": (
-        _needed("time", "float", "s"),
-        _needed("application", "int", "application", "or job", rows_of="applications"),
-        _needed("task", "int", "task", "of it, where it was about one"),
-        _needed("action", "text", "", "what was decided; [why](../guides/why.md) has those of each "
-                "scheduler"),
-        _needed("decider", "int", "machine", "who decided; -1 for a centralized scheduler",
-                rows_of="machines", least=-1),
-        _needed("level", "int", "level", "of the one who decided, in a tree"),
-        _needed("machine", "int", "machine", "to which the tasks went, or the question; -1 for none",
-                rows_of="machines", least=-1, servers=True),
-        _needed("tasks", "int", "tasks", "it was about so many; of work queues, those of which `task` was "
-                "one"),
-        _needed("among", "int", "machines", "so many were to choose from, or were asked for"),
-        _needed("saw", "float", "by action", "the value on which it was decided, as far as was known"),
-        _needed("limit", "float", "by action", "the threshold that it was compared with"),
-        _needed("true", "float", "by action", "the true value at that moment"),
-        _needed("age", "float", "s", "of what was seen"),
+        _mandatory("time", "float", "s"),
+        _mandatory("application", "int", "application", "application or job", rows_of="applications"),
+        _mandatory("task", "int", "task", "task of the application, if the decision was about one"),
+        _mandatory("action", "text", "", "the decision; [why](../guides/why.md) lists the actions of "
+                   "each scheduler"),
+        _mandatory("decider", "int", "machine", "deciding machine; -1 for a centralized scheduler",
+                   rows_of="machines", least=-1),
+        _mandatory("level", "int", "level", "level of the deciding node in a tree"),
+        _mandatory("machine", "int", "machine", "machine that got the tasks or the request; -1 for none",
+                   rows_of="machines", least=-1, servers=True),
+        _mandatory("tasks", "int", "tasks", "number of tasks concerned; for work queues, those of which "
+                   "`task` is one"),
+        _mandatory("among", "int", "machines", "number of candidates, or of machines requested"),
+        _mandatory("saw", "float", "by action", "the value on which the decision was based, as known to "
+                   "the decider"),
+        _mandatory("limit", "float", "by action", "the threshold with which it was compared"),
+        _mandatory("true", "float", "by action", "the true value at that time"),
+        _mandatory("age", "float", "s", "age of the value seen"),
     ),
     "message_log": (
-        _needed("kind", "text", "", "as in `messages`"),
-        _needed("sender", "int", "machine", "that of the node that sent it, or a server", rows_of="machines",
-                servers=True),
-        _needed("receiver", "int", "machine", "that of the node that it was for, or a server",
-                rows_of="machines", servers=True),
-        _needed("sent", "float", "s", "when it was handed to the interface of its sender, where it may have "
-                "waited"),
-        _needed("delivered", "float", "s", "NaN if it was dropped, or under way when the run ended"),
-        _needed("dropped", "int", "0 or 1", "whether it was lost because a machine failed"),
-        _needed("bytes", "int", "B"),
-        _needed("application", "int", "application", "or job that it is about; -1 of none",
-                rows_of="applications", least=-1),
+        _mandatory("kind", "text", "", "as in `messages`"),
+        _mandatory("sender", "int", "machine", "machine of the sending node, or a server",
+                   rows_of="machines", servers=True),
+        _mandatory("receiver", "int", "machine", "machine of the receiving node, or a server",
+                   rows_of="machines", servers=True),
+        _mandatory("sent", "float", "s", "time at which the sender handed it to its network interface, "
+                   "where it may wait"),
+        _mandatory("delivered", "float", "s", "time of delivery; NaN if it was dropped, or in transit at "
+                   "the end"),
+        _mandatory("dropped", "int", "0 or 1", "1 if it was lost because a machine failed"),
+        _mandatory("bytes", "int", "B"),
+        _mandatory("application", "int", "application", "application or job that it is about; -1 for none",
+                   rows_of="applications", least=-1),
     ),
 }  # fmt: skip
 
@@ -334,82 +341,90 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
 def _by_table() -> dict[str, dict[str, Column]]:
     tables: dict[str, dict[str, Column]] = {}
     for group, columns in COLUMNS.items():
-        tables.setdefault(group.partition(",")[0], {}).update({each.name: each for each in columns})
+        tables.setdefault(group.partition(",")[0], {}).update({column.name: column for column in columns})
     return tables
 
 
 #: Table -> column -> its declaration.
 TABLES = _by_table()
-_MEASURES = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
-#: Table -> column -> unit, for columns that measure something; those that count are left out.
+_MEASUREMENT_UNITS = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
+#: Table -> column -> unit, for columns with a unit of measurement; columns of counts are left out.
 COLUMN_UNITS = {
-    table: {name: each.unit for name, each in columns.items() if each.unit in _MEASURES}
+    table: {name: column.unit for name, column in columns.items() if column.unit in _MEASUREMENT_UNITS}
     for table, columns in TABLES.items()
 }
 #: Tables that every result has.
 CORE_TABLES = ("applications", "machines", "messages")
-#: Table -> the columns that it must have, and those whose values are limited.
-_NEEDED, _LIMITED = (
-    {table: tuple(filter(chosen, columns.values())) for table, columns in TABLES.items()}
-    for chosen in (lambda each: each.needed, lambda each: each.rows_of or each.positive)
+#: Table -> its mandatory columns, and table -> its columns with restricted values.
+_MANDATORY, _RESTRICTED = (
+    {table: tuple(filter(condition, columns.values())) for table, columns in TABLES.items()}
+    for condition in (lambda column: column.mandatory, lambda column: column.rows_of or column.positive)
 )
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
-#: Largest level that is accepted; no tree has as many.
-_LEVELS = 64
+#: Maximum level, which no tree reaches.
+_MAX_LEVEL = 64
 
 
 def check_columns(tables: Mapping[str, Table]) -> None:
-    """Check that needed columns exist and have the right kind, and that applications and machines have rows.
+    """Check that mandatory columns exist and have the right kind, and that the number of rows is valid.
 
-    Raises ValueError naming the table and column.
+    Raises
+    ------
+    ValueError
+        If a table is missing or invalid; the error names the table and column.
     """
     for name in CORE_TABLES:
         if name not in tables:
-            raise ValueError(f"there is no table {name!r}")
+            raise ValueError(f"the table {name!r} is missing")
     for name in ("applications", "machines"):
         if not len(tables[name]):
-            raise ValueError(f"{name} has no row")
+            raise ValueError(f"{name} must have at least one row, got none")
     for name, table in tables.items():
-        for each in _NEEDED.get(name, ()):
-            if each.name not in table:
-                raise ValueError(f"{name} must have a column {each.name!r}")
-            if (dtype := table[each.name].dtype).kind not in _KINDS[each.kind]:
-                raise ValueError(f"{name}.{each.name} must be {each.kind}, got {dtype}")
+        for column in _MANDATORY.get(name, ()):
+            if column.name not in table:
+                raise ValueError(f"{name} must have a column {column.name!r}")
+            if (dtype := table[column.name].dtype).kind not in _KINDS[column.kind]:
+                raise ValueError(f"{name}.{column.name} must be {column.kind}, got {dtype}")
     for name in {"cycles", "log_jobs"} & set(tables):
         if len(tables[name]) != len(tables["applications"]):
-            raise ValueError(f"{name} has {len(tables[name])} rows, not one an application")
+            raise ValueError(f"{name} must have one row per application, got {len(tables[name])} rows")
 
 
 def check_rows(tables: Mapping[str, Table], servers: int) -> None:
-    """Check that row numbers refer to rows that exist, and that positive columns are positive.
+    """Check that row numbers refer to existing rows, and that positive columns are positive.
 
-    `gridsim validate` checks the same with more detailed messages.  Raises ValueError.
+    `gridsim validate` makes the same checks with more detailed messages.
 
     Parameters
     ----------
     servers
-        How many servers the run had; their numbers follow those of the machines.
+        Number of servers of the run; their numbers follow those of the machines.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range.
     """
     for name, table in tables.items():
-        for each in _LIMITED.get(name, ()):
-            values = table[each.name]
-            if each.rows_of:
-                end = len(tables[each.rows_of]) + (servers if each.servers else 0)
-                _check_range(f"{name}.{each.name}", values, each.least, end - 1)
-            if each.positive:
-                _check_positive(f"{name}.{each.name}", values)
+        for column in _RESTRICTED.get(name, ()):
+            values = table[column.name]
+            if column.rows_of:
+                end = len(tables[column.rows_of]) + (servers if column.servers else 0)
+                _check_range(f"{name}.{column.name}", values, column.least, end - 1)
+            if column.positive:
+                _check_positive(f"{name}.{column.name}", values)
     if "traffic" in tables:
-        _check_range("traffic.level", tables["traffic"]["level"], 0, _LEVELS)
+        _check_range("traffic.level", tables["traffic"]["level"], 0, _MAX_LEVEL)
 
 
-def _check_range(what: str, values: NDArray[Any], low: int, high: int) -> None:
+def _check_range(path: str, values: NDArray[Any], low: int, high: int) -> None:
     if len(values) and not low <= values.min() <= values.max() <= high:
         row = int(np.argmax((values < low) | (values > high)))
-        raise ValueError(f"{what}[{row}] must be in {low}..{high}, got {values[row]}")
+        raise ValueError(f"{path}[{row}] must be in {low}..{high}, got {values[row]}")
 
 
-def _check_positive(what: str, values: NDArray[Any]) -> None:
-    bad = ~(np.isfinite(values) & (values > 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{what}[{row}] must be finite and > 0, got {values[row]}")
+def _check_positive(path: str, values: NDArray[Any]) -> None:
+    invalid = ~(np.isfinite(values) & (values > 0))
+    if invalid.any():
+        row = int(np.argmax(invalid))
+        raise ValueError(f"{path}[{row}] must be finite and > 0, got {values[row]}")

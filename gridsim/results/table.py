@@ -19,11 +19,11 @@ from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]
 
-_SHOWN = 10  # rows that the repr of a table shows
+_REPR_ROWS = 10  # number of rows in the repr of a table
 
 
 def frozen(column: Column) -> Column:
-    """Make `column` read-only and return it, so that a `Table` does not copy it."""
+    """Return `column` after making it read-only, so that a `Table` does not copy it."""
     column.flags.writeable = False
     return column
 
@@ -35,13 +35,13 @@ def _column(name: str, values: Any) -> Column:
     kind = column.dtype.kind
     if kind in "OT":
         if not all(isinstance(value, str) for value in column.tolist()):
-            raise ValueError(f"column {name!r} must hold numbers or text")
+            raise ValueError(f"column {name!r} must be numbers or text")
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":
-        # the shortest type that holds them, so that equal texts have equal types
+        # the shortest dtype, so that equal texts have equal dtypes
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
         if not is_text(column):
-            raise ValueError(f"column {name!r} must hold text, got what is no character")
+            raise ValueError(f"column {name!r} must be text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
     if not (column.dtype.isnative and column.flags.c_contiguous):
@@ -53,19 +53,22 @@ def _column(name: str, values: Any) -> Column:
 class Table:
     """A table of read-only numpy columns of equal length.
 
-    ``len(table)`` is the number of rows, ``table["name"]`` a column, ``table[3]`` a row as a dict.
+    ``len(table)`` is the number of rows, ``table["name"]`` a column, and ``table[3]`` a row as a dict.
     Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, except for
-    arrays that are read-only and own their memory: nothing writes to these, and they may be large.
+    read-only arrays that own their memory, since nothing can write to these.
 
-    Raises ValueError for columns of different lengths, of other than one dimension, or of other types.
+    Raises
+    ------
+    ValueError
+        If columns differ in length, are not one-dimensional, or have another type.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self._columns = {check_name(name): _column(name, values) for name, values in columns.items()}
         lengths = {len(column) for column in self._columns.values()}
         if len(lengths) > 1:
-            said = {name: len(column) for name, column in self._columns.items()}
-            raise ValueError(f"columns must be equally long, got {said}")
+            lengths_by_name = {name: len(column) for name, column in self._columns.items()}
+            raise ValueError(f"columns must be equally long, got {lengths_by_name}")
         self._rows = lengths.pop() if lengths else 0
 
     def __len__(self) -> int:
@@ -99,7 +102,7 @@ class Table:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
-        """Pickle by way of the constructor, so that columns from another process are read-only too."""
+        """Pickle through the constructor, so that columns from another process are read-only too."""
         return Table, (self._columns,)
 
     def keys(self) -> KeysView[str]:
@@ -117,16 +120,16 @@ class Table:
             yield dict(zip(self._columns, row, strict=True))
 
     def to_pandas(self) -> Any:
-        """Return the table as a pandas DataFrame, a copy that may be written to.
+        """Return the table as a pandas DataFrame, a writable copy.
 
-        Raises ImportError when pandas is not installed.
+        Raises ImportError if pandas is not installed.
         """
         return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
-        """Return the table as a pyarrow Table, which shares the numbers with this one; text is copied.
+        """Return the table as a pyarrow Table, which shares numbers with this table and copies text.
 
-        Raises ImportError when pyarrow is not installed.
+        Raises ImportError if pyarrow is not installed.
         """
         arrow = need("pyarrow", "data", "to_arrow")
         return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
@@ -134,9 +137,14 @@ class Table:
     def to_xarray(self, dimension: str = "row") -> Any:
         """Return the table as an xarray Dataset: its columns along `dimension`, labelled by row number.
 
-        The Dataset shares the columns, which are read-only; to write, use its ``copy(deep=True)``.
+        The Dataset shares the read-only columns; ``copy(deep=True)`` makes it writable.
 
-        Raises ImportError when xarray is not installed, ValueError if `dimension` is the name of a column.
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
+        ValueError
+            If `dimension` is the name of a column.
         """
         xarray = need("xarray", "data", "to_xarray")
         if dimension in self._columns:
@@ -145,15 +153,15 @@ class Table:
         return xarray.Dataset(columns, coords={dimension: np.arange(self._rows)})
 
     def __repr__(self) -> str:
-        columns, gap = self._shown()
+        columns, gap = self._repr_columns()
         lines = align(columns)
         if gap:
             lines.insert(1 + gap, "...")
         return "\n".join([*lines, self._size])
 
     def _repr_html_(self) -> str:
-        """Return the table as notebooks show it."""
-        columns, gap = self._shown()
+        """Return an HTML table of the first and the last rows."""
+        columns, gap = self._repr_columns()
         if gap:
             columns = [[*column[: 1 + gap], "...", *column[1 + gap :]] for column in columns]
         return html.table(columns) + html.text(self._size)
@@ -162,36 +170,39 @@ class Table:
     def _size(self) -> str:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
-    def _shown(self) -> tuple[list[list[str]], int]:
-        """Return columns of text of the rows that are shown, and after how many of them rows are left out."""
-        half = _SHOWN // 2
-        whole = self._rows <= _SHOWN
-        shown = list(range(self._rows)) if whole else [*range(half), *range(self._rows - half, self._rows)]
-        columns = [["", *map(str, shown)]]
+    def _repr_columns(self) -> tuple[list[list[str]], int]:
+        """Return text columns of the displayed rows, and the number of rows before a gap; 0 for no gap."""
+        half = _REPR_ROWS // 2
+        is_complete = self._rows <= _REPR_ROWS
+        rows = (
+            list(range(self._rows)) if is_complete else [*range(half), *range(self._rows - half, self._rows)]
+        )
+        columns = [["", *map(str, rows)]]
         for name, column in self._columns.items():
-            cells = (column[row].item() for row in shown)
+            cells = (column[row].item() for row in rows)
             columns.append([name, *(f"{c:.6g}" if isinstance(c, float) else one_line(str(c)) for c in cells)])
-        return columns, 0 if whole else half
+        return columns, 0 if is_complete else half
 
 
 def digest(tables: Mapping[str, Table], facts: Mapping[str, Any]) -> str:
     """Return the SHA-256 (hexadecimal) of the outcome of a run.
 
-    It covers the tables, sorted by name: for each its name and number of rows, then its columns, sorted by
-    name: name, little-endian type, and values in that type (text as UTF-32, every NaN as the same NaN, -0.0
-    as 0.0).  The facts follow as JSON with sorted keys.  Wall time, paths and versions are not covered.
+    The digest covers the tables, sorted by name, and then the facts as JSON with sorted keys.  A table
+    contributes its name, its number of rows, and its columns, sorted by name.  A column contributes its name,
+    its little-endian dtype and its values (text as UTF-32, every NaN as the same NaN, -0.0 as 0.0).  Wall
+    time, paths and versions are not covered.
     """
-    total = hashlib.sha256(b"gridsim 1\n")
+    digest_state = hashlib.sha256(b"gridsim 1\n")
     for name in sorted(tables):
         table = tables[name]
-        total.update(f"table {name} {len(table)}\n".encode())
+        digest_state.update(f"table {name} {len(table)}\n".encode())
         for key in sorted(table.keys()):
             column = table[key]
             if column.dtype.kind == "f":
                 column = column + 0.0  # -0.0 becomes 0.0
                 column[np.isnan(column)] = np.nan
             column = column.astype(column.dtype.newbyteorder("<"), copy=False)
-            total.update(f"column {key} {column.dtype.str}\n".encode())
-            total.update(column)
-    total.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
-    return total.hexdigest()
+            digest_state.update(f"column {key} {column.dtype.str}\n".encode())
+            digest_state.update(column)
+    digest_state.update(b"facts " + json.dumps(plain(facts), sort_keys=True).encode())
+    return digest_state.hexdigest()

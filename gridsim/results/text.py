@@ -1,4 +1,4 @@
-"""Readable text on a result, made from its summary."""
+"""Text that describes a result, from its summary."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from typing import Any
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
-from gridsim.support.text import WIDTH, wrapped
+from gridsim.support.text import WIDTH, wrap_text
 
 Facts = dict[str, Any]
-#: What a reader of a gap over a bound of these kinds must know.
+#: Kind of bound -> reason why it may be too low.
 LOOSE = {
     "fluid": "it cuts tasks at will, so it may be far too low",
     "preemptive": "it lets tasks migrate, so it may be too low",
 }
 Lines = dict[str, str]
 
-#: What stands for the messages of a job log, which does not state them.
+#: Text for the messages of a job log, which does not state them.
 UNKNOWN = "unknown"
 
 
-def draw_lines(drawn: Iterable[str]) -> Lines:
-    """Return a line that says what is drawn at random, once; none if nothing is."""
-    *first, last = list(dict.fromkeys(drawn)) or [""]
+def draw_lines(causes: Iterable[str]) -> Lines:
+    """Return a line that states what is drawn at random only once; no line if `causes` is empty."""
+    *first, last = list(dict.fromkeys(causes)) or [""]
     if not last:
         return {}
-    what = f"{', '.join(first)} and {last} are" if first else f"{last} {'are' if last[-1] == 's' else 'is'}"
-    said = f"{what} drawn at random, once: other seeds give other values"
-    return {"draw": f"{said}; gridsim compare --replicates 10 gives means with intervals"}
+    subject = (
+        f"{', '.join(first)} and {last} are" if first else f"{last} {'are' if last[-1] == 's' else 'is'}"
+    )
+    sentence = f"{subject} drawn at random, once: other seeds give other values"
+    return {"draw": f"{sentence}; gridsim compare --replicates 10 gives means with intervals"}
 
 
 def as_text(lines: Lines, width: int = WIDTH) -> str:
-    """Join lines on a run, such as those of `run_lines`, into one text; longer ones are wrapped."""
+    """Return lines, such as those of `run_lines`, as one text in which long lines are wrapped."""
     return "\n".join(
-        part for key, value in lines.items() for part in wrapped(f"{key:<12}  {value}", width, 14)
+        part for key, value in lines.items() for part in wrap_text(f"{key:<12}  {value}", width, 14)
     )
 
 
@@ -46,61 +48,62 @@ def run_lines(
     name: str | None = None,
     *,
     remarks: Lines | None = None,
-    up: Lines | None = None,
+    availability: Lines | None = None,
     verbose: bool = False,
 ) -> Lines:
-    """Return the lines that describe a run: what a line is about -> its text.
+    """Return the description of a run as topic -> line.
 
     Parameters
     ----------
     facts
-        As of `Result.summary`.
+        The values of `Result.summary`.
     released_within
         Time from the first to the last release, s.
     name
-        Shown instead of the scheduler's own name.
+        Name to display instead of that of the scheduler.
     remarks
-        Lines of `Workload.remarks`.
-    up
-        The line of `availability_lines`, if any.
+        Remarks on the workload, `Workload.remarks`.
+    availability
+        The line of `availability_lines`; None for no line.
     verbose
         Include the parameters of the scheduler and the facts that it reports.
     """
-    said = {**facts["parameters"], **facts["facts"]}
-    reports = (f"{key} {value}" for key, value in said.items() if isinstance(value, (str, int, float)))
+    values = {**facts["parameters"], **facts["facts"]}
+    reports = (f"{key} {value}" for key, value in values.items() if isinstance(value, (str, int, float)))
     return {
         **scenario_lines(facts, released_within, remarks),
-        **(up or {}),
+        **(availability or {}),
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
-        **(_of_jobs(facts) if "mean_waiting" in facts else _of_bags(facts)),
+        **(_job_lines(facts) if "mean_waiting" in facts else _bag_lines(facts)),
         "makespan": f"{facts['makespan']:.1f} s",
-        **(_of_turnaround(facts) if "mean_turnaround" in facts else {}),
-        **(_of_cycles(facts) if "wasted" in facts else {}),
-        "utilization": _known(facts["utilization"], 100, ".1f", "%"),
+        **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
+        **(_cycle_lines(facts) if "wasted" in facts else {}),
+        "utilization": _value_text(facts["utilization"], 100, ".1f", "%"),
         "resubmitted": f"{facts['resubmitted']} tasks",
         "messages": UNKNOWN
         if math.isnan(facts["messages"])
         else f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data(facts)}",
-        "wall time": _known(facts["wall_seconds"], 1, ".2f", "s"),
-        "peak memory": _known(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
+        "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
+        "peak memory": _value_text(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
     }
 
 
-def _known(value: float | None, factor: float, digits: str, unit: str) -> str:
-    """Return `value` times `factor` with its unit; "-" if it is unknown, as in a result from a job log."""
+def _value_text(value: float | None, factor: float, digits: str, unit: str) -> str:
+    """Return `value` times `factor` with its unit; "-" if it is unknown, as in the result of a job log."""
     return "-" if value is None or math.isnan(value) else f"{factor * value:{digits}} {unit}"
 
 
 def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None = None) -> Lines:
-    """Return a line each on the platform, the workload and the load, and the `remarks` on the workload."""
+    """Return a line on each of the platform, the workload and the load, and the `remarks` on the workload."""
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
-    load, speed = facts["offered_load"], _grouped(facts["aggregate_speed"])
+    load, speed = facts["offered_load"], _number_text(facts["aggregate_speed"])
     return {
-        "platform": f"{_many(facts['machines'], 'machine')}, {speed} Mflop/s in all",
-        "workload": f"{_many(facts['applications'], 'application')}, {_many(facts['tasks'], 'task')}, "
-        f"{_grouped(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
+        "platform": f"{_count_text(facts['machines'], 'machine')}, {speed} Mflop/s in all",
+        "workload": f"{_count_text(facts['applications'], 'application')}, "
+        f"{_count_text(facts['tasks'], 'task')}, "
+        f"{_number_text(facts['work'])} Mflop; a mean task takes {seconds:.4g} s at the mean speed; "
         f"released within {released_within:.6g} s",
         **(remarks or {}),
         "load": f"{load:.4g} (work submitted / capacity during submission)"
@@ -109,22 +112,25 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
     }
 
 
-def availability_lines(up: Facts | None, machines: int) -> Lines:
-    """Return a line on how many machines are up, and for how long; none if they are up all the time.
+def availability_lines(availability: Facts | None, machines: int) -> Lines:
+    """Return a line on the availability of machines; no line if they are always up.
 
     Parameters
     ----------
-    up
-        As in the provenance of a result; None without failures.
+    availability
+        The entry ``availability`` of the provenance; None without failures.
     """
-    if up is None or up["mean"] == 1:
+    if availability is None or availability["mean"] == 1:
         return {}
-    begin = f"{up['at_start']:,} of {_many(machines, 'machine')} are up at the start"
-    return {"up": f"{begin}, {up['never']:,} never in this run; mean availability {up['mean']:.3g}"}
+    start = f"{availability['at_start']:,} of {_count_text(machines, 'machine')} are up at the start"
+    return {
+        "up": f"{start}, {availability['never']:,} never in this run; "
+        f"mean availability {availability['mean']:.3g}"
+    }
 
 
 def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario, of which there need not be a run."""
+    """Return the lines of `scenario_lines` for a scenario that need not have been run."""
     platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
     facts = {
         "machines": platform.nodes,
@@ -139,24 +145,26 @@ def planned_lines(scenario: Scenario) -> Lines:
     if scenario.faults is not None:
         recipe = scenario.faults.recipe
         values = {name: getattr(recipe, name) for name in recipe.__struct_fields__ if name != "seed"}
-        said = ", ".join(
+        parameters = ", ".join(
             f"{name} {value:g}{'' if name.endswith('shape') else ' s'}"
             if isinstance(value, float)
             else f"{name} {value}"
             for name, value in values.items()
             if isinstance(value, (float, int, str))
         )
-        lines["failures"] = f"of machines, of kind {recipe.__struct_config__.tag}{': ' if said else ''}{said}"
+        lines["failures"] = (
+            f"of machines, of kind {recipe.__struct_config__.tag}{': ' if parameters else ''}{parameters}"
+        )
     return lines
 
 
-def _grouped(value: float) -> str:
-    """Return a number in 6 digits, with commas between thousands, and as a power only from 1e15 on."""
+def _number_text(value: float) -> str:
+    """Return a number with 6 digits and commas between thousands; with an exponent only from 1e15 on."""
     return f"{float(f'{value:.6g}'):,.0f}" if 1e4 <= value < 1e15 else f"{value:.6g}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _count_text(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _task_data(facts: Facts) -> str:
@@ -166,24 +174,24 @@ def _task_data(facts: Facts) -> str:
     return f", and {facts['data_bytes'] / 1e6:.6g} MB of task data ({ratio})"
 
 
-def _of_bags(facts: Facts) -> Lines:
+def _bag_lines(facts: Facts) -> Lines:
     gap = f"- (computed for up to {BOUND_LIMIT} applications)"
     if facts["gap"] is not None:
-        least = f"{facts['lower_bound']:.6g} s/Mflop"
+        bound = f"{facts['lower_bound']:.6g} s/Mflop"
         kind = facts["lower_bound_kind"]
         loose = f"; {LOOSE[kind]}" if kind in LOOSE else ""
-        gap = f"{facts['gap']:.4f} (max stretch over the {kind} bound, {least}{loose})"
+        gap = f"{facts['gap']:.4f} (max stretch over the {kind} bound, {bound}{loose})"
     return {
         **{
-            f"{which} stretch": f"{facts[f'{which}_stretch'] * facts['aggregate_speed']:.5g} "
-            f"({facts[f'{which}_stretch']:.6g} s/Mflop)"
-            for which in ("max", "mean", "min")
+            f"{statistic} stretch": f"{facts[f'{statistic}_stretch'] * facts['aggregate_speed']:.5g} "
+            f"({facts[f'{statistic}_stretch']:.6g} s/Mflop)"
+            for statistic in ("max", "mean", "min")
         },
         "gap": gap,
     }
 
 
-def _of_jobs(facts: Facts) -> Lines:
+def _job_lines(facts: Facts) -> Lines:
     cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
     lines = {
         "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
@@ -198,17 +206,17 @@ def _of_jobs(facts: Facts) -> Lines:
     return lines
 
 
-def _of_turnaround(facts: Facts) -> Lines:
+def _turnaround_lines(facts: Facts) -> Lines:
     error = facts["prediction_error"]
-    wrong = "" if math.isnan(error) else f"; predicted waits are wrong by {100 * error:.3g} %"
+    error_text = "" if math.isnan(error) else f"; predicted waits are wrong by {100 * error:.3g} %"
     return {
         "turnaround": f"mean {facts['mean_turnaround']:.6g} s (until the result is back)",
         "migrated": f"{100 * facts['migrated']:.4g} % of the jobs, with {facts['messages_per_job']:.4g} "
-        f"messages a job{wrong}",
+        f"messages a job{error_text}",
     }
 
 
-def _of_cycles(facts: Facts) -> Lines:
+def _cycle_lines(facts: Facts) -> Lines:
     shares = ", ".join(
         f"{name} {100 * facts[name] / facts['useful']:.3g} %" for name in ("redundant", "lost", "overhead")
     )

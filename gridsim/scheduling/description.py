@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from gridsim.scheduling.contract import Scheduler
-from gridsim.support.imports import kept_name
+from gridsim.support.imports import stored_name
 from gridsim.support.text import plain
 
 #: Types whose repr has the whole value.
@@ -47,7 +47,7 @@ class Description:
         self.unsaid: dict[str, Any] = {}
         self.told: dict[str, Any] = {
             "name": kind.name,
-            "class": kept_name(kind),
+            "class": stored_name(kind),
             "parameters": {
                 field: self._of(field, getattr(scheduler, field)) for field in scheduler.__struct_fields__
             },

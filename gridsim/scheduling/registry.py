@@ -17,7 +17,7 @@ from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, listed, short_repr, text
-from gridsim.support.imports import current_name, imported, kept_name, names_code
+from gridsim.support.imports import current_name, import_object, names_code, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of
 from gridsim.support.plugins import plugins
 
@@ -81,7 +81,7 @@ def label(scheduler: Any) -> str:
     given = changed_fields(scheduler)
     changed = {name: getattr(scheduler, name) for name in given}
     for name, entry in _entries():
-        if entry.stated == kept_name(kind) and entry.preset == changed and entry.cls is kind:
+        if entry.stated == stored_name(kind) and entry.preset == changed and entry.cls is kind:
             return name
     return " ".join([kind.name, *(f"{name}={said}" for name, said in given.items())])
 
@@ -156,7 +156,7 @@ def _imported(name: str) -> type[Scheduler]:
             f"{module!r} is not the name of a module"
         )
     try:
-        found = imported(name)
+        found = import_object(name)
     except (Exception, SystemExit) as error:  # the module may raise anything
         said = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
         raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
@@ -320,12 +320,12 @@ class _Entry:
     Attributes
     ----------
     stated
-        The class, as `kept_name` says it, for which it need not be imported.
+        The class, as `stored_name` says it, for which it need not be imported.
     """
 
     def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:
         self._cls, self.preset = cls, preset
-        self.stated = f"gridsim:{cls}" if isinstance(cls, str) else kept_name(cls)
+        self.stated = f"gridsim:{cls}" if isinstance(cls, str) else stored_name(cls)
 
     @property
     def cls(self) -> type[Scheduler]:

@@ -23,9 +23,9 @@ import numpy as np
 from gridsim.engine.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError, ScenarioError
 from gridsim.results.archive import Reader, Writer
-from gridsim.support.files import atomic_file, opened
+from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.provenance import code_version
-from gridsim.support.state import Array, Kept, packed, unpacked
+from gridsim.support.state import Array, SavedState, pack, unpack
 
 #: Version of the file format.
 FORMAT = 2
@@ -175,7 +175,7 @@ def save(
                 arrays += 1
                 return arrays - 1
 
-            state = packed(what, put_aside)
+            state = pack(what, put_aside)
             archive.arrays(about.arrays)
             record = msgspec.to_builtins(about, builtin_types=(np.ndarray,))
             record["arrays"] = list(about.arrays)
@@ -203,7 +203,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._stream = opened(path)
+        self._stream = open_regular(path)
         try:
             self._archive = Reader(self._stream)
             content = self._archive.json(_ABOUT)
@@ -231,8 +231,8 @@ class Checkpoint:
     def restore(self, what: Any) -> None:
         """Set the state of `what`, which has been set up as at the beginning of the run."""
         try:
-            kept = unpacked(self._state, lambda number: self._archive.array(_member(number)))
-            if not isinstance(kept, Kept):
+            kept = unpack(self._state, lambda number: self._archive.array(_member(number)))
+            if not isinstance(kept, SavedState):
                 raise ValueError("state must be one of a run")
             what.setstate(kept.state)
         except Exception as error:

@@ -45,7 +45,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.progress import Progress as Progress
 from gridsim.support.progress import bar
 from gridsim.support.random_streams import Streams
-from gridsim.support.state import Stateful, packed
+from gridsim.support.state import Stateful, pack
 
 if TYPE_CHECKING:
     from gridsim.simulation.checkpoint import CheckpointHeader, CheckpointWriter
@@ -454,7 +454,7 @@ class Simulation(Stateful):
         keeper = CheckpointWriter(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.about(every))
-        packed(self, lambda array: 0)  # if the state cannot be saved, raise the error at once
+        pack(self, lambda array: 0)  # if the state cannot be saved, raise the error at once
         self._keeper = keeper
         self.engine.at_wave_end(keeper)
 

@@ -29,9 +29,9 @@ from gridsim.studies.comparison_table import (
 )
 from gridsim.support import html
 from gridsim.support.arguments import hint, unknown
-from gridsim.support.progress import Progress, watched
-from gridsim.support.provenance import FirstRead
-from gridsim.support.text import WIDTH, fitted, to_json, wrapped
+from gridsim.support.progress import Progress, with_progress
+from gridsim.support.provenance import TraceDigests
+from gridsim.support.text import WIDTH, to_json, wrap_columns, wrap_text
 from gridsim.support.warning_scope import WarningScope, collect_warnings, warn
 
 if TYPE_CHECKING:
@@ -130,13 +130,13 @@ class Comparison:
             columns = narrowed(columns, width)
         lines = []
         for key, value in about(self.results, self.baseline).items():
-            lines += wrapped(f"{key:<8}  {value}", width, 10)
-        lines += ["", *fitted(columns, width, left=1), ""]
+            lines += wrap_text(f"{key:<8}  {value}", width, 10)
+        lines += ["", *wrap_columns(columns, width, left=1), ""]
         for line in (
             remarks(self.results, rows, self.bound) if verbose else cautions(self.results, rows, self.bound)
         ):
-            lines += wrapped(line, width, 2)
-        lines += wrapped(verdict(self.results, rows), width)
+            lines += wrap_text(line, width, 2)
+        lines += wrap_text(verdict(self.results, rows), width)
         return "\n".join(lines).rstrip()
 
     def __str__(self) -> str:
@@ -254,10 +254,10 @@ def compare(
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
     warn_unusual(scenario)
     results: dict[str, Result] = {}
-    read = FirstRead()
+    read = TraceDigests()
 
     def have(name: str, result: Result) -> None:
-        if file := read.other(result.files_read, scenario.places()):
+        if file := read.changed_file(result.files_read, scenario.places()):
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
         results[name] = result
 
@@ -276,7 +276,7 @@ def compare(
             name: executor.submit(_executed, scenario, each, options) for name, each in schedulers.items()
         }
         try:
-            for name, run in watched(runs.items(), progress, len(runs), "runs"):
+            for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
                 result, notes = result_of(executor, run)
                 with scope:
                     for category, message in notes:

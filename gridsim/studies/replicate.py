@@ -23,9 +23,9 @@ from gridsim.results.metrics.registry import (
     ALIASES,
     UNITS,
     MetricFunction,
+    default_metrics,
     heading,
-    usual_metrics,
-    wanted_metrics,
+    requested_metrics,
     with_one_bound,
 )
 from gridsim.results.table import Table
@@ -41,8 +41,8 @@ from gridsim.support.arguments import SuggestingDict, real, sequence, unknown, w
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
-from gridsim.support.provenance import FirstRead
-from gridsim.support.text import WIDTH, align, wrapped
+from gridsim.support.provenance import TraceDigests
+from gridsim.support.text import WIDTH, align, wrap_text
 from gridsim.support.warning_scope import WarningScope
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Replicates:
         for title, (names, *others) in self.sections(baseline):
             indented = [f"  {name}" for name in names]
             lines += [title, *align([indented, *others], left=3), ""]
-        said = wrapped(of_replications(self), WIDTH) if len(self.schedulers) > 1 else []
+        said = wrap_text(of_replications(self), WIDTH) if len(self.schedulers) > 1 else []
         return "\n".join([*lines, *said, *self.remarks()]).rstrip()
 
     def __str__(self) -> str:
@@ -387,7 +387,7 @@ def replicate(
     """
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
-    wanted = {} if metrics is None else wanted_metrics(metrics)
+    wanted = {} if metrics is None else requested_metrics(metrics)
     for name in wanted:
         if not name or not name.isprintable():
             raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
@@ -405,7 +405,7 @@ def replicate(
     if not callable(scenario):
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
-    kept, read = store_of(store), FirstRead()
+    kept, read = store_of(store), TraceDigests()
     made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
 
     about: dict[str, str] = {}
@@ -433,7 +433,7 @@ def replicate(
         return scenarios[0].workload.rigid
 
     rigid = run(numbers)
-    names = list(wanted) or usual_metrics([each.values for each in made if not each.error], rigid)
+    names = list(wanted) or default_metrics([each.values for each in made if not each.error], rigid)
 
     def study(enough: bool | None) -> Replicates:
         own = [name for name, metric in wanted.items() if metric is not None]

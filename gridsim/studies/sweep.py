@@ -17,7 +17,13 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.results.metrics.registry import METRICS, UNITS, MetricFunction, usual_metrics, wanted_metrics
+from gridsim.results.metrics.registry import (
+    METRICS,
+    UNITS,
+    MetricFunction,
+    default_metrics,
+    requested_metrics,
+)
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import (
     Schedulers,
@@ -118,7 +124,7 @@ class Sweep:
 
         A function may not have the name of a metric of gridsim either, since units are looked up by name.
         """
-        for name, metric in ({} if self.metrics is None else wanted_metrics(self.metrics)).items():
+        for name, metric in ({} if self.metrics is None else requested_metrics(self.metrics)).items():
             if metric is not None and name in (*METRICS, *COLUMNS, *UNITS):
                 what = "a column of the table" if name in COLUMNS else "a metric or a unit of gridsim"
                 raise ScenarioError(f"metrics: choose another name for the function {name!r}: it is {what}")
@@ -169,7 +175,7 @@ class Sweep:
             allowed in a file.
         """
         file = os.fspath(path)
-        document = toml_files.parsed(toml_files.read(file), file)
+        document = toml_files.parse(toml_files.read(file), file)
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{file}: {key} is not a known key of a sweep; {listed(_KEYS, key)}")
@@ -239,7 +245,7 @@ class Sweep:
     @cached_property
     def cells(self) -> list[Cell]:
         """All runs: point after point, in each replication after replication, in each all schedulers."""
-        wanted = {} if self.metrics is None else wanted_metrics(self.metrics)
+        wanted = {} if self.metrics is None else requested_metrics(self.metrics)
         # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}
         schedulers: dict[tuple[str, str], Scheduler] = {}
@@ -296,9 +302,9 @@ class Sweep:
         )
         if self.metrics is None:
             done = [each.values for each in made if not each.error]
-            metrics = usual_metrics(done, self.scenario.workload.rigid)
+            metrics = default_metrics(done, self.scenario.workload.rigid)
         else:
-            metrics = list(wanted_metrics(self.metrics))
+            metrics = list(requested_metrics(self.metrics))
         return SweepResult(
             self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, made
         )

@@ -19,7 +19,7 @@ from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.verdicts import of_points
 from gridsim.support import html
 from gridsim.support.extras import need
-from gridsim.support.text import WIDTH, align, plain, wrapped
+from gridsim.support.text import WIDTH, align, plain, wrap_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -216,7 +216,7 @@ class SweepResult:
     def format(self) -> str:
         """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
         columns = self.columns()
-        said = wrapped(self.verdict(), WIDTH) if len(self.schedulers) > 1 else []
+        said = wrap_text(self.verdict(), WIDTH) if len(self.schedulers) > 1 else []
         return "\n".join([self.title(), *align(columns, left=len(columns)), *said, *self._failed])
 
     def verdict(self) -> str:

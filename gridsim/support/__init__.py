@@ -1,1 +1,1 @@
-"""Helpers that know nothing of grids: arguments, files, memory, states, text, time."""
+"""Helpers that do not depend on the grid model: arguments, files, memory, states, text, time."""

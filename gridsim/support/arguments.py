@@ -1,8 +1,7 @@
-"""Checks of values that a user gives.
+"""Checks of user input.
 
 Each check takes a configuration path, such as ``"workload.tasks"``, and a value, and returns the value in the
-expected type.  It raises ScenarioError for a wrong value: one line with the path, what was expected and what
-was given.
+expected type.  For a wrong value it raises ScenarioError, with the path, the condition and the value.
 """
 
 from __future__ import annotations
@@ -23,59 +22,59 @@ from gridsim.errors import ScenarioError
 from gridsim.support import units
 
 _Kind = TypeVar("_Kind", bound=type)
-#: Whole numbers in a scenario are below this; it is the limit of TOML and int64.
+#: Whole numbers in a scenario are below this limit, which is that of TOML and int64.
 WHOLE_LIMIT = 2**63
 
 
-def hint(known: Iterable[Any], given: Any) -> str:
-    """Return ``"; did you mean ...?"`` with the known text that is closest to `given`, or nothing."""
-    close = closest(map(str, known), given) if isinstance(given, str) else ""
+def hint(known: Iterable[Any], value: Any) -> str:
+    """Return ``"; did you mean ...?"`` with the known text closest to `value`; "" if none is close."""
+    close = closest(map(str, known), value) if isinstance(value, str) else ""
     return f"; {close.strip()}" if close else ""
 
 
-def unknown(what: str, name: object, known: Iterable[str]) -> KeyError:
-    """Return the error for a name that does not exist; it has the closest known name, and all of them."""
-    return KeyError(f"no {what} {name!r}; {listed(known, name)}")
+def unknown(kind: str, name: object, known: Iterable[str]) -> KeyError:
+    """Return the error for a missing `kind` called `name`, with the closest known name and all names."""
+    return KeyError(f"no {kind} {name!r}; {listed(known, name)}")
 
 
 class SuggestingDict(dict[str, Any]):
-    """A dict whose KeyError says which known name is closest.
+    """A dict whose KeyError suggests the closest known name.
 
     Parameters
     ----------
-    what
-        What a key names, such as "table".
+    kind
+        Kind of thing that a key names, such as "table".
     """
 
-    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
+    def __init__(self, kind: str, values: Mapping[str, Any]) -> None:
         super().__init__(values)
-        self.what = what
+        self.kind = kind
 
     def __missing__(self, name: str) -> Any:
-        raise unknown(self.what, name, self)
+        raise unknown(self.kind, name, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.what, dict(self))
+        return type(self), (self.kind, dict(self))
 
 
 def suggest_arguments(kind: _Kind) -> _Kind:
-    """Make the class methods of a class say which argument is closest to one that they do not have."""
+    """Decorate a class so that its class methods suggest the closest argument for an unknown one."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
-            setattr(kind, name, classmethod(_suggesting(member.__func__)))
+            setattr(kind, name, classmethod(_with_suggestions(member.__func__)))
     return kind
 
 
-def _suggesting(function: Any) -> Any:
+def _with_suggestions(function: Any) -> Any:
     @functools.wraps(function)
-    def called(*args: Any, **given: Any) -> Any:
-        known = list(inspect.signature(function).parameters)[1:] if given else []
-        for name in given:
+    def call(*args: Any, **keywords: Any) -> Any:
+        known = list(inspect.signature(function).parameters)[1:] if keywords else []
+        for name in keywords:
             if name not in known:
                 raise TypeError(f"{function.__qualname__}() has no argument {name!r}; {listed(known, name)}")
-        return function(*args, **given)
+        return function(*args, **keywords)
 
-    return called
+    return call
 
 
 def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:
@@ -98,11 +97,11 @@ def real(
 ) -> float:
     """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`.
 
-    A text with a unit that fits `unit`, such as "50 ms" for s, is taken for the number that it stands for.
+    A text with a compatible unit, such as "50 ms" for s, is converted to a number in `unit`.
     """
-    given, texts = value, ""
+    argument, accepted = value, ""
     if isinstance(value, str) and unit:
-        value, texts = units.number(value, unit), units.said(unit)
+        value, accepted = units.number(value, unit), units.accepted_units(unit)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         try:
             number = float(value)
@@ -110,16 +109,16 @@ def real(
             number = math.inf
         good = not math.isnan(number) and (math.isfinite(number) or not finite)
         if good and (above is None or number > above) and (low is None or number >= low):
-            return number + 0.0  # turns -0.0 into 0.0, as numpy takes -0.0 for negative
+            return number + 0.0  # turns -0.0 into 0.0, since numpy rejects -0.0 as negative
     bound = f" > {above:g}" if above is not None else f" >= {low:g}" if low is not None else ""
     expected = f"a {'finite ' if finite else ''}number{bound}{' ' + unit if unit else ''}"
-    raise ScenarioError(f"{path} must be {expected}, got {short_repr(given)}{texts}")
+    raise ScenarioError(f"{path} must be {expected}, got {short_repr(argument)}{accepted}")
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
     """Return `value` if it is one of the `known` texts, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
-        return str(value)  # numpy's texts become str
+        return str(value)  # np.str_ becomes str
     raise ScenarioError(f"{path} must be one of {known}, got {short_repr(value)}{hint(known, value)}")
 
 
@@ -140,27 +139,29 @@ def text(path: str, value: Any) -> str:
 
 
 def sequence(path: str, values: Any) -> list[Any]:
-    """Return `values` as a list, or raise a ScenarioError naming `path`; an array becomes plain numbers."""
+    """Return `values` as a list of plain values, or raise a ScenarioError naming `path`."""
     if isinstance(values, (np.ndarray, memoryview)):
         if values.ndim:
-            plain: list[Any] = values.tolist()  # of lists, if it has several dimensions
+            plain: list[Any] = values.tolist()  # nested if the array has several dimensions
             return plain
         raise ScenarioError(f"{path} must be a list of numbers, got an array without dimensions")
-    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, Set, Mapping)):  # in their order
+    if isinstance(values, Iterable) and not isinstance(
+        values, (str, bytes, Set, Mapping)
+    ):  # these have no order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {short_repr(values)}")
 
 
 def short_repr(value: Any) -> str:
-    """Return `value` as text for a message, at most 60 characters."""
+    """Return the repr of `value` for a message, cut to 60 characters."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # more digits than Python spells out
+    except ValueError:  # Python limits the digits of a converted int
         text = f"a number of {value.bit_length()} bits"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def normalise(recipe: msgspec.Struct, **values: Any) -> None:
-    """Set checked fields of a frozen recipe; for use in its ``__post_init__`` only."""
+    """Replace fields of a frozen recipe by their checked values; call it only in ``__post_init__``."""
     for name, value in values.items():
         msgspec.structs.force_setattr(recipe, name, value)

@@ -1,4 +1,4 @@
-"""Types of arrays, for annotations, and the search for what is wrong in them."""
+"""Types of arrays for annotations, and a search in arrays of booleans."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from gridcore.common.arrays import Integers as Integers
 from gridcore.common.arrays import Rows as Rows
 
 
-def first_true(where: NDArray[Any]) -> list[int]:
-    """Return the first index at which `where`, bool[n], is true, as a list of one; empty if none is."""
-    found: list[int] = where.nonzero()[0][:1].tolist()
-    return found
+def first_true(mask: NDArray[Any]) -> list[int]:
+    """Return a list of the first index at which `mask`, bool[n], is true; an empty list if none is."""
+    indices: list[int] = mask.nonzero()[0][:1].tolist()
+    return indices

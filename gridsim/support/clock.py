@@ -1,4 +1,4 @@
-"""Time in int64 nanoseconds, so that events with equal delays fall on the same instant."""
+"""Time in int64 nanoseconds, so that events with equal delays are simultaneous."""
 
 from __future__ import annotations
 

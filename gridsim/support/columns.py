@@ -1,6 +1,6 @@
-"""Columns: immutable lists of numbers or texts, kept as read-only arrays, such as those of a workload.
+"""Columns: immutable lists of numbers or texts, stored as read-only arrays, such as those of a workload.
 
-A column of two million entries takes as much memory as its array, and is compared and copied as fast.
+A column takes as much memory as its arrays, and is compared and copied as fast.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from gridsim.support.arrays import Floats, Integers
 
-#: The number of entries that the repr of a column shows.
-_SHOWN = 3
+#: Number of entries in the repr of a column.
+_REPR_ENTRIES = 3
 
 
 class ArrayColumn(Sequence[Any]):
-    """An immutable sequence of entries of one type, kept as read-only arrays.
+    """An immutable sequence of entries of one type, stored as read-only arrays.
 
     Columns are equal if they have the same type and the same entries.  An entry, and each entry of
     ``tolist()``, is a plain Python value.  ``numpy.array(column)`` is a copy that may be written to.
@@ -33,7 +33,7 @@ class ArrayColumn(Sequence[Any]):
         The arrays, from which ``type(column)(*column.arrays)`` makes an equal column.
     """
 
-    #: Types of an entry, and of a single number or text in it, as they are declared.
+    #: Declared type of an entry, and that of a single number or text within an entry.
     hints: ClassVar[tuple[Any, type]]
 
     arrays: tuple[NDArray[Any], ...]
@@ -48,12 +48,12 @@ class ArrayColumn(Sequence[Any]):
         """Return the entries as a list of plain Python values."""
 
     def place(self, k: int) -> tuple[int, ...]:
-        """Return where value `k` of ``arrays[0]`` is: the index of its entry, and that within a row."""
+        """Return the index of the entry that holds value `k` of ``arrays[0]``, and the index within a row."""
         return (k,)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The `content_name` of each of the arrays."""
+        """The `content_name` of each array."""
         return tuple(map(content_name, self.arrays))
 
     def __eq__(self, other: object) -> bool:
@@ -75,8 +75,8 @@ class ArrayColumn(Sequence[Any]):
         return self
 
     def __repr__(self) -> str:
-        entries = ", ".join(map(repr, islice(self, _SHOWN)))
-        more = f", ...: {len(self)} entries" if len(self) > _SHOWN else ""
+        entries = ", ".join(map(repr, islice(self, _REPR_ENTRIES)))
+        more = f", ...: {len(self)} entries" if len(self) > _REPR_ENTRIES else ""
         return f"{type(self).__name__}([{entries}{more}])"
 
 
@@ -90,7 +90,7 @@ class FlatColumn(ArrayColumn):
     """
 
     dtype: ClassVar[type[np.generic]]
-    #: Kinds of dtypes, and types of Python, whose values are entries as they are.
+    #: Kinds of dtypes, and Python types, whose values are valid entries without conversion.
     _kinds: ClassVar[str]
     _types: ClassVar[frozenset[type]]
 
@@ -116,7 +116,7 @@ class FlatColumn(ArrayColumn):
 
     @classmethod
     def _are_plain(cls, values: NDArray[Any]) -> bool:
-        """Whether each of `values` is plainly an entry."""
+        """Whether all `values` are valid entries, judged by their dtype."""
         return values.dtype.kind in cls._kinds
 
     def tolist(self) -> list[Any]:
@@ -164,7 +164,7 @@ class IntColumn(FlatColumn):
 
 
 class TextColumn(FlatColumn):
-    """A column of texts: str_[n], of the shortest type that holds them."""
+    """A column of texts: str_[n], with the shortest itemsize that holds them."""
 
     hints = (str, str)
     dtype = np.str_
@@ -175,7 +175,7 @@ class TextColumn(FlatColumn):
     def of(cls, values: Any) -> Self | None:
         """Return `values` as a column; None unless they are an array or a list of plain entries only.
 
-        Texts with a null character are none, as an array would lose it at the end.
+        A text that ends with a null character is no plain entry, since an array would drop that character.
         """
         column = super().of(values)
         if column is not None and type(values) in (list, tuple) and column.tolist() != list(values):
@@ -186,14 +186,17 @@ class TextColumn(FlatColumn):
 class RaggedColumn(ArrayColumn):
     """A column of which each entry is a row of numbers, such as the sizes of an application's tasks.
 
-    Raises ValueError for numbers of entries that do not fit the values.
-
     Parameters
     ----------
     values
         The numbers of all rows, one row after another, float64[sum of counts].
     counts
-        The number of entries of each row, int64[n].
+        The number of values in each row, int64[n].
+
+    Raises
+    ------
+    ValueError
+        If the counts do not add up to the number of values.
     """
 
     hints = (tuple[float, ...], float)
@@ -232,7 +235,7 @@ class RaggedColumn(ArrayColumn):
         return None if flat is None else cls(flat, np.fromiter(map(len, values), np.int64, len(values)))
 
     def place(self, k: int) -> tuple[int, ...]:
-        """Return where value `k` of ``arrays[0]`` is: the index of its row, and that within the row."""
+        """Return the index of the row that holds value `k` of ``arrays[0]``, and its index within the row."""
         row = int(np.searchsorted(self.offsets, k, side="right")) - 1
         return row, k - int(self.offsets[row])
 
@@ -262,7 +265,7 @@ COLUMNS = (FloatColumn, IntColumn, TextColumn, RaggedColumn)
 def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     """Return `values` as a read-only array, one-dimensional and contiguous, in the machine's byte order.
 
-    An array that has the type, is read-only and owns its memory is not copied: nothing writes to it.
+    A read-only array of this type that owns its memory is not copied, since nothing can write to it.
     """
     flags = values.flags if type(values) is np.ndarray and values.dtype == dtype else None
     array: NDArray[Any]
@@ -280,7 +283,7 @@ def _read_only(values: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def content_name(array: NDArray[Any]) -> str:
-    """Return the SHA-256 (hexadecimal) of a one-dimensional array: of its type, length and values."""
+    """Return the SHA-256 (hexadecimal) of the type, length and values of a one-dimensional array."""
     little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False)
     total = hashlib.sha256(f"{little.dtype.str} {len(little)}\n".encode())
     total.update(little)
@@ -288,6 +291,6 @@ def content_name(array: NDArray[Any]) -> str:
 
 
 def is_text(array: NDArray[np.str_]) -> bool:
-    """Whether an array of texts, contiguous and in the machine's byte order, has only valid characters."""
+    """Whether an array of texts (contiguous, native byte order) has only valid Unicode characters."""
     codes = array.view(np.uint32)
     return codes.max(initial=0) < 0xD800 or not ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any()

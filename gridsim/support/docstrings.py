@@ -1,4 +1,4 @@
-"""Reads docstrings in the numpydoc format, for lists, schemas and tables."""
+"""Parts of numpydoc docstrings, for lists, schemas and tables."""
 
 from __future__ import annotations
 

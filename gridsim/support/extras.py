@@ -1,4 +1,4 @@
-"""Import of optional modules (extras) when they are first needed, or an error that says what to install."""
+"""Import of optional modules (extras) on first use, with an error that states what to install."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from gridsim.support.memory import check_addresses
 
-#: Bytes of address space that a library takes when it is loaded and starts its threads.  With less, OpenBLAS,
-#: which SciPy brings, tries again for ever, and Arrow crashes.
+#: Bytes of address space that a library needs to load and to start its threads.  With less, OpenBLAS (part of
+#: SciPy) retries forever, and Arrow crashes.
 _ADDRESSES = {"scipy.stats": 400_000_000, "scipy.optimize": 400_000_000, "pyarrow": 400_000_000}
 
 
@@ -17,11 +17,17 @@ class MissingExtra(ImportError):
     """A module of an extra is not installed."""
 
 
-def need(module: str, extra: str, what: str) -> Any:
-    """Import and return `module`, which `what` needs and the extra `extra` installs.
+def need(module: str, extra: str, feature: str) -> Any:
+    """Import and return `module`, which `feature` requires and the extra `extra` installs.
 
-    Raises MissingExtra (an ImportError) if it is not installed, and OutOfMemory if the limit of address space
-    leaves too little for it.  A module that is installed but cannot be imported raises its own error.
+    A module that is installed but cannot be imported raises its own error.
+
+    Raises
+    ------
+    MissingExtra
+        If the module is not installed (an ImportError).
+    OutOfMemory
+        If the limit of the address space leaves too little for the module.
     """
     package = module.partition(".")[0]
     for name in (package, module):
@@ -32,4 +38,4 @@ def need(module: str, extra: str, what: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
             raise
-        raise MissingExtra(f'{what} needs {package}: pip install "gridsched[{extra}]"') from error
+        raise MissingExtra(f'{feature} needs {package}: pip install "gridsched[{extra}]"') from error

@@ -1,6 +1,6 @@
-"""Files that a user names: opened only if they are regular files, and written as a whole or not at all.
+"""Files that a user names: only regular files are opened, and files are written completely or not at all.
 
-Their readers read no more than this machine can hold.
+Readers of these files limit the size to the memory of this machine.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import IO, Any
 StrPath = str | os.PathLike[str]
 
 
-class _Named(FileIO):
-    """A file that adds its name to errors of reading, in which the system does not name it.
+class _NamedFile(FileIO):
+    """A file that adds its name to read errors, which lack it otherwise.
 
-    Errors of seeking are left alone: a wrong position may come from the content of the file.
+    Seek errors are unchanged: a wrong position may come from the content of the file.
     """
 
     def readinto(self, buffer: Any) -> int | None:
@@ -42,20 +42,23 @@ class _Named(FileIO):
             raise
 
 
-def opened(path: StrPath) -> BufferedReader:
-    """Open a regular file for reading; reject pipes and devices, which may never end or never begin.
+def open_regular(path: StrPath) -> BufferedReader:
+    """Open a regular file for reading; reject pipes and devices, which may block or never end.
 
-    Raises OSError naming `path`; errors in reading from the file name it, too.
+    Raises
+    ------
+    OSError
+        If the file cannot be opened; later read errors also name `path`.
     """
     name = os.fspath(path)
     if "\0" in name:
-        raise OSError(errno.EINVAL, "no file has a NUL in its name", name)
+        raise OSError(errno.EINVAL, "a file name must not contain NUL", name)
     # without O_NONBLOCK, opening a pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(name, flags)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
-        file = _Named(descriptor)
+        file = _NamedFile(descriptor)
         file.name = name
         return BufferedReader(file)
     os.close(descriptor)
@@ -64,25 +67,29 @@ def opened(path: StrPath) -> BufferedReader:
     raise OSError(errno.EINVAL, "not a regular file", name)
 
 
-_LONG = 230  # bytes of a file name that leave room for a longer, temporary name; file systems allow 255
+_MAX_NAME_BYTES = 230  # leaves room for the suffix of a temporary name; file systems allow 255
 
 
 @contextmanager
 def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[IO[bytes]]:
-    """Open a binary file that replaces `path` at the end of the context, or leaves no trace after an error.
+    """Open a binary file that replaces `path` when the context ends; after an error `path` is unchanged.
 
-    The file is written beside `path`, synced to the disk, then renamed to `path`, and the folder is synced,
-    so that a power cut later does not bring back what was there before.  A symbolic link stays, and so does
-    the mode of the target, but not its owner.  A process that is killed meanwhile leaves the file
-    beside `path`; see `remove_leftovers`.
-
-    Raises OSError naming `path`, for instance if it exists and is not a regular file, and FileExistsError if
-    it must be new and is not.
+    The file is written beside `path`, synced to the disk and renamed to `path`; then the folder is synced, so
+    that the new content survives a power failure.  A symbolic link and the mode of its target are kept, the
+    owner is not.  A process that is killed meanwhile leaves the temporary file beside `path`;
+    `remove_leftovers` removes it.
 
     Parameters
     ----------
     new
-        Reject a file that exists at `path` by then; it is only checked if the disk has hard links.
+        Reject a file that exists at `path` when the context ends; checked only if the disk has hard links.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written, for instance because `path` is not a regular file; it names `path`.
+    FileExistsError
+        If `new` is true and the file exists.
     """
     target = os.path.realpath(path)
     if os.path.lexists(target) and not os.path.isfile(target):
@@ -102,7 +109,7 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        if new and _linked(temporary, target):
+        if new and _try_link(temporary, target):
             os.unlink(temporary)
         else:
             os.replace(temporary, target)
@@ -116,10 +123,10 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
 
 
 def _sync_names(folder: str) -> None:
-    """Sync the names in a folder to the disk, where the system can do that."""
+    """Sync the names in a folder to the disk if the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    with suppress(OSError):  # the file itself is there; some file systems cannot sync folders
+    with suppress(OSError):  # the file itself is synced; some file systems cannot sync folders
         descriptor = os.open(folder or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)
@@ -127,10 +134,10 @@ def _sync_names(folder: str) -> None:
             os.close(descriptor)
 
 
-def _linked(file: str, name: str) -> bool:
-    """Give `file` the second name `name` and return True; return False if the disk has no hard links.
+def _try_link(file: str, name: str) -> bool:
+    """Create the hard link `name` to `file`; return False if the disk has no hard links.
 
-    Raises FileExistsError if `name` exists already.
+    Raises FileExistsError if `name` exists.
     """
     try:
         os.link(file, name)
@@ -142,18 +149,20 @@ def _linked(file: str, name: str) -> bool:
 
 
 def _short(name: str) -> str:
-    """Return `name`, or a short unique name if a temporary file named after it would have too long a name."""
+    """Return `name`, or a short unique name if `name` is too long for the name of a temporary file."""
     encoded = os.fsencode(name)
-    return name if len(encoded) <= _LONG else f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+    return (
+        name if len(encoded) <= _MAX_NAME_BYTES else f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+    )
 
 
 def leftovers(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of temporary files of `atomic_file` for names, not too long, that match `pattern`."""
+    """Return a pattern for the temporary files of `atomic_file` with file names that match `pattern`."""
     return re.compile(rf"\.(?:{pattern})\.[0-9a-f]{{12}}\.tmp")
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove the temporary files that killed processes left beside `path` while writing it."""
+    """Remove the temporary files of `path` that killed processes have left."""
     folder, name = os.path.split(os.path.realpath(path))
     for entry in os.scandir(folder):
         if leftovers(re.escape(_short(name))).fullmatch(entry.name):

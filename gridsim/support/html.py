@@ -1,4 +1,4 @@
-"""What notebooks show: tables as small pieces of HTML, without styles or scripts of a page."""
+"""HTML for notebooks: tables as small fragments, without style sheets or scripts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, ca
     Parameters
     ----------
     heads
-        The first cells of a column that are its titles.
+        Number of header cells at the top of each column.
     left
-        Columns that are left-aligned.
+        Number of left-aligned columns, from the first on.
     """
 
     def line(cells: Sequence[str], tag: str) -> str:
-        said = (
+        cells_html = (
             f'<{tag} style="text-align: {_LEFT if place < left else _RIGHT}">{_cell(cell)}</{tag}>'
             for place, cell in enumerate(cells)
         )
-        return f"<tr>{''.join(said)}</tr>"
+        return f"<tr>{''.join(cells_html)}</tr>"
 
     rows = list(zip(*columns, strict=True))
     head = "".join(line(row, "th") for row in rows[:heads])
@@ -35,16 +35,16 @@ def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, ca
 
 
 def pairs(lines: Mapping[str, str], caption: str = "") -> str:
-    """Return a table with a row per entry: what a line is about, and the line."""
+    """Return a table with a row per entry of `lines`: its topic and its text."""
     return table([list(lines), list(lines.values())], heads=0, left=2, caption=caption)
 
 
 def text(*lines: str) -> str:
-    """Return a paragraph per line that is not empty."""
+    """Return a paragraph for each non-empty line."""
     return "".join(f"<p>{_cell(line)}</p>" for line in lines if line)
 
 
-def _cell(said: str) -> str:
-    from html import escape  # only notebooks need it, and its table of entities is long
+def _cell(content: str) -> str:
+    from html import escape  # imported here since its table of entities is large and only notebooks need it
 
-    return escape(in_line(said))
+    return escape(in_line(content))

@@ -1,4 +1,4 @@
-"""How long the threads of numpy's OpenBLAS wait busily, which is nothing that a run needs."""
+"""Time that idle threads of numpy's OpenBLAS spin; a run has no use for spinning threads."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 _TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
 
 
-def asleep() -> dict[str, str]:
-    """Return the variables of the environment with which idle threads of OpenBLAS sleep at once.
+def sleeping_thread_variables() -> dict[str, str]:
+    """Return environment variables that make idle threads of OpenBLAS sleep at once.
 
-    By default all of them keep a core busy for 20 ms or more after numpy is imported.  Their number, on which
-    sums may depend, stays the same.  What the user has set is kept.
+    By default each thread keeps a core busy for 20 ms or more after numpy is imported.  The number of
+    threads, on which floating-point sums may depend, is unchanged.  A value set by the user is kept.
     """
-    return {_TIMEOUT: os.environ.get(_TIMEOUT, "4")}  # 2**4 cycles, the least
+    return {_TIMEOUT: os.environ.get(_TIMEOUT, "4")}  # 2**4 cycles, the minimum

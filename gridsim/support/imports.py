@@ -1,4 +1,4 @@
-"""Classes and functions of a user's modules, by name."""
+"""Import of classes and functions of user modules by name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 
 def names_code(value: Any) -> str | None:
-    """Return the first text in `value`, also inside lists and tables, that could be a ``module:attribute``.
+    """Return the first text in `value` that could name code as ``module:attribute``; None if there is none.
 
-    Returns None if there is none.  Values from files are checked with it before they become parameters, as a
-    file must not say what to import.
+    Texts inside lists and tables are searched too.  Values from files are checked before they become
+    parameters, since a file must not cause an import.
     """
     if isinstance(value, str):
         return value if ":" in value else None
@@ -26,44 +26,44 @@ def names_code(value: Any) -> str | None:
     return next((text for text in map(names_code, value) if text is not None), None)
 
 
-def kept_name(thing: Any) -> str:
-    """Return the ``module:name`` that files keep of a class or function; of gridsim's own, the public one."""
+def stored_name(thing: Any) -> str:
+    """Return the ``module:name`` under which files store a class or function of a user or of gridsim."""
     return current_name(f"{thing.__module__}:{thing.__qualname__}")
 
 
-def current_name(kept: str) -> str:
-    """Return the present form of a name kept in a file; earlier versions kept the module inside gridsim."""
-    package, _, name = kept.partition(":")
-    return f"gridsim:{name}" if package.startswith("gridsim.") else kept
+def current_name(stored: str) -> str:
+    """Return the current form of a name in a file; earlier versions stored the module inside gridsim."""
+    package, _, name = stored.partition(":")
+    return f"gridsim:{name}" if package.startswith("gridsim.") else stored
 
 
-def imported(name: str) -> Any:
-    """Import and return the object that ``module:attribute`` names.
+def import_object(name: str) -> Any:
+    """Import and return the object with the name ``module:attribute``.
 
-    Modules of the current directory are found too, after installed ones.  Any error of the import is raised.
+    Installed modules precede those of the current directory.  Any error of the import is raised.
     """
     module, _, attribute = name.partition(":")
-    _look_here()
-    found: Any = importlib.import_module(module)
+    _append_current_directory()
+    target: Any = importlib.import_module(module)
     for part in attribute.split("."):
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
-def located(module: str) -> str | None:
-    """Return the file of the module that `imported` would import by this name; None if there is none.
+def module_file(module: str) -> str | None:
+    """Return the file of the module that `import_object` would import; None if there is none.
 
-    The module is not imported, but the packages that contain it are.
+    The packages that contain the module are imported, the module itself is not.
     """
-    _look_here()
+    _append_current_directory()
     try:
         spec = importlib.util.find_spec(module)
-    except Exception:  # finding may raise anything
+    except Exception:  # a finder or a parent package may raise anything
         return None
     return spec.origin if spec is not None and spec.has_location else None
 
 
-def _look_here() -> None:
+def _append_current_directory() -> None:
     """Add the current directory to the end of the module search path."""
     with suppress(FileNotFoundError):  # the directory may have been removed
         if "" not in sys.path and os.getcwd() not in sys.path:

@@ -1,4 +1,4 @@
-"""Checks that a run has enough memory, as far as known before, so that the system does not kill it later."""
+"""Checks made before a run that the memory suffices, so that the system does not kill the run later."""
 
 from __future__ import annotations
 
@@ -10,95 +10,106 @@ from pathlib import Path
 from gridsim.errors import OutOfMemory
 from gridsim.support.files import StrPath
 
-#: Least bytes of a machine, and of an application, in the tables of any result and the data that they are
-#: made from (measured: 280 and 270).
-OF_MACHINE = OF_APPLICATION = 200
-#: Bytes of a task that has a size of its own: the size and the factor from which it is made.
-OF_TASK = 16
+#: Lower bounds of the bytes per machine and per application in a result and its source data (measured: 280
+#: and 270).
+MACHINE_BYTES = APPLICATION_BYTES = 200
+#: Bytes per task if tasks differ in size: the size and the factor from which it is computed.
+TASK_BYTES = 16
 
 
-def check_room(path: str, count: int, what: str, each: int) -> None:
-    """Check that `count` of `what`, of at least `each` bytes, may fit into memory.
+def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
+    """Check that `count` items of at least `item_bytes` bytes can fit into memory.
 
-    Raises OutOfMemory with `path`, the configuration path of the count.
+    Parameters
+    ----------
+    path
+        Configuration path of the count, for the error.
+    items
+        Kind of the items in the plural, for the error.
+
+    Raises
+    ------
+    OutOfMemory
+        If they cannot.
     """
-    need, most = count * each, memory()
-    if need > most:
+    required, available = count * item_bytes, memory()
+    if required > available:
         raise OutOfMemory(
-            f"not enough memory for {path}: {count} {what} take at least {need / 1e9:,.1f} GB, "
-            f"there are {most / 1e9:,.1f} GB"
+            f"not enough memory for {path}: {count} {items} take at least {required / 1e9:,.1f} GB, "
+            f"there are {available / 1e9:,.1f} GB"
         )
 
 
-def check_addresses(what: str, need: int) -> None:
-    """Check that the address space of this process (``ulimit -v``) has `need` bytes left to load `what`.
+def check_addresses(library: str, required: int) -> None:
+    """Check that the address space of this process (``ulimit -v``) has `required` bytes left for a library.
 
-    Raises OutOfMemory.  Without a limit nothing is checked.
+    Raises OutOfMemory if it has not; without a limit it always has.
     """
     left = addresses()
-    if need > left:
+    if required > left:
         raise OutOfMemory(
-            f"not enough memory for {what}: to load it takes {need / 1e6:,.0f} MB of addresses, "
+            f"not enough memory for {library}: to load it takes {required / 1e6:,.0f} MB of addresses, "
             f"{max(left, 0) / 1e6:,.0f} MB are left"
         )
 
 
 def memory() -> int:
-    """Return the bytes that this process may hold: the least of the machine, control group and own limit."""
-    return min(_given(), _own_limit())
+    """Return the bytes that this process may hold, by machine, control group and process limit."""
+    return min(_machine_memory(), _process_limit())
 
 
 @cache
-def _given() -> int:
-    """Return the bytes of the machine, or of the control group, which stay what they are."""
+def _machine_memory() -> int:
+    """Return the bytes of the machine or of the control group, neither of which changes."""
     try:
-        most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # the system does not say
-        most = sys.maxsize
-    return min(most, group_limit())
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # unknown on this system
+        total = sys.maxsize
+    return min(total, cgroup_limit())
 
 
 def addresses() -> int:
-    """Return the bytes of address space that the limit of this process leaves; very large if unknown."""
+    """Return the bytes of address space left to this process; ``sys.maxsize`` if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
         return sys.maxsize
-    return _own_limit() - pages * os.sysconf("SC_PAGE_SIZE")
+    return _process_limit() - pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _own_limit() -> int:
+def _process_limit() -> int:
     try:
         import resource
     except ImportError:
         return sys.maxsize
-    own, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return sys.maxsize if own == resource.RLIM_INFINITY else own
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
-def group_limit(told: StrPath = "/proc/self/cgroup", mounted: StrPath = "/sys/fs/cgroup") -> int:
-    """Return the bytes that the control group of this process may hold, as of a container or a batch job.
+def cgroup_limit(membership: StrPath = "/proc/self/cgroup", mount: StrPath = "/sys/fs/cgroup") -> int:
+    """Return the bytes that the control group of this process (a container or batch job) may hold.
 
     Parameters
     ----------
-    told
+    membership
         File that lists the groups of the process.
-    mounted
-        Folder of the groups of version 2; those of version 1 are in its folder ``memory``.
+    mount
+        Folder of the groups of version 2; those of version 1 are in its subfolder ``memory``.
     """
-    least = sys.maxsize
-    for line in _lines(told):
+    minimum = sys.maxsize
+    for line in _lines(membership):
         _, controllers, group = line.split(":", 2)
         if not controllers:
-            top, limit = Path(mounted), "memory.max"
+            top, limit = Path(mount), "memory.max"
         elif "memory" in controllers.split(","):
-            top, limit = Path(mounted, "memory"), "memory.limit_in_bytes"
+            top, limit = Path(mount, "memory"), "memory.limit_in_bytes"
         else:
             continue
-        folder = Path(f"{top}{group}")  # enclosing groups have limits, too; some may not be visible here
-        for each in (folder, *folder.parents[: len(folder.parts) - len(top.parts)]):
-            least = min([least, *(int(bytes_) for bytes_ in _lines(each / limit) if bytes_.isdecimal())])
-    return least
+        folder = Path(f"{top}{group}")  # enclosing groups have limits too; some may be invisible
+        for group_folder in (folder, *folder.parents[: len(folder.parts) - len(top.parts)]):
+            limits = (int(text) for text in _lines(group_folder / limit) if text.isdecimal())
+            minimum = min([minimum, *limits])
+    return minimum
 
 
 def _lines(file: StrPath) -> list[str]:

@@ -1,4 +1,4 @@
-"""Parameters that declare their allowed values: the limits of a field are in its annotation.
+"""Parameters with declared ranges: the annotation of a field contains its limits.
 
     class Pausing(Scheduler, frozen=True, kw_only=True):
         pause: Annotated[float, Limits(low=0, unit="s")] = 0.0
@@ -38,7 +38,7 @@ from gridsim.support.arguments import (
 from gridsim.support.arrays import Bools, first_true
 from gridsim.support.columns import ArrayColumn
 
-#: Makes short texts of values, for reprs.
+#: Shortens values for reprs.
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
 
@@ -46,10 +46,16 @@ Check = Callable[[str, Any], Any]
 
 
 class Limits(NamedTuple):
-    """The allowed values of a number: at least `low`, or above `above`, and at most `high`.
+    """The allowed range of a number.
 
     Parameters
     ----------
+    low
+        Lower limit; the number may equal it.
+    above
+        Lower limit that the number must exceed.
+    high
+        Upper limit; the number may equal it.
     unit
         Unit of the number.
     or_zero
@@ -74,15 +80,15 @@ class Limits(NamedTuple):
             inside = (self.low is None or number >= self.low) and (self.above is None or number > self.above)
             if (inside and number <= self.high) or (self.or_zero and number == 0):
                 return number
-        texts = units.said(self.unit) if isinstance(value, str) else ""
+        texts = units.accepted_units(self.unit) if isinstance(value, str) else ""
         raise ScenarioError(f"{path} must be {self.describe()}, got {short_repr(value)}{texts}")
 
     def describe(self) -> str:
-        """The range in words, for limits with a largest value."""
-        least = f" > {self.above:g} and" if self.above is not None else ""
-        wanted = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
+        """The range in words; requires an upper limit."""
+        lower = f" > {self.above:g} and" if self.above is not None else ""
+        upper = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
-        return f"{zero}a number{least} {wanted}{unit}"
+        return f"{zero}a number{lower} {upper}{unit}"
 
     @property
     def range(self) -> str:
@@ -120,7 +126,7 @@ class Limits(NamedTuple):
         return 0 if self.low is None else int(self.low), high
 
     def inside(self, values: NDArray[Any]) -> Bools:
-        """Return for each of an array of numbers, int64 or float64, whether `whole` or `real` accepts it."""
+        """Return a mask of the numbers (int64 or float64) that `whole` or `real` accepts."""
         if values.dtype.kind == "i":
             low, high = self._whole_range
             return (values >= low) & (values <= high)
@@ -138,23 +144,23 @@ Text = Annotated[str, "not empty"]
 Seed = Annotated[int, Limits(low=0)]
 
 
-class _Named(msgspec.StructMeta):
-    """Raises ScenarioError, with the closest name, for a parameter that does not exist."""
+class _SuggestingMeta(msgspec.StructMeta):
+    """Metaclass whose constructor raises ScenarioError with the closest name for an unknown parameter."""
 
-    def __call__(cls, *args: Any, **given: Any) -> Any:
-        unknown = [name for name in given if name not in cls.__struct_fields__]
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        unknown = [name for name in keywords if name not in cls.__struct_fields__]
         if unknown:
             raise ScenarioError(
                 f"{cls.__name__} has no parameter {unknown[0]!r}; {listed(cls.__struct_fields__, unknown[0])}"
             )
-        return super().__call__(*args, **given)
+        return super().__call__(*args, **keywords)
 
 
-class CheckedStruct(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True):
+class CheckedStruct(msgspec.Struct, metaclass=_SuggestingMeta, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
-    Numbers, texts, literals and bools are checked, also if None is allowed, and inside tuples and columns.
-    A subclass checks its other fields itself, in a ``__post_init__`` that calls this one first.
+    Numbers, texts, literals and bools are checked, also in optional fields, tuples and columns.  A subclass
+    checks its other fields itself, in a ``__post_init__`` that calls this one first.
     """
 
     #: Prefix of the paths of the fields in errors.
@@ -164,54 +170,54 @@ class CheckedStruct(msgspec.Struct, metaclass=_Named, frozen=True, kw_only=True)
         return self.part
 
     def __repr__(self) -> str:
-        """Return the constructor with the fields that differ from their defaults; long values are cut."""
-        given = ", ".join(f"{name}={value}" for name, value in changed_fields(self).items())
-        return f"{type(self).__name__}({given})"
+        """Return the constructor call with the fields that differ from the default; long values are cut."""
+        arguments = ", ".join(f"{name}={value}" for name, value in changed_fields(self).items())
+        return f"{type(self).__name__}({arguments})"
 
     def _repr_html_(self) -> str:
-        """Return the fields as notebooks show them, with their units and what the class is."""
+        """Return an HTML table of the fields with their units, headed by the summary of the class."""
         limits = limits_of(type(self))
-        given = changed_fields(self)
+        changed = changed_fields(self)
         rows = [
             [
                 field.name,
                 _SHORT.repr(getattr(self, field.name)),
                 limits[field.encode_name].unit if field.encode_name in limits else "",
-                "" if field.name in given else "default",
+                "" if field.name in changed else "default",
             ]
             for field in fields_of(type(self)).values()
         ]
-        about = (type(self).__doc__ or "").partition("\n")[0]
-        head = html.text(f"{type(self).__name__}: {about}")
+        summary = (type(self).__doc__ or "").partition("\n")[0]
+        head = html.text(f"{type(self).__name__}: {summary}")
         return head + (html.table([*map(list, zip(*rows, strict=True))], heads=0, left=4) if rows else "")
 
     def __post_init__(self) -> None:
         path = self._path()
         for name, key, check in checks(type(self)):
-            given = getattr(self, name)
-            checked = check(f"{path}.{key}" if path else key, given)
-            if checked is not given:
-                normalise(self, **{name: checked})
+            value = getattr(self, name)
+            result = check(f"{path}.{key}" if path else key, value)
+            if result is not value:
+                normalise(self, **{name: result})
 
 
 class Recipe(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """A table of a scenario file that exists in several kinds, told apart by its key ``kind``."""
+    """A table of a scenario file that has several kinds, distinguished by the key ``kind``."""
 
 
 def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
-    """Return the fields that differ from their defaults, and their values as short texts."""
-    said = {}
+    """Return field -> short text of its value, for the fields that differ from their defaults."""
+    texts = {}
     for field in fields_of(type(struct)).values():
         value, default = getattr(struct, field.name), field.default
         if default is msgspec.NODEFAULT and field.default_factory is not msgspec.NODEFAULT:
             default = field.default_factory()
-        if default is msgspec.NODEFAULT or not _same(value, default):
-            said[field.name] = _SHORT.repr(value)
-    return said
+        if default is msgspec.NODEFAULT or not _equals(value, default):
+            texts[field.name] = _SHORT.repr(value)
+    return texts
 
 
-def _same(value: Any, default: Any) -> bool:
-    """Whether a value is the default; an array never is."""
+def _equals(value: Any, default: Any) -> bool:
+    """Whether a value equals the default; an array never does."""
     try:
         return bool(value is default or value == default)
     except ValueError:
@@ -220,28 +226,28 @@ def _same(value: Any, default: Any) -> bool:
 
 @cache
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
-    """Return, for each field that has a check, its name, its name in files and the check."""
-    found = ((field.name, field.encode_name, _check(field.type)) for field in fields_of(kind).values())
-    return tuple((name, key, check) for name, key, check in found if check is not None)
+    """Return (name, name in files, check) for each field that has a check."""
+    candidates = ((field.name, field.encode_name, _check(field.type)) for field in fields_of(kind).values())
+    return tuple((name, key, check) for name, key, check in candidates if check is not None)
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:
-    """Return the check for a value of the type `hint`; None if nothing is declared for it."""
+    """Return the check for values of the type `hint`; None if it declares no condition."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and issubclass(hint, ArrayColumn):
         return _column_check(hint, ())
     if origin is Annotated:
-        kind, *said = arguments
+        kind, *annotations = arguments
         if isinstance(kind, type) and issubclass(kind, ArrayColumn):
-            return _column_check(kind, tuple(said))
+            return _column_check(kind, tuple(annotations))
         if kind is str:
             return text
-        limits = next((each for each in said if isinstance(each, Limits)), None)
+        limits = next((entry for entry in annotations if isinstance(entry, Limits)), None)
         return _check(kind, limits)
     if origin is Literal:
         return lambda path, value: one_of(path, value, arguments)
     if origin in (Union, types.UnionType):
-        kinds = [each for each in arguments if each is not type(None)]
+        kinds = [kind for kind in arguments if kind is not type(None)]
         inner = _check(kinds[0], limits) if len(kinds) == 1 else None
         if inner is None or len(kinds) == len(arguments):
             return inner
@@ -256,26 +262,26 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
     return limits.whole if hint is int else limits.real
 
 
-def _any_whole(path: str, value: Any) -> int:
+def _integer(path: str, value: Any) -> int:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
     raise ScenarioError(f"{path} must be a whole number, got {short_repr(value)}")
 
 
-def _any_real(path: str, value: Any) -> float:
+def _number(path: str, value: Any) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
     raise ScenarioError(f"{path} must be a number, got {short_repr(value)}")
 
 
-def _any_text(path: str, value: Any) -> str:
+def _string(path: str, value: Any) -> str:
     if isinstance(value, str):
         return value
     raise ScenarioError(f"{path} must be a text, got {short_repr(value)}")
 
 
-#: Of fields without limits.
-_PLAIN: dict[Any, Check] = {int: _any_whole, float: _any_real, str: _any_text}
+#: Type of a field without limits -> its check.
+_PLAIN: dict[Any, Check] = {int: _integer, float: _number, str: _string}
 
 
 def _entries(entry: Check) -> Check:
@@ -285,14 +291,14 @@ def _entries(entry: Check) -> Check:
     return check
 
 
-def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
-    """Return the check for a column of type `kind` whose annotation has `declared`.
+def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Check:
+    """Return the check for a column of type `kind` with `annotations`.
 
-    Entries are checked one by one only if some are no plain values, and a number on its own only if it is the
-    first that is wrong.
+    All numbers are compared with the limits at once.  Entries are checked one by one only if some are not
+    plain values, and the first invalid number is checked separately for its error.
     """
-    entry, number = (_check(Annotated[(hint, *declared)] if declared else hint) for hint in kind.hints)
-    limits = next((limits for limits in declared if isinstance(limits, Limits)), None)
+    entry, number = (_check(Annotated[(hint, *annotations)] if annotations else hint) for hint in kind.hints)
+    limits = next((limits for limits in annotations if isinstance(limits, Limits)), None)
     assert entry is not None and number is not None
 
     def check(path: str, values: Any) -> ArrayColumn:
@@ -302,13 +308,15 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
         if column is None:
             column = kind.of(_entries(entry)(path, values))
         if column is None:
-            raise ScenarioError(f"{path} must be texts without null characters, got {short_repr(values)}")
-        wrong = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
-        for k in wrong:
-            where, value = path, values
+            raise ScenarioError(
+                f"{path} must be a list of texts without null characters, got {short_repr(values)}"
+            )
+        invalid = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
+        for k in invalid:
+            place, value = path, values
             for index in column.place(k):
-                where, value = f"{where}[{index}]", value[index]
-            number(where, value)
+                place, value = f"{place}[{index}]", value[index]
+            number(place, value)
         return column
 
     return check
@@ -316,74 +324,77 @@ def _column_check(kind: type[ArrayColumn], declared: tuple[Any, ...]) -> Check:
 
 @cache
 def column_checks(kind: type[msgspec.Struct]) -> Mapping[str, Check]:
-    """Return, for each field that is a column, its name in files and its check."""
+    """Return name in files -> check, for the fields that are columns."""
     return types.MappingProxyType(
         {key: check for name, key, check in checks(kind) if column_of(fields_of(kind)[name].type)}
     )
 
 
 def column_of(hint: Any) -> type[ArrayColumn] | None:
-    """Return the type of column that a type is, perhaps with limits or None; None for other types."""
+    """Return the column type in a type, which may be annotated or optional; None for other types."""
     if get_origin(hint) in (Annotated, Union, types.UnionType):
         return column_of(get_args(hint)[0])
     return hint if isinstance(hint, type) and issubclass(hint, ArrayColumn) else None
 
 
 def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Return field -> what its value may be, in words."""
-    found = limits_of(kind)
-    said = {}
+    """Return field -> description of its allowed values."""
+    limits = limits_of(kind)
+    texts = {}
     for field in fields_of(kind).values():
         hint = field.type
         if literal := _literals(hint):
-            said[field.name] = ", ".join(map(str, literal))
-        elif field.encode_name in found:
-            said[field.name] = found[field.encode_name].range
+            texts[field.name] = ", ".join(map(str, literal))
+        elif field.encode_name in limits:
+            texts[field.name] = limits[field.encode_name].range
         else:
-            said[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
-    return said
+            texts[field.name] = "true or false" if hint is bool else "text" if hint is str else ""
+    return texts
 
 
 def _literals(hint: Any) -> tuple[Any, ...]:
-    """Return the values of a literal type, also of one that allows None."""
+    """Return the values of a literal type, which may be optional; () for other types."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
-        return next((found for each in get_args(hint) if (found := _literals(each))), ())
+        return next((values for kind in get_args(hint) if (values := _literals(kind))), ())
     return ()
 
 
 @cache
 def tables_of(kind: type[msgspec.Struct]) -> Mapping[str, tuple[type[CheckedStruct], ...]]:
-    """Return field -> the structs that it may be, for the fields that are tables in scenario files."""
-    found = {}
+    """Return field -> allowed structs, for the fields that are tables in scenario files."""
+    structs_by_field = {}
     for field in fields_of(kind).values():
         hint = field.type
         kinds = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-        found[field.encode_name] = tuple(
-            each for each in kinds if isinstance(each, type) and issubclass(each, CheckedStruct)
+        structs_by_field[field.encode_name] = tuple(
+            struct for struct in kinds if isinstance(struct, type) and issubclass(struct, CheckedStruct)
         )
-    return types.MappingProxyType({name: structs for name, structs in found.items() if structs})
+    return types.MappingProxyType({name: structs for name, structs in structs_by_field.items() if structs})
 
 
 @cache
 def fields_of(kind: type[msgspec.Struct]) -> Mapping[str, msgspec.structs.FieldInfo]:
-    """Return the fields of a struct by name; evaluating their annotations takes longer than a small run."""
+    """Return the fields of a struct by name.
+
+    They are cached, since evaluating their annotations takes longer than a small run.
+    """
     return types.MappingProxyType({field.name: field for field in msgspec.structs.fields(kind)})
 
 
 @cache
 def limits_of(kind: type[msgspec.Struct]) -> Mapping[str, Limits]:
     """Return field -> limits, for the fields that have limits."""
-    found: dict[str, Limits] = {}
+    limits: dict[str, Limits] = {}
 
-    def look(name: str, hint: Any) -> None:
-        for each in get_args(hint):
-            if isinstance(each, Limits):
-                found[name] = each
+    def collect(name: str, hint: Any) -> None:
+        for argument in get_args(hint):
+            if isinstance(argument, Limits):
+                limits[name] = argument
             else:
-                look(name, each)
+                collect(name, argument)
 
     for field in fields_of(kind).values():
-        look(field.encode_name, field.type)
-    return types.MappingProxyType(found)
+        collect(field.encode_name, field.type)
+    return types.MappingProxyType(limits)

@@ -1,11 +1,11 @@
-"""What installed packages add by entry points: schedulers and trace formats, without an import in user code.
+"""Plugins: schedulers and trace formats that installed packages add by entry points.
 
 A package declares them in its ``pyproject.toml``::
 
     [project.entry-points."gridsim.schedulers"]
     my-scheduler = "mypackage.schedulers:MyScheduler"
 
-Only packages that the user installed are loaded; a file never names code.
+User code need not import the package.  Only installed packages are loaded; a file never names code.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-def plugins(group: str, check: Callable[[Any], str], taken: Collection[str] = ()) -> dict[str, Any]:
+def plugins(group: str, check: Callable[[Any], str], reserved: Collection[str] = ()) -> dict[str, Any]:
     """Return name -> object, for the entry points of `group` that can be loaded.
 
-    Issues a `PluginWarning`, once in a process, for each entry point that is left out.
+    A `PluginWarning` is issued, once per process, for each entry point that is ignored.
 
     Parameters
     ----------
     check
-        Returns what is wrong with a loaded object, or "" if nothing is.
-    taken
-        Names that gridsim has itself, which no package can replace.
+        Function that returns the fault of a loaded object, or "" if it is valid.
+    reserved
+        Names of gridsim's own objects, which no package can replace.
     """
-    found = {}
-    for entry in _declared(group, tuple(sys.path)):
-        loaded, fault = _loaded(entry, check, entry.name in taken or entry.name in found)
+    objects = {}
+    for entry in _entry_points(group, tuple(sys.path)):
+        target, fault = _load(entry, check, entry.name in reserved or entry.name in objects)
         if not fault:
-            found[entry.name] = loaded
-    return found
+            objects[entry.name] = target
+    return objects
 
 
 @cache
-def _declared(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group, by name; for a search path, as looking takes a while."""
-    from importlib.metadata import entry_points  # which imports as much as a small run needs
+def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group by name; cached per search path, since the search is slow."""
+    from importlib.metadata import entry_points  # imported here since it takes as long as a small run
 
     return tuple(sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)))
 
 
 @cache
-def _loaded(entry: EntryPoint, check: Callable[[Any], str], taken: bool) -> tuple[Any, str]:
-    """Return the object of an entry point, and what is wrong with it."""
-    loaded, fault = None, "the name is taken" if taken else ""
+def _load(entry: EntryPoint, check: Callable[[Any], str], is_reserved: bool) -> tuple[Any, str]:
+    """Return the object of an entry point and its fault, which is "" for a valid object."""
+    target, fault = None, "the name is taken" if is_reserved else ""
     if not fault:
         try:
-            loaded = entry.load()
+            target = entry.load()
         except (Exception, SystemExit) as error:  # the module may raise anything
             fault = f"{type(error).__name__}: {text_of(error)}"
         else:
-            fault = check(loaded)
+            fault = check(target)
     if fault:
-        whose = f" of {entry.dist.name}" if entry.dist is not None else ""
+        owner = f" of {entry.dist.name}" if entry.dist is not None else ""
         warnings.warn(
-            f"{entry.group}: {entry.name} = {entry.value}{whose} is left out: {fault}",
+            f"{entry.group}: {entry.name} = {entry.value}{owner} is left out: {fault}",
             PluginWarning,
             stacklevel=2,
         )
-    return loaded, fault
+    return target, fault

@@ -1,4 +1,4 @@
-"""Worker processes in which runs are executed, and how each of them is set up."""
+"""Worker processes that execute runs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from typing import Any
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import whole
 from gridsim.support.extras import need
-from gridsim.support.idle_threads import asleep
+from gridsim.support.idle_threads import sleeping_thread_variables
 
-#: Signals that go to all processes of a command; workers ignore them, and the parent decides what to do.
+#: Signals that a terminal sends to all processes of a command; workers ignore them, the parent handles them.
 _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -34,20 +34,20 @@ _SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-#: What a script lacks that asks for processes whenever it is imported.
-UNGUARDED = (
+#: Error of a script that starts processes whenever it is imported.
+MISSING_GUARD = (
     'processes require that the script calls gridsim under `if __name__ == "__main__":`, since each process '
     "imports the script"
 )
-#: What workers are called, also before they have imported the script, and the exit code of one whose script
-#: asks for processes meanwhile.
-_NAME, _UNGUARDED = "gridsim-worker", 79
+#: Name of a worker process, set before it imports the script, and its exit code if the script starts
+#: processes while it is imported.
+_NAME, _MISSING_GUARD_CODE = "gridsim-worker", 79
 
 
 class _Worker(SpawnProcess):
-    """A worker process that `terminate` ends although it ignores the signals of `_SENT_TO_ALL` (`_begin`).
+    """A worker process that `terminate` kills, since it ignores the signals in `_SENT_TO_ALL`.
 
-    A pool that has lost one worker terminates the others, and waits for them.
+    A pool that has lost one worker terminates the others and waits for them.
     """
 
     def terminate(self) -> None:
@@ -55,20 +55,20 @@ class _Worker(SpawnProcess):
 
 
 class _Workers(SpawnContext):
-    """Makes workers, and keeps them to see how they have ended."""
+    """A context that creates workers and remembers them, so that their exit codes can be read."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[SpawnProcess] = []
+        self.workers: list[SpawnProcess] = []
 
     def Process(self, *args: Any, **kwargs: Any) -> SpawnProcess:  # type: ignore[override]
-        """Make a worker."""
-        self.made.append(_Worker(*args, **{**kwargs, "name": _NAME}))
-        return self.made[-1]
+        """Create a worker."""
+        self.workers.append(_Worker(*args, **{**kwargs, "name": _NAME}))
+        return self.workers[-1]
 
 
 class _Future(Future[Any]):
-    """A future that may be cancelled before its worker is lost; the pools of some Pythons break on that."""
+    """A future that accepts an exception after cancellation, on which pools of some Python versions fail."""
 
     def set_exception(self, exception: BaseException | None) -> None:
         with suppress(InvalidStateError):
@@ -76,44 +76,47 @@ class _Future(Future[Any]):
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Delay signals until the block ends.
+def _delay_signals() -> Iterator[None]:
+    """Delay the signals in `_SENT_TO_ALL` until the block ends.
 
-    Otherwise a pool could be left with a lock that is never released, or with an unknown worker.  Processes
-    that are started in the block begin with these signals blocked (except on Windows)."""
-    here = threading.current_thread() is threading.main_thread()  # other threads are not interrupted
-    before = {number: signal.getsignal(number) for number in _SENT_TO_ALL} if here else {}
-    came: list[int] = []
+    Without the delay a pool could keep a lock forever or lose track of a worker.  Processes started in the
+    block inherit the blocked signals (except on Windows).
+    """
+    # signals interrupt no other thread
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in _SENT_TO_ALL} if in_main_thread else {}
+    received: list[int] = []
 
-    def later(number: int, _: object) -> None:
-        came.append(number)
+    def remember(number: int, _: object) -> None:
+        received.append(number)
 
-    masks = hasattr(signal, "pthread_sigmask")  # inherited by processes; not enough for this one's threads
+    # processes inherit the mask, but it does not cover other threads of this process
+    masks = hasattr(signal, "pthread_sigmask")
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL) if masks else set()
     try:
-        for number, handler in before.items():
-            if handler is not None:  # None: the handler was not installed by Python
-                signal.signal(number, later)
+        for number, handler in handlers.items():
+            if handler is not None:  # a handler that Python did not install is None
+                signal.signal(number, remember)
         yield
     finally:
         if masks:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             if handler is not None:
                 signal.signal(number, handler)
-        for heard in came:
-            signal.raise_signal(heard)
+        for signal_number in received:
+            signal.raise_signal(signal_number)
 
 
 @contextmanager
 def environment(**variables: str) -> Iterator[None]:
-    """Set `variables` of the environment in the block, for processes that are started there."""
-    before = {name: os.environ.get(name) for name in variables}
+    """Set environment variables within the block, for processes that are started in it."""
+    previous = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             _set(name, value)
 
 
@@ -124,51 +127,57 @@ def _set(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def unseeing() -> AbstractContextManager[None]:
-    """Keep processes that are started in the block from importing modules from the current folder.
+def without_current_folder() -> AbstractContextManager[None]:
+    """Prevent processes started in the block from importing modules of the current folder.
 
-    Python looks there first, and the folder may have files of others.  It holds until the processes have the
-    path of this one."""
+    Python searches that folder first, and it may contain files of other people.  The restriction ends when
+    the processes adopt the search path of this one.
+    """
     return environment(**{_SAFE_PATH: "1"})
 
 
 class Processes(Executor):
-    """A pool of spawned worker processes that end when this process ends, and leave Ctrl-C to it.
-
-    Raises ScenarioError in a script that workers cannot import: it is no file, or asks for workers when it is
-    imported.
+    """A pool of spawned worker processes that end with this process and ignore Ctrl-C.
 
     Parameters
     ----------
     workers
-        The number of workers; None for the number of processors that may be used.
+        Number of workers; None for the number of available processors.
+
+    Raises
+    ------
+    ScenarioError
+        If workers cannot import the script: it is not a file, or it starts workers when it is imported.
     """
 
     def __init__(self, workers: int | None = None) -> None:
         _check_script()
         self._max_workers = whole("workers", _processors() if workers is None else workers, low=1, high=4096)
-        self._pool = self._made()
+        self._pool = self._new_pool()
 
-    def _made(self) -> ProcessPoolExecutor:
+    def _new_pool(self) -> ProcessPoolExecutor:
         _check_threads()
-        as_here = (os.environ.get(_SAFE_PATH),)
+        arguments = (os.environ.get(_SAFE_PATH),)
         self._workers = _Workers()
-        with unseeing():  # the pool starts a process that tracks resources
+        with without_current_folder():  # the pool starts a resource tracker process
             return ProcessPoolExecutor(
-                self._max_workers, mp_context=self._workers, initializer=_begin, initargs=as_here
+                self._max_workers, mp_context=self._workers, initializer=_begin, initargs=arguments
             )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Submit a call; see `concurrent.futures.Executor`.
+        """Submit a call, as `concurrent.futures.Executor.submit` does.
 
-        If a worker cannot import what the call needs, the call fails, but the worker does not end.
+        If a worker cannot import the modules of the call, the call fails, but the worker continues.
 
-        Raises OutOfMemory if a thread of the pool cannot be started.
+        Raises
+        ------
+        OutOfMemory
+            If a thread of the pool cannot be started.
         """
         call = pickle.dumps((fn, args, kwargs))
-        with _undisturbed(), unseeing(), environment(**asleep()):
+        with _delay_signals(), without_current_folder(), environment(**sleeping_thread_variables()):
             try:
-                future: Future[Any] = self._pool.submit(_unpacked, call)
+                future: Future[Any] = self._pool.submit(_call, call)
             except RuntimeError as error:
                 pool: Any = self._pool
                 thread = pool._executor_manager_thread
@@ -180,45 +189,48 @@ class Processes(Executor):
         return future
 
     def answers(self) -> bool:
-        """Whether the thread of the pool that receives the results of the workers is alive."""
+        """Whether the thread of the pool that receives results is alive."""
         thread: Any = self._pool._executor_manager_thread
         return thread is not None and bool(thread.is_alive())
 
     def loss(self) -> str:
-        """Return in words how workers have ended that were lost.
+        """Return a description of how the lost workers ended.
 
-        Raises ScenarioError if that is because the script asks for workers whenever it is imported.
+        Raises
+        ------
+        ScenarioError
+            If the script starts workers whenever it is imported.
         """
-        workers, until = self._workers.made, time.monotonic() + _END
-        # a pool breaks when one has ended; that its code is known, and that others end, takes a moment
-        while any(worker.exitcode is None for worker in workers) and time.monotonic() < until:
+        workers, deadline = self._workers.workers, time.monotonic() + _EXIT_TIMEOUT
+        # a pool breaks when one worker ends; the exit codes of all workers follow a moment later
+        while any(worker.exitcode is None for worker in workers) and time.monotonic() < deadline:
             time.sleep(0.01)
         codes = [worker.exitcode or 0 for worker in workers]
-        if _UNGUARDED in codes:
-            raise ScenarioError(UNGUARDED)
+        if _MISSING_GUARD_CODE in codes:
+            raise ScenarioError(MISSING_GUARD)
         if (code := max(codes, default=0)) > 0:
-            return f"ended with exit code {code}; if there is an error above, it is that of the process"
-        return "was killed, as the system does when memory runs out"
+            return f"ended with exit code {code}; its error, if any, is printed above"
+        return "was killed, possibly because the system ran out of memory"
 
     def renew(self) -> None:
-        """Replace the pool by one with new workers, after workers were lost."""
+        """Replace the pool by one with new workers after a loss of workers."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._pool = self._made()
+        self._pool = self._new_pool()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Shut down the pool; see `concurrent.futures.Executor`."""
+        """Shut down the pool, as `concurrent.futures.Executor.shutdown` does."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the workers; after an error at once, since their results are no longer needed."""
+        """End the workers; after an error kill them, since their results are no longer needed."""
         if kind is not None:
             for worker in list((self._pool._processes or {}).values()):
                 worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
 
 
-def broken(executor: Executor, error: BrokenExecutor) -> GridSimError:
-    """Return the error for an executor whose workers were lost; see `Processes.loss` for what is raised."""
+def broken_executor_error(executor: Executor, error: BrokenExecutor) -> GridSimError:
+    """Return the error for an executor whose workers were lost, or raise that of `Processes.loss`."""
     if isinstance(executor, Processes):
         return GridSimError(f"a worker process {executor.loss()}")
     context = getattr(executor, "_mp_context", None)  # of the standard library
@@ -232,55 +244,61 @@ def broken(executor: Executor, error: BrokenExecutor) -> GridSimError:
 def result_of(executor: Executor, future: Future[Any]) -> Any:
     """Return the result of a call that was submitted to `executor`.
 
-    Raises what the call has raised, GridSimError if its worker was lost, and ScenarioError in a script that
-    no worker can import.
+    Raises
+    ------
+    GridSimError
+        If the worker was lost.
+    ScenarioError
+        If workers cannot import the script.
+    Exception
+        The exception of the call itself.
     """
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise broken(executor, error) from error
+        raise broken_executor_error(executor, error) from error
 
 
 def _check_script() -> None:
-    """Raise ScenarioError, or end this worker, in a script that no worker can import."""
-    this, main = multiprocessing.current_process(), sys.modules["__main__"]
-    if getattr(this, "_inheriting", False):  # it is being imported in a process that has just begun
-        if this.name == _NAME:
-            raise SystemExit(_UNGUARDED)  # the parent says what is wrong
-        raise ScenarioError(UNGUARDED)
+    """Raise ScenarioError, or end this worker, if workers cannot import the script."""
+    process, main = multiprocessing.current_process(), sys.modules["__main__"]
+    if getattr(process, "_inheriting", False):  # a new process is importing the script
+        if process.name == _NAME:
+            raise SystemExit(_MISSING_GUARD_CODE)  # the parent reports the error
+        raise ScenarioError(MISSING_GUARD)
     path = getattr(main, "__file__", None)
     if path is not None and main.__spec__ is None and not os.path.exists(path):
         raise ScenarioError(f"processes require a script that is a file, got {path!r}")
 
 
-#: How long to wait for workers to end whose pool is broken, s.
-_END = 5.0
-#: Threads of a pool: one waits for its workers, another one sends calls to them.
+#: Maximum wait for the workers of a broken pool to end, s.
+_EXIT_TIMEOUT = 5.0
+#: Threads of a pool: one waits for its workers, the other sends calls to them.
 _THREADS = 2
 
 
 _NO_THREADS = "not enough memory for the threads of a pool of workers"
 
 
-#: Python's message when a thread cannot be started.  If it is the second thread of a pool, the pools of some
-#: Pythons report this text; those of others end without a message.
+#: Python's message when a thread cannot be started.  Pools of some Python versions report it if their second
+#: thread cannot be started; those of other versions end without a message.
 _NO_THREAD = "can't start new thread"
 
 
 def _check_threads() -> None:
     """Raise OutOfMemory if the threads of a pool cannot be started.
 
-    A pool without its second thread would wait for ever.
+    A pool without its second thread would wait forever.
     """
-    over = threading.Event()
-    threads = [threading.Thread(target=over.wait) for _ in range(_THREADS)]
+    release = threading.Event()
+    threads = [threading.Thread(target=release.wait) for _ in range(_THREADS)]
     try:
         for thread in threads:
             thread.start()
     except RuntimeError as error:
         raise OutOfMemory(_NO_THREADS) from error
-    finally:  # the system keeps the stacks of these threads for the next ones
-        over.set()
+    finally:  # the system reuses the stacks of these threads for the next ones
+        release.set()
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
@@ -290,16 +308,16 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _unpacked(call: bytes) -> Any:
+def _call(call: bytes) -> Any:
     fn, args, kwargs = pickle.loads(call)
     return fn(*args, **kwargs)
 
 
 def _begin(safe_path: str | None) -> None:
     """Set up a worker: environment, ignored signals, and a thread that ends it with its parent."""
-    _set(_SAFE_PATH, safe_path)  # for processes that the worker starts itself
-    for deaf_to in _SENT_TO_ALL:  # on Windows the worker reacts to these signals until here
-        signal.signal(deaf_to, signal.SIG_IGN)
+    _set(_SAFE_PATH, safe_path)  # for processes that the worker starts
+    for number in _SENT_TO_ALL:  # on Windows the worker is sensitive to these signals until here
+        signal.signal(number, signal.SIG_IGN)
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()
@@ -315,29 +333,36 @@ def _begin(safe_path: str | None) -> None:
 
 @contextmanager
 def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
-    """Provide the executor to which the command line sends runs.
-
-    Raises ImportError without dask.distributed, ScenarioError for an invalid address, OSError for a cluster
-    that does not answer.
+    """Provide the executor of the runs of a command.
 
     Parameters
     ----------
     workers
-        The number of worker processes; None for the number of processors.  With 1 the executor is None: runs
-        are executed in this process.
+        Number of worker processes; None for the number of processors.  If it is 1, the executor is None and
+        runs are executed in this process.
     dask
-        The address of the scheduler of a Dask cluster, which is used instead; None for no cluster.
+        Address of the scheduler of a Dask cluster that executes the runs instead; None for no cluster.
+
+    Raises
+    ------
+    ImportError
+        If dask.distributed is not installed.
+    ScenarioError
+        If the address or the number of workers is invalid.
+    OSError
+        If the cluster does not answer.
     """
     if dask is not None:
         distributed = need("distributed", "sweep", "--dask")
         try:
-            distributed.comm.get_address_host(dask)  # check first: a client that fails leaves threads behind
+            # check the address first, since a client that fails leaves threads behind
+            distributed.comm.get_address_host(dask)
             client = distributed.Client(dask)
         except (OSError, MemoryError):
             raise
-        except Exception as error:  # not an address, or one whose protocol is not set up
+        except Exception as error:  # not an address, or one with an unavailable protocol
             raise ScenarioError(
-                f"--dask must be the address of a scheduler of Dask, such as localhost:8786, got {dask!r} "
+                f"--dask must be the address of a Dask scheduler, such as localhost:8786, got {dask!r} "
                 f"({text_of(error)})"
             ) from error
         with client, client.get_executor() as executor:

@@ -1,7 +1,4 @@
-"""Display of progress on standard error.
-
-It is a bar on a terminal, a notebook's bar in Jupyter, and a few whole lines in a log file.
-"""
+"""Display of progress on standard error: a bar on a terminal or in Jupyter, lines in a log file."""
 
 from __future__ import annotations
 
@@ -14,10 +11,10 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from gridsim.errors import ScenarioError
 
-#: False: show nothing.  True: show a bar on a terminal or in a notebook.  "force": show lines elsewhere, too.
+#: False: no display.  True: a bar on a terminal or in a notebook.  "force": also lines elsewhere.
 Progress = bool | Literal["force"]
 
-#: Seconds between two updates of a bar, and between two lines of a log.
+#: Interval between updates of a bar, and between lines of a log, s.
 BAR_EVERY, LINE_EVERY = 0.1, 10.0
 
 _Item = TypeVar("_Item")
@@ -27,7 +24,7 @@ class Bar(Protocol):
     """A display of progress, shown while its context is active."""
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
-        """Report that `done` are done; `note` makes a short text, and is only called if it is shown now."""
+        """Report that `done` items are done; `note` returns a short text if it is displayed."""
 
     def __enter__(self) -> Self: ...
 
@@ -35,31 +32,31 @@ class Bar(Protocol):
 
 
 def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | None:
-    """Return a display of how many of `total` things, called `unit`, are done; None to show nothing.
+    """Return a display of how many of `total` items, called `unit`, are done; None for no display.
 
     Raises ScenarioError if `progress` is not a `Progress`.
     """
     if progress not in (False, True, "force"):
         raise ScenarioError(f"progress must be True, False or 'force', got {progress!r}")
-    if not progress or sys.stderr is None:  # a program without a console has no stderr
+    if not progress or sys.stderr is None:  # without a console there is no stderr
         return None
     if _in_notebook():
-        return _Drawn(_notebook_bar(), total, unit, title)
+        return _TqdmBar(_notebook_bar(), total, unit, title)
     if sys.stderr.isatty():
-        return _Drawn("tqdm", total, unit, title)
-    return _Lines(total, unit, title) if progress == "force" else None
+        return _TqdmBar("tqdm", total, unit, title)
+    return _LogLines(total, unit, title) if progress == "force" else None
 
 
-def watched(items: Iterable[_Item], progress: Progress, total: int, unit: str) -> Iterator[_Item]:
-    """Yield the items, and show how many of `total` have been processed."""
-    shown = bar(progress, total, unit)
-    if shown is None:
+def with_progress(items: Iterable[_Item], progress: Progress, total: int, unit: str) -> Iterator[_Item]:
+    """Yield the items and display how many of `total` have been processed."""
+    display = bar(progress, total, unit)
+    if display is None:
         yield from items
         return
-    with shown:
+    with display:
         for number, item in enumerate(items, 1):
             yield item
-            shown.move(number)
+            display.move(number)
 
 
 def _in_notebook() -> bool:
@@ -77,7 +74,7 @@ def _notebook_bar() -> str:
     return "tqdm.notebook"
 
 
-class _Drawn:
+class _TqdmBar:
     """A bar of tqdm."""
 
     def __init__(self, module: str, total: int, unit: str, title: str) -> None:
@@ -102,8 +99,8 @@ class _Drawn:
         self._bar.close()
 
 
-class _Lines:
-    """Progress as lines: one every `LINE_EVERY` seconds, and one at the end, also after an error."""
+class _LogLines:
+    """Progress as lines: one every `LINE_EVERY` seconds and one at the end, also after an error."""
 
     def __init__(self, total: int, unit: str, title: str) -> None:
         self._title, self._total, self._unit = f"{title}: " if title else "", total, unit
@@ -120,7 +117,7 @@ class _Lines:
         done, note = self._now
         more = f", {note()}" if note is not None else ""
         after = f"after {self._last - self._began:.0f} s"
-        with suppress(OSError):  # the run goes on if nothing can be written, as on a full disk
+        with suppress(OSError):  # a full disk must not end the run
             sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
             sys.stderr.flush()
 

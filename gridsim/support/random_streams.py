@@ -7,30 +7,30 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-#: The seed where none is stated: in Python, in files, and in the shell.
+#: Default seed in Python, in files and in the shell.
 DEFAULT_SEED = 1
-#: Normally distributed factors are drawn again if they are at most this.
+#: Normally distributed factors of at most this value are drawn again.
 LEAST_FACTOR = 0.01
 
 
 class Streams:
     """Random generators by name.
 
-    A stream depends on the seed and its name alone.  So the draws of one part of a run never shift those of
-    another part, and every scheduler of a comparison gets the same random numbers.
+    A stream depends only on the seed and its name.  Draws of one part of a run therefore never shift those of
+    another part, and all schedulers of a comparison get the same random numbers.
 
     Attributes
     ----------
     used
-        Whether there is a stream that somebody has asked for.
+        Whether any stream has been created.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed, self.used = seed, False
 
     def __call__(self, name: str) -> np.random.Generator:
-        """Return a new generator for the stream `name`, at its beginning."""
-        # the words of SeedSequence(seed, spawn_key=(four words of the digest)), which takes twice as long
+        """Return a new generator at the beginning of the stream `name`."""
+        # the entropy of SeedSequence(seed, spawn_key=(four words of the digest)), computed in half the time
         self.used = True
         entropy = self.seed.to_bytes(16, "little") + hashlib.sha256(name.encode()).digest()[:16]
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(np.frombuffer(entropy, "<u4"))))
@@ -39,9 +39,9 @@ class Streams:
 def normal_factors(draw: np.random.Generator, deviation: float, count: int) -> NDArray[np.float64]:
     """Return normally distributed factors of mean 1, float64[count]; those of at most 0.01 are drawn again.
 
-    Drawing again raises the mean: to 1.008 with a deviation of 0.4, to 1.29 with 1.
+    The redraws raise the mean: to 1.008 with a deviation of 0.4, to 1.29 with a deviation of 1.
     """
-    found = draw.normal(1.0, deviation, count)
-    while len(low := np.flatnonzero(found <= LEAST_FACTOR)):
-        found[low] = draw.normal(1.0, deviation, len(low))
-    return found
+    factors = draw.normal(1.0, deviation, count)
+    while len(small := np.flatnonzero(factors <= LEAST_FACTOR)):
+        factors[small] = draw.normal(1.0, deviation, len(small))
+    return factors

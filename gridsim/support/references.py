@@ -1,4 +1,4 @@
-"""References to arrays: how a table in an archive names the arrays that are kept beside it.
+"""References from a table in an archive to the arrays stored beside it.
 
 A reference is a table itself, ``{array = NAME}``, or ``{array = NAME, counts = NAME}`` for a list of rows of
 different lengths.  The name of an array is the SHA-256 of its content, so that tables with equal references
@@ -25,23 +25,23 @@ from gridsim.support.columns import (
     content_name,
     is_text,
 )
-from gridsim.support.memory import OF_APPLICATION, check_room
+from gridsim.support.memory import APPLICATION_BYTES, check_fits
 
-#: A list of more numbers or texts is kept as an array; a shorter one stays in the table, for people to read.
+#: A list with more numbers or texts is stored as an array; a shorter one stays readable in the table.
 INLINE = 100
 
 #: Name of an array -> the array.
 Arrays = Mapping[str, NDArray[Any]]
 
-#: Least bytes of memory for a number of a row of a list, and for each entry of another list: all that is made
-#: of lists, of applications or machines.
-_OF_NUMBER, _OF_ENTRY = 40, OF_APPLICATION
+#: Lower bounds of the bytes of memory per number of a row, and per entry of another list.  Lists become
+#: applications or machines.
+_NUMBER_BYTES, _ENTRY_BYTES = 40, APPLICATION_BYTES
 
 #: The keys of a reference, one for each of ``ArrayColumn.arrays``.
 _KEYS = ("array", "counts")
 #: Type of the entries of a list, or kinds of the dtypes of arrays -> type of column.
-_OF_ENTRIES: dict[type, type[ArrayColumn]] = {float: FloatColumn, int: IntColumn, str: TextColumn}
-_OF_KINDS: dict[str, type[ArrayColumn]] = {
+_COLUMN_OF_TYPE: dict[type, type[ArrayColumn]] = {float: FloatColumn, int: IntColumn, str: TextColumn}
+_COLUMN_OF_DTYPE: dict[str, type[ArrayColumn]] = {
     "f": FloatColumn,
     "i": IntColumn,
     "U": TextColumn,
@@ -50,7 +50,7 @@ _OF_KINDS: dict[str, type[ArrayColumn]] = {
 
 
 def with_references(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> Any:
-    """Return a table with references in place of its long lists, and add these to `arrays`."""
+    """Return a table with references in place of long lists, and add the lists to `arrays`."""
     if isinstance(value, dict):
         return {key: with_references(entry, arrays) for key, entry in value.items()}
     column = value if isinstance(value, ArrayColumn) else _column(value)
@@ -62,20 +62,35 @@ def with_references(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> An
 
 
 def _column(value: Any) -> ArrayColumn | None:
-    """Return the column of a list; None for other values, and lists of which no column has all entries."""
+    """Return a list as a column; None for other values and for lists with entries of several types."""
     if not isinstance(value, (list, tuple)) or not value:
         return None
     types = set(map(type, value))
     if types <= {list, tuple}:
         return RaggedColumn.of(value) if set(map(type, chain.from_iterable(value))) == {float} else None
-    return _OF_ENTRIES[types.pop()].of(value) if len(types) == 1 and types <= _OF_ENTRIES.keys() else None
+    return (
+        _COLUMN_OF_TYPE[types.pop()].of(value)
+        if len(types) == 1 and types <= _COLUMN_OF_TYPE.keys()
+        else None
+    )
 
 
 def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
-    """Return a table with columns in place of references to `arrays`, which are those of `file`.
+    """Return a table with columns in place of references to `arrays`.
 
-    Raises ScenarioError naming `path`, the configuration path of the table, for an array that is not there or
-    does not fit, and OutOfMemory for one that is too long for what is made of it.
+    Parameters
+    ----------
+    arrays
+        Arrays of `file`, by name.
+    path
+        Configuration path of the table, for errors.
+
+    Raises
+    ------
+    ScenarioError
+        If an array is missing or does not fit.
+    OutOfMemory
+        If the objects made from an array would not fit into memory.
     """
     if not isinstance(value, dict):
         return value
@@ -90,9 +105,9 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
                 f"not in {file}; Scenario.save writes lists out"
             )
         parts.append(array)
-    check_room(path, len(parts[-1]), "entries", _OF_ENTRY)
-    check_room(path, len(parts[0]), "numbers", _OF_NUMBER)
-    kind = _OF_KINDS.get("".join(array.dtype.kind for array in parts))
+    check_fits(path, len(parts[-1]), "entries", _ENTRY_BYTES)
+    check_fits(path, len(parts[0]), "numbers", _NUMBER_BYTES)
+    kind = _COLUMN_OF_DTYPE.get("".join(array.dtype.kind for array in parts))
     try:
         if kind is None:
             raise ValueError(f"no list has arrays of {', '.join(str(array.dtype) for array in parts)}")
@@ -102,7 +117,7 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
 
 
 def has_references(value: Any) -> bool:
-    """Whether a table, or one in it, is a reference."""
+    """Whether a table is or contains a reference."""
     if not isinstance(value, dict):
         return False
     return _is_reference(value) or any(map(has_references, value.values()))
@@ -115,15 +130,18 @@ def _is_reference(table: dict[str, Any]) -> bool:
 def check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that was read from an archive, read-only and in the machine's byte order.
 
-    Raises ValueError for other than a list of 64-bit numbers or texts, and for content that is not `name`'s.
+    Raises
+    ------
+    ValueError
+        If it is not a list of 64-bit numbers or texts, or if its content does not match `name`.
     """
     kind, size = array.dtype.kind, array.dtype.itemsize
     if array.ndim != 1 or not (kind == "U" or (kind in "fi" and size == 8)):
         raise ValueError(f"array {name} is {array.ndim}-d {array.dtype}, expected a list of numbers or texts")
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
     if kind == "U" and not is_text(array):
-        raise ValueError(f"array {name} holds what is no character")
+        raise ValueError(f"array {name} has invalid characters")
     if content_name(array) != name:
-        raise ValueError(f"array {name} has other content than its name says")
+        raise ValueError(f"array {name} does not have the SHA-256 in its name")
     array.flags.writeable = False
     return array

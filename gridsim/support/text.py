@@ -13,12 +13,12 @@ import numpy as np
 
 from gridsim.errors import in_line
 
-#: Characters of a line of text where the width of the terminal is not known.
+#: Characters of a line of text if the width of the terminal is unknown.
 WIDTH = 100
 _PLAIN = frozenset((str, bool, int, float, type(None)))
 
-#: Characters that JSON may hold unescaped, but that no terminal (or encoding) should get.
-_UNSEEN = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+#: Characters that JSON may contain unescaped, but that a terminal or an encoding must not get.
+_UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
 @cache
@@ -32,8 +32,8 @@ def check_name(name: str) -> str:
 def align(columns: list[list[str]], left: int = 0) -> list[str]:
     """Return lines of right-aligned columns; the first `left` columns are left-aligned.
 
-    Line breaks and unprintable characters in a cell, such as in a user's name, are replaced, so that a cell
-    stays on its line and its width is the one seen.
+    Line breaks and unprintable characters in a cell are replaced, so that each cell stays on its line and has
+    its visible width.
     """
     columns = [[in_line(cell) for cell in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
@@ -46,10 +46,10 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
     ]
 
 
-def fitted(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
-    """Return the lines of `align`; columns beyond `width` follow in further blocks, after an empty line.
+def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
+    """Return the lines of `align`, with the columns that exceed `width` in further blocks below.
 
-    Each block begins with the first of the `left` columns, so that a row is recognized in all of them.
+    An empty line separates blocks.  Each block repeats the first column, which identifies the rows.
     """
     widths = [max(len(in_line(cell)) for cell in column) for column in columns]
     blocks, used = [columns[:1]], widths[0]
@@ -65,8 +65,8 @@ def fitted(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
     return lines
 
 
-def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
-    """Return the lines of a text of at most `width` characters; all but the first are indented."""
+def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
+    """Return a text as lines of at most `width` characters; `indent` applies from the second line on."""
     return textwrap.wrap(
         text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
         return {str(key): item if type(item) in _PLAIN else plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [item if type(item) in _PLAIN else plain(item) for item in value]
-    raise TypeError(f"{value!r} is no plain value")
+    raise TypeError(f"{value!r} is not a plain value")
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
@@ -102,5 +102,5 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
             return {key: strict(entry) for key, entry in item.items()}
         return [strict(entry) for entry in item] if isinstance(item, list) else item
 
-    said = json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", said)
+    text = json.dumps(strict(plain(value)), indent=indent, allow_nan=False, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

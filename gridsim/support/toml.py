@@ -1,4 +1,4 @@
-"""Reading of TOML that a user gives: bad text fails soon, with one error naming FILE or FILE:LINE."""
+"""Reader of untrusted TOML: invalid text fails quickly, with one error that names FILE or FILE:LINE."""
 
 from __future__ import annotations
 
@@ -6,27 +6,32 @@ import re
 from typing import Any
 
 from gridsim.errors import ScenarioError
-from gridsim.support.files import StrPath, opened
+from gridsim.support.files import StrPath, open_regular
 
 #: Limits of a TOML text: bytes of a file (a million speeds are 8 MB; the parser takes about 2 s per MB),
 #: parts of a key, levels of nested tables and lists, and digits of a whole number.
-MOST_BYTES, MOST_PARTS, DEEPEST, MOST_DIGITS = 1 << 24, 64, 64, 100
+MAX_BYTES, MAX_PARTS, MAX_DEPTH, MAX_DIGITS = 1 << 24, 64, 64, 100
 
-# A match of either pattern begins only where no other part goes on, so that a search takes linear time.
+# A match of either pattern cannot begin inside a longer part, so that a search takes linear time.
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
-_LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
-_LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9](?:_?[0-9]){{{MOST_DIGITS}}}")
+_LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
+_LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9](?:_?[0-9]){{{MAX_DIGITS}}}")
 
 
 def read(file: StrPath) -> str:
     """Return the text of a file.
 
-    Raises ScenarioError if it is too long or not UTF-8, and OSError as `opened` does.
+    Raises
+    ------
+    ScenarioError
+        If the file is too long or not UTF-8.
+    OSError
+        If it cannot be read or is not a regular file.
     """
-    with opened(file) as stream:
-        content = stream.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ScenarioError(f"{file}: more than {MOST_BYTES} bytes, which no file of a study has")
+    with open_regular(file) as stream:
+        content = stream.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ScenarioError(f"{file}: more than {MAX_BYTES} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -35,49 +40,51 @@ def read(file: StrPath) -> str:
         raise ScenarioError(f"{file}:{line}: byte 0x{byte:02x} is not UTF-8 text") from error
 
 
-def parsed(toml: str, file: StrPath) -> dict[str, Any]:
+def parse(toml: str, file: StrPath) -> dict[str, Any]:
     """Return the tables of a TOML text that was read from `file`.
 
-    Raises ScenarioError with FILE:LINE if it is not TOML, and for keys of more than `MOST_PARTS` parts (the
-    parser's time grows with the cube of their number).  Also raises it, with FILE or FILE:LINE, for values
-    nested deeper than `DEEPEST` and numbers of more than `MOST_DIGITS` digits.
+    Raises
+    ------
+    ScenarioError
+        If the text is not TOML, has a key of more than `MAX_PARTS` parts (the parser takes time cubic in
+        their number), values nested deeper than `MAX_DEPTH`, or a number of more than `MAX_DIGITS` digits.
     """
     for number, line in enumerate(toml.split("\n"), 1):
-        if line.count(".") >= MOST_PARTS and _LONG_KEY.search(line):
-            raise ScenarioError(f"{file}:{number}: a key of more than {MOST_PARTS} parts")
-    import tomllib  # not needed where scenarios are made by code
+        if line.count(".") >= MAX_PARTS and _LONG_KEY.search(line):
+            raise ScenarioError(f"{file}:{number}: a key of more than {MAX_PARTS} parts")
+    import tomllib  # imported here since scenarios made in Python do not need it
 
     try:
         document = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(_fault(file, toml, str(error))) from error
     except RecursionError:
-        raise ScenarioError(f"{file}: values lie too deeply in one another") from None
+        raise ScenarioError(f"{file}: values are nested too deeply: at most {MAX_DEPTH} levels") from None
     except ValueError as error:  # more digits than Python converts to a number
-        found = _LONG_NUMBER.search(toml)
-        at = toml.count("\n", 0, found.start()) + 1 if found else 1
-        raise ScenarioError(f"{file}:{at}: a number of more than {MOST_DIGITS} digits") from error
+        match = _LONG_NUMBER.search(toml)
+        line_number = toml.count("\n", 0, match.start()) + 1 if match else 1
+        raise ScenarioError(f"{file}:{line_number}: a number of more than {MAX_DIGITS} digits") from error
     _check(document, file)
     return document
 
 
 def _check(document: dict[str, Any], file: StrPath) -> None:
     level: list[Any] = [document]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         entries: list[Any] = []
-        for each in level:
-            entries += each.values() if isinstance(each, dict) else each
-        level = [each for each in entries if isinstance(each, (dict, list))]
-        for each in entries:
-            if type(each) is int and abs(each) >= 10**MOST_DIGITS:
-                raise ScenarioError(f"{file}: a number of more than {MOST_DIGITS} digits")
+        for entry in level:
+            entries += entry.values() if isinstance(entry, dict) else entry
+        level = [entry for entry in entries if isinstance(entry, (dict, list))]
+        for entry in entries:
+            if type(entry) is int and abs(entry) >= 10**MAX_DIGITS:
+                raise ScenarioError(f"{file}: a number of more than {MAX_DIGITS} digits")
         if not level:
             return
-    raise ScenarioError(f"{file}: values lie too deeply in one another")
+    raise ScenarioError(f"{file}: values are nested too deeply: at most {MAX_DEPTH} levels")
 
 
 def _fault(file: StrPath, toml: str, message: str) -> str:
-    said, _, place = message.rpartition(" (at ")
+    description, _, place = message.rpartition(" (at ")
     if match := re.fullmatch(r"line (\d+), column (\d+)\)", place):
-        return f"{file}:{match[1]}: column {match[2]}: {said}"
-    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {said}"
+        return f"{file}:{match[1]}: column {match[2]}: {description}"
+    return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {description}"

@@ -1,4 +1,4 @@
-"""Texts with a unit, such as "50 ms", "1 Gbit/s" or "4 h", in place of numbers."""
+"""Conversion of texts with a unit, such as "50 ms", "1 Gbit/s" or "4 h", to numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _per_second(units: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {f"{name}/s": factor for name, factor in units.items()}
 
 
-#: The unit in which gridsim takes a number -> the units that a text may have, and how large each is in it.
+#: Unit of a number in gridsim -> unit that a text may have instead -> its size in the former.
 UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "s": {
         "ns": Fraction(1, 10**9),
@@ -39,13 +39,13 @@ UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "Mflop": _WORK,
     "Mflop/s": _per_second(_WORK),
 }
-#: Not \d, which is more than the digits 0-9, such as full-width ones.
+#: Not \d, which also matches digits of other scripts, such as full-width ones.
 _TEXT = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]+)\s*")
 
 
-def number(said: str, unit: str) -> float | None:
-    """Return the number in `unit` that a text stands for; None if it is no number with a unit that fits."""
-    match, known = _TEXT.fullmatch(said), UNITS.get(unit, {})
+def number(text: str, unit: str) -> float | None:
+    """Return the number in `unit` that `text` means; None if it is not a number with a unit that fits."""
+    match, known = _TEXT.fullmatch(text), UNITS.get(unit, {})
     if match is None or match[2] not in known:
         return None
     try:
@@ -59,6 +59,6 @@ def pattern(unit: str) -> str:
     return rf"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*({'|'.join(UNITS[unit])})\s*$"
 
 
-def said(unit: str) -> str:
-    """Return what an error says about texts for numbers in `unit`: the units that they may have."""
+def accepted_units(unit: str) -> str:
+    """Return the end of an error about a number in `unit`: the units that a text may have."""
     return f" (a text needs a unit: {', '.join(UNITS[unit])})" if unit in UNITS else ""

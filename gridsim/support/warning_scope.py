@@ -1,4 +1,4 @@
-"""Warnings that are issued once, however often the work of one command or one study meets their reason."""
+"""Warnings that one command or study issues only once, even if their cause occurs repeatedly."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 
-_ISSUED: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar("issued", default=None)
+_ISSUED_WARNINGS: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar("issued", default=None)
 
 
 class WarningScope:
-    """Issue each warning of `warn` once in all blocks of this object, or of one in whose blocks they lie."""
+    """A context in which `warn` issues each warning once; a nested scope counts as the outer one."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[type[Warning], str]] = set()
+        self._issued: set[tuple[type[Warning], str]] = set()
         self._tokens: list[Token[set[tuple[type[Warning], str]] | None]] = []
 
     def __enter__(self) -> None:
-        outer = _ISSUED.get()
-        self._tokens.append(_ISSUED.set(self._seen if outer is None else outer))
+        outer = _ISSUED_WARNINGS.get()
+        self._tokens.append(_ISSUED_WARNINGS.set(self._issued if outer is None else outer))
 
     def __exit__(self, *_: object) -> None:
-        _ISSUED.reset(self._tokens.pop())
+        _ISSUED_WARNINGS.reset(self._tokens.pop())
 
 
 def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
-    """Issue a warning as `warnings.warn` does, unless a block of `WarningScope` has seen the same one."""
-    seen = _ISSUED.get()
-    if seen is not None:
-        if (category, message) in seen:
+    """Issue a warning as `warnings.warn` does, unless the current `WarningScope` has already issued it."""
+    issued = _ISSUED_WARNINGS.get()
+    if issued is not None:
+        if (category, message) in issued:
             return
-        seen.add((category, message))
+        issued.add((category, message))
     warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 
 @contextmanager
 def collect_warnings() -> Iterator[list[tuple[type[Warning], str]]]:
-    """Collect the warnings issued meanwhile, if this is a worker process: there the user cannot see them."""
-    found: list[tuple[type[Warning], str]] = []
-    own = multiprocessing.parent_process() is not None
-    if not own or threading.current_thread() is not threading.main_thread():
-        yield found
+    """Collect the warnings issued in the block if this is a worker process, where the user sees none."""
+    messages: list[tuple[type[Warning], str]] = []
+    is_worker = multiprocessing.parent_process() is not None
+    if not is_worker or threading.current_thread() is not threading.main_thread():
+        yield messages
         return
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
-        yield found
-    found += [(entry.category, str(entry.message)) for entry in caught]
+        yield messages
+    messages += [(entry.category, str(entry.message)) for entry in records]

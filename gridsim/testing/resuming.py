@@ -13,7 +13,7 @@ from gridsim.results.diff import first_difference
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
-from gridsim.support.state import Array, packed, unpacked
+from gridsim.support.state import Array, pack, unpack
 
 #: Items that are added to a restored set and removed again, so that it is larger than necessary.
 _EXTRA_ITEMS = 50
@@ -34,7 +34,7 @@ def snapshot(simulation: Simulation) -> Snapshot:
         arrays.append(np.array(array))
         return len(arrays) - 1
 
-    return json.dumps(packed(simulation, save)), arrays
+    return json.dumps(pack(simulation, save)), arrays
 
 
 def _permuted_set(items: Iterable[Any]) -> set[Any]:
@@ -89,7 +89,7 @@ def differing_end(
     for at, (text, arrays) in [snapshots[len(snapshots) // 2], snapshots[-1]] if snapshots else []:
         resumed_run = Simulation(scenario, scheduler, options)
         copies = [array.copy() for array in arrays]
-        state: Any = unpacked(json.loads(text), copies.__getitem__, _permuted_set)
+        state: Any = unpack(json.loads(text), copies.__getitem__, _permuted_set)
         resumed_run.setstate(state.state)
         comparisons.append((f"a run resumed at t = {at} s", resumed_run.run(), full_result))
     for label, result_end, reference in comparisons:

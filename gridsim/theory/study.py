@@ -17,7 +17,7 @@ from gridsim.scheduling.contract import NodeForm
 from gridsim.support.arguments import listed, whole
 from gridsim.support.extras import need
 from gridsim.support.processes import executor_of, result_of
-from gridsim.support.progress import Progress, watched
+from gridsim.support.progress import Progress, with_progress
 from gridsim.support.text import align
 from gridsim.theory.experiments import EXPERIMENTS, Experiment, ExperimentSize
 
@@ -176,7 +176,7 @@ def check_theory(
                 for plan, replication_seed in tasks
             ]
             replications = (result_of(executor, future) for future in futures)
-        results = list(watched(replications, progress, len(tasks), "replications"))
+        results = list(with_progress(replications, progress, len(tasks), "replications"))
     rows: list[Row] = []
     for plan in plans:
         rows += plan.rows(

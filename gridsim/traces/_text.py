@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.support.files import StrPath, opened
+from gridsim.support.files import StrPath, open_regular
 from gridsim.support.memory import memory, size_of
 from gridsim.support.warning_scope import warn
 
@@ -144,7 +144,7 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
     reached = 0
     block = b""
     try:
-        file = opened(path)
+        file = open_regular(path)
     except OSError as error:
         raise format_error(path, 0, error.strerror or str(error)) from error
     try:

@@ -12,7 +12,7 @@ from gridsim.model.bag_workloads import BagRecipe
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.support.provenance import check_read
+from gridsim.support.provenance import check_digests
 from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
@@ -60,7 +60,7 @@ def _violations(result: Result) -> list[Violation]:
         return violations
     if isinstance(recorded_files := result.provenance.get("files"), dict):
         # without this check, a changed trace would look like a faulty result
-        check_read(result.scenario.files, recorded_files)
+        check_digests(result.scenario.files, recorded_files)
     workload = result.scenario.workload.realize(result.scenario.platform)
     violations = (
         _check_digest(result)

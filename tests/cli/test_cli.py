@@ -301,7 +301,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             "network.latencyy is not a known key; did you mean latency? known: latency, jitter",
         ),
         ("[platform\n", "s.toml:1: column 10: "),
-        ("x = " + "[" * 100_000, "s.toml: values lie too deeply in one another"),
+        ("x = " + "[" * 100_000, "s.toml: values are nested too deeply: at most 64 levels"),
         ('[platform]\nkind = "uniform"\nseed = 1', "platform.nodes is missing"),
         (
             '[platform]\nkind = "uniform"\nnodes = 1.5\nseed = 1',

@@ -157,7 +157,7 @@ def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
     monkeypatch.setitem(sys.modules, "ipywidgets", ModuleType("ipywidgets") if widgets else None)
     drawn = SimpleNamespace(n=0, update=made.append, refresh=lambda: None, close=lambda: made.append("end"))
     monkeypatch.setitem(sys.modules, "tqdm.notebook", SimpleNamespace(tqdm=lambda **_: drawn))
-    assert list(progress.watched("ab", True, 2, "runs")) == ["a", "b"]
+    assert list(progress.with_progress("ab", True, 2, "runs")) == ["a", "b"]
     assert made[-1:] == (["end"] if widgets else [])
     assert ("2/2" in stream.getvalue()) == (not widgets)
     shell.config = {}  # IPython in a shell
@@ -166,9 +166,11 @@ def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
 
 def test_what_is_watched_comes_through(stderr):
     stream = stderr(terminal=False)
-    assert list(progress.watched([5, 6], "force", 2, "runs")) == [5, 6]
+    assert list(progress.with_progress([5, 6], "force", 2, "runs")) == [5, 6]
     assert stream.getvalue() == "2/2 runs after 0 s\n"
-    assert list(progress.watched([5, 6], True, 2, "runs")) == [5, 6] and stream.getvalue().count("\n") == 1
+    assert (
+        list(progress.with_progress([5, 6], True, 2, "runs")) == [5, 6] and stream.getvalue().count("\n") == 1
+    )
 
 
 def test_wrong_progress_is_refused():

@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.simulation.checkpoint import CheckpointWriter
-from gridsim.support.state import packed
+from gridsim.support.state import pack
 
 pytestmark = pytest.mark.slow
 
@@ -122,9 +122,9 @@ def test_of_two_runs_that_begin_the_first_file_stays(
 
     def slow(what: Any, put_aside: Any) -> Any:
         file.write_bytes(content)
-        return packed(what, put_aside)
+        return pack(what, put_aside)
 
-    monkeypatch.setattr("gridsim.simulation.checkpoint.packed", slow)
+    monkeypatch.setattr("gridsim.simulation.checkpoint.pack", slow)
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 0

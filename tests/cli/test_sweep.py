@@ -92,7 +92,7 @@ def test_failed_cells_are_said_and_kept(file: Path) -> None:
         (["--out", "t.txt"], "--out must end in .parquet or .csv, got 't.txt'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--workers", "2", "--dask", "x:1"], "--dask and --workers exclude each other"),
-        (["--dask", ""], "--dask must be the address of a scheduler of Dask, such as localhost:8786, got ''"),
+        (["--dask", ""], "--dask must be the address of a Dask scheduler, such as localhost:8786, got ''"),
         (["--dask", "localhost:x"], "such as localhost:8786, got 'localhost:x' (invalid literal"),
         (["--dask", "http://x"], "such as localhost:8786, got 'http://x' (unknown address scheme"),
         (["--schedulers", "nobody"], "unknown scheduler 'nobody'"),

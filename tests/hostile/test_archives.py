@@ -128,7 +128,7 @@ def test_nothing_is_read_twice(tmp_path: Path) -> None:
         archive.writestr("a.npy", npy(np.zeros(1 << 17)))
     with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
         assert len(read.array("a.npy")) == 1 << 17
-        with pytest.raises(ValueError, match="no member a.npy, or wants it twice"):
+        with pytest.raises(ValueError, match="no member a.npy, or refers to it twice"):
             read.array("a.npy")
 
 

@@ -103,7 +103,7 @@ def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: p
         if done.exit_code:
             assert done.stderr.startswith("gridsim: ") and done.stderr.count("\n") == 1
     assert CliRunner().invoke(cli, ["repro", "noted.npz"]).stderr == (
-        "gridsim: noted.npz: the result does not say of what scenario it is\n"
+        "gridsim: noted.npz: the result does not contain its scenario\n"
     )
 
 
@@ -162,7 +162,7 @@ def test_a_checkpoint_has_files_of_its_scenario_and_no_others(
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs such a file of Linux")
 def test_files_without_end_are_not_waited_for() -> None:
-    with pytest.raises(OSError, match="has more than it says, or grows"):
+    with pytest.raises(OSError, match="has more bytes than its size"):
         sha256("/proc/self/pagemap")
 
 

@@ -86,7 +86,7 @@ def test_what_is_no_character(sound: Path, tmp_path: Path, code: int) -> None:
     text = np.full(count, ord("x"), np.uint32)
     text[-1] = code
     file = planted(sound, tmp_path / "bad.npz", "messages.kind", text.view("<U1"))
-    with pytest.raises(GridSimError, match="column 'kind' must hold text, got what is no character"):
+    with pytest.raises(GridSimError, match="column 'kind' must be text, got invalid characters"):
         gs.Result.load(file, verify=False)
     file.write_bytes(sound.read_bytes())
     changed(file, about=lambda told: told["scheduler"]["parameters"].update(update_on="\ud800"))

@@ -447,7 +447,7 @@ class Stateless(gs.Scheduler, frozen=True, kw_only=True):
 def test_a_scheduler_that_cannot_be_kept(tmp_path: Path) -> None:
     """It is told before the run."""
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
-    with pytest.raises(gs.SchedulerError, match="Forgetful does not say what of it changes while it runs"):
+    with pytest.raises(gs.SchedulerError, match="Forgetful does not declare the attributes that change"):
         gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 

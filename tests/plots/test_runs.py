@@ -168,10 +168,10 @@ def test_a_gantt_chart_of_some_machines() -> None:
     assert axes.yaxis.get_major_formatter()(0, None) == "2"
     assert [bar[0] for bar in bars_of(plots.gantt(result, machines=slice(1, 2), axes=axes_of()))] == [0]
     for machines, said in (
-        ([3], r"machines must be a slice, or different numbers in 0..2, got \[3\]"),
-        ([1, 1], "or different numbers"),
-        ([], "must leave some of 3 in"),
-        (["a"], "or different numbers"),
+        ([3], r"machines must be a slice, or distinct numbers in 0..2, got \[3\]"),
+        ([1, 1], "or distinct numbers"),
+        ([], "must select at least one of 3"),
+        (["a"], "or distinct numbers"),
     ):
         with pytest.raises(ScenarioError, match=said):
             plots.gantt(result, machines=machines, axes=axes_of())

@@ -21,7 +21,7 @@ from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.support.state import unpacked
+from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 
 #: The compiled ones, of which some free what others have allocated.
@@ -104,7 +104,7 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
     [(text, arrays)] = kept
     first = None
     second = Simulation(made, scheduler, options)
-    state: Any = unpacked(json.loads(text), lambda k: arrays[k].copy())
+    state: Any = unpack(json.loads(text), lambda k: arrays[k].copy())
     second.setstate(state.state)
     second.run()
 

@@ -117,12 +117,12 @@ def npy(values: Any) -> bytes:
 @pytest.mark.parametrize(
     ("array", "said"),
     [
-        (RELEASE[::-1], "has other content than its name says"),
+        (RELEASE[::-1], "does not have the SHA-256 in its name"),
         (RELEASE[None], "is 2-d float64, expected a list of numbers or texts"),
         (RELEASE > 5, "is 1-d bool, expected a list"),
         (RELEASE.astype("f4"), "is 1-d float32, expected a list"),
         (RELEASE.astype("M8[s]"), "is 1-d datetime64.s., expected a list"),
-        (np.array([2**31], "u4").view("U1"), "holds what is no character"),
+        (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )
 def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str) -> None:
@@ -139,7 +139,7 @@ def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str
         (["0" * 64], "it has no member scenario/0000"),
         ([None], "it has no member scenario/None.npy"),
         (["../result"], "it has no member scenario/../result.npy"),
-        (2 * [content_name(RELEASE)], "or wants it twice"),
+        (2 * [content_name(RELEASE)], "or refers to it twice"),
         (5, "not iterable"),
         ({"x": 1}, "it has no member scenario/x.npy"),
     ],
@@ -195,7 +195,7 @@ def test_a_damaged_array_of_a_checkpoint_is_one_error(tmp_path: Path) -> None:
     path, name = tmp_path / "run.checkpoint", f"scenario/{content_name(RELEASE)}.npy"
     checkpoint(path)
     rewritten(path, lambda told, members: members.update({name: npy(RELEASE[1:])}), "checkpoint.json")
-    with pytest.raises(GridSimError, match="not a sound checkpoint .*has other content than its name"):
+    with pytest.raises(GridSimError, match="not a sound checkpoint .*does not have the SHA-256 in its name"):
         gs.resume(path)
 
 

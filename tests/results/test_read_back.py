@@ -288,7 +288,7 @@ def test_facts_are_read_or_not_written(fact: Any, message: str | None, tmp_path:
         assert Result.load(tmp_path / "run.gridsim").facts == {"x": fact}
         return
     with pytest.raises(
-        gs.GridSimError, match=f"run.gridsim: not written, as it could not be read.*{message}"
+        gs.GridSimError, match=f"run.gridsim: not written, since it could not be read.*{message}"
     ):
         result.save(tmp_path / "run.gridsim")
     assert not list(tmp_path.iterdir())

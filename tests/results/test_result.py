@@ -145,8 +145,8 @@ def rewrite(path, change):
     ("change", "message"),
     [
         (lambda about, members: about["facts"].update(pause=7.0), "the file states digest"),
-        (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables make"),
-        (lambda about, members: about.update(format=9), "a result in format 9, this version reads 1"),
+        (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables have"),
+        (lambda about, members: about.update(format=9), "format of a result must be 1 or 2, got 9"),
         (lambda about, members: about.pop("tables"), "not a sound result file"),
         (lambda about, members: about["tables"].pop("machines"), "not a sound result file"),
         (lambda about, members: about["tables"].update(x=["y"]), "not a sound result file"),

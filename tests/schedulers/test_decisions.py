@@ -17,7 +17,7 @@ from gridsim.results.decisions import Decisions, DecisionTexts, why
 from gridsim.results.table import Table
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.support.state import unpacked
+from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 
 #: Samples of a fair tree.
@@ -149,7 +149,7 @@ def test_limited_result_keeps_the_first_decisions() -> None:
     dropped = len(unlimited.tables["decisions"]) - 5
     assert limited.provenance["decisions"]["dropped"] == dropped
     assert str(limited.why(1)).endswith(
-        f"{dropped} later decisions of this run were not kept: its limit was met"
+        f"{dropped} later decisions of this run were not kept: the limit was reached"
     )
 
 
@@ -309,7 +309,7 @@ def test_decisions_are_restored_from_a_checkpoint(scheduler: gs.Scheduler, scena
     uninterrupted = run.run().tables["decisions"]
     for text, arrays in snapshots[:: max(1, len(snapshots) // 3)]:
         resumed, copies = Simulation(scenario, scheduler, options), [array.copy() for array in arrays]
-        state: Any = unpacked(json.loads(text), copies.__getitem__)
+        state: Any = unpack(json.loads(text), copies.__getitem__)
         resumed.setstate(state.state)
         for name, column in resumed.run().tables["decisions"].items():
             np.testing.assert_array_equal(column, uninterrupted[name])

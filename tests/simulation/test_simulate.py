@@ -109,7 +109,7 @@ def test_progress_changes_nothing(toy, monkeypatch):
         ("clash", SchedulerError, "outcome.tables has 'machines', which every result has already"),
         ("ragged", SchedulerError, r"outcome.tables\['extra'\]: columns must be equally long"),
         ("taken", SchedulerError, "outcome.applications has 'size', which every result has already"),
-        ("odd", SchedulerError, "outcome.facts: .* is no plain value"),
+        ("odd", SchedulerError, "outcome.facts: .* is not a plain value"),
     ],
 )
 def test_broken_laws_are_named(toy, flaw, error, message):

@@ -102,7 +102,9 @@ def test_texts_are_accepted_and_rejected_as_a_list(given: Any) -> None:
 
 def test_no_text_loses_its_end() -> None:
     """An array of texts would drop the null character."""
-    with pytest.raises(ScenarioError, match=r"^text must be texts without null characters, got \['a\\x00'\]"):
+    with pytest.raises(
+        ScenarioError, match=r"^text must be a list of texts without null characters, got \['a\\x00'\]"
+    ):
         Columns(text=["a\0"])
 
 

@@ -352,7 +352,7 @@ def test_a_file_that_changes_while_it_is_hashed(tmp_path: Path, monkeypatch: pyt
         file.write_text("another")
         return found
 
-    monkeypatch.setattr(provenance, "digest_now", now)
+    monkeypatch.setattr(provenance, "current_digest", now)
     with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
         pass
 
@@ -466,7 +466,7 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
     else:
         add_nodes(folder)
     for use in uses:
-        with pytest.raises(FileChanged, match=r"node.tab must be what the run has read, of SHA-256 "):
+        with pytest.raises(FileChanged, match=r"node.tab must have the SHA-256 "):
             use(result)
     assert "down: trace not found" in [text.get_text() for text in gantt(result).get_legend().get_texts()]
     gs.write_report({"run": result}, tmp_path / "report.html")
@@ -494,5 +494,5 @@ def test_a_result_is_not_accused_of_what_another_trace_says(tmp_path: Path) -> N
     result = gs.simulate(of_jobs(log), gs.Fcfs(), record=True)
     assert validate_result(result) == []
     jobs(log, 900)
-    with pytest.raises(gs.ScenarioError, match=r"log.swf must be what the run has read, of SHA-256"):
+    with pytest.raises(gs.ScenarioError, match=r"log.swf must have the SHA-256"):
         validate_result(result)

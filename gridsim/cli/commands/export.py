@@ -23,7 +23,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     from gridsim.cli.output import check_apart, check_output
     from gridsim.cli.result_args import display_errors, machines_of
     from gridsim.errors import ScenarioError
-    from gridsim.results.formats.job_logs import own_numbers, to_batsim, to_swf
+    from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
     from gridsim.results.formats.perfetto import to_perfetto
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
@@ -48,7 +48,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
         if kind != "perfetto":
             unit = "job" if result.rigid else "bag"
             offset = f"{unit} k is application k - 1 of gridsim why"
-            click.echo(offset if own_numbers(result) is None else "jobs keep their numbers of the log")
+            click.echo(offset if unique_job_numbers(result) is None else "jobs have their numbers in the log")
         if kind == "perfetto" and (count := result.left_out.get("message_log")):
             length = len(result.tables["message_log"])
             click.echo(

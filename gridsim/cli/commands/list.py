@@ -45,7 +45,7 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
 
 
 def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
-    from gridsim.support.text import align, wrapped
+    from gridsim.support.text import align, wrap_text
 
     if not rows:
         yield "none"
@@ -55,7 +55,7 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
     indent = 2 + max(map(len, heads))
     last = [columns[-1], *(str(row[columns[-1]]) for row in rows)]
     for head, text in zip(heads, last, strict=True):
-        yield from wrapped(f"{head:<{indent}}{text}".rstrip(), max(width(), indent + 30), indent)
+        yield from wrap_text(f"{head:<{indent}}{text}".rstrip(), max(width(), indent + 30), indent)
 
 
 @_listing("schedulers", "name", "of", "nodes", "what")

@@ -48,14 +48,14 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.arguments import whole
-    from gridsim.support.files import opened
+    from gridsim.support.files import open_regular
     from gridsim.traces._text import text_lines
     from gridsim.validation.logs import validate_batsim, validate_swf
     from gridsim.validation.results import validate_result
 
     if nodes is not None:
         whole("--nodes", nodes, low=1, high=2**31 - 1)
-    with opened(file) as stream:
+    with open_regular(file) as stream:
         is_zip = stream.read(4) == b"PK\x03\x04"
     if is_zip:
         for option, value in (("--nodes", nodes), ("--job-log", job_log)):

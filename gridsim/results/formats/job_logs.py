@@ -1,10 +1,10 @@
-"""Schedules in the formats of other tools.
+"""Conversion of schedules to and from the formats of other tools.
 
 Results are written as a jobs table of Batsim or a job log (SWF), and job logs are read as results.  The jobs
 table is that of Batsim 3 and 4 (JobsTracer), which evalys reads.  SWF is the Standard Workload Format,
 version 2.2, https://www.cs.huji.ac.il/labs/parallel/workload/swf.html.  Jobs are numbered from 1, as SWF
-requires: job k is row k - 1 of the table ``applications``.  Rigid jobs of a log keep the numbers that they
-have there, unless several have the same.
+requires: job k is row k - 1 of the table ``applications``.  Rigid jobs of a log keep their numbers in it if
+these are unique.
 """
 
 from __future__ import annotations
@@ -48,8 +48,10 @@ _CANCELLED = 5
 
 
 @dataclass(frozen=True)
-class _Ran:
-    """The rows of a schedule in another format: a rigid job each, or what ran on a machine without a gap.
+class _ScheduleRows:
+    """The rows of a schedule in another format.
+
+    A row is a rigid job, or the tasks of a bag that ran on a machine without a gap.
 
     Parameters
     ----------
@@ -58,13 +60,13 @@ class _Ran:
     application
         Row of the table ``applications``.
     tasks
-        Number of tasks that ran one after another, for a bag.
+        Number of tasks that ran one after another, for a bag; number of machines, for a rigid job.
     start, finish
-        s; NaN for a rejected job.
+        Times, s; NaN for a rejected job.
     size
-        machines.
+        Number of machines.
     done
-        Whether it was completed.
+        Whether the tasks were completed.
     """
 
     label: list[str]
@@ -76,10 +78,10 @@ class _Ran:
     done: NDArray[np.bool_]
 
 
-def _waits(table: Table) -> Floats:
-    """Return how long each rigid job waited since its release, s."""
-    early = table["not_before"] - table["release"] if "not_before" in table else np.zeros(len(table))
-    waits: Floats = table["waiting"] + np.maximum(early, 0.0)
+def _total_waits(table: Table) -> Floats:
+    """Return the wait of each rigid job since its release, s."""
+    delay = table["not_before"] - table["release"] if "not_before" in table else np.zeros(len(table))
+    waits: Floats = table["waiting"] + np.maximum(delay, 0.0)
     return waits
 
 
@@ -89,56 +91,65 @@ def _waits(table: Table) -> Floats:
 def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> int:
     """Write the schedule of a recorded result as a jobs table of Batsim (``..._jobs.csv``).
 
-    Rigid jobs have a row each, for the run that was completed, called by their number in the log that they
-    come from, else by their row in ``applications``, counted from 1.  A rejected job has no resources and no
-    times, and its ``final_state`` is REJECTED.  Bags have a row for each row of the table ``schedule``, which
-    is what ran on one machine without a gap.  The rows of bag JOB are called JOB_1, JOB_2 ... in order of
-    start; their state is COMPLETED_KILLED if a failure or a faster replica cut them off.  ``profile`` is the
-    job, so that all rows of a bag have the same; ``metadata`` has the number of tasks in a row of a bag.  -1
-    stands for none (requested times of bags, energy).
-
-    Returns the number of rows.  Raises ScenarioError for a result without a recorded schedule or another
-    dialect, OSError if the file cannot be written.
+    A rigid job has one row, for its completed run; its name is its number in the log, or, without a log, its
+    row in ``applications``, counted from 1.  A rejected job has no resources and no times, and its
+    ``final_state`` is REJECTED.  A bag has a row for each of its rows in the table ``schedule``, which are
+    the tasks that ran on one machine without a gap.  The rows of bag JOB are called JOB_1, JOB_2 ... in order
+    of start; their state is COMPLETED_KILLED if a failure or a faster replica interrupted them.  ``profile``
+    is the number of the job, which all rows of a bag share; ``metadata`` has the number of tasks in a row of
+    a bag.  Missing values (requested times of bags, energy) are -1.
 
     Parameters
     ----------
     dialect
         ``"batsim"`` (column ``job_id``, Batsim 3 and 4) or ``"evalys"`` (column ``jobID``, which evalys
         required before it accepted both).
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Raises
+    ------
+    ScenarioError
+        If the result has no recorded schedule, or the dialect is unknown.
+    OSError
+        If the file cannot be written.
     """
-    if dialect not in (known := get_args(Dialect)):
-        raise ScenarioError(f"dialect must be {' or '.join(known)}, got {dialect!r}")
-    ran = _ran(result, "to_batsim" if dialect == "batsim" else f"to_batsim for {dialect}")
+    if dialect not in (dialects := get_args(Dialect)):
+        raise ScenarioError(f"dialect must be {' or '.join(dialects)}, got {dialect!r}")
+    rows = _schedule_rows(result, "to_batsim" if dialect == "batsim" else f"to_batsim for {dialect}")
     table = result.applications
-    release = table["release"][ran.application]
-    waiting, lasts = ran.start - release, ran.finish - ran.start
+    release = table["release"][rows.application]
+    waiting, duration = rows.start - release, rows.finish - rows.start
     with np.errstate(divide="ignore", invalid="ignore"):
-        stretch = (ran.finish - release) / lasts
-    given_up = np.isnan(ran.finish)
-    state = np.where(ran.done, "COMPLETED_SUCCESSFULLY", np.where(given_up, "REJECTED", "COMPLETED_KILLED"))
-    requested = table["requested"][ran.application] if result.rigid else np.full(len(release), -1.0)
-    metadata = [""] * len(release) if result.rigid else [f"tasks={n}" for n in ran.tasks.tolist()]
+        stretch = (rows.finish - release) / duration
+    rejected = np.isnan(rows.finish)
+    state = np.where(rows.done, "COMPLETED_SUCCESSFULLY", np.where(rejected, "REJECTED", "COMPLETED_KILLED"))
+    requested = table["requested"][rows.application] if result.rigid else np.full(len(release), -1.0)
+    metadata = [""] * len(release) if result.rigid else [f"tasks={n}" for n in rows.tasks.tolist()]
     columns = {
-        COLUMNS[dialect][0]: ran.label,
+        COLUMNS[dialect][0]: rows.label,
         "workload_name": ["w0"] * len(release),
-        "profile": ran.label if result.rigid else [str(i + 1) for i in ran.application.tolist()],
+        "profile": rows.label if result.rigid else [str(i + 1) for i in rows.application.tolist()],
         "submission_time": _numbers(release),
-        "requested_number_of_resources": [str(n) for n in ran.size.tolist()],
+        "requested_number_of_resources": [str(n) for n in rows.size.tolist()],
         "requested_time": _numbers(requested),
-        "success": [str(int(each)) for each in ran.done.tolist()],
+        "success": [str(int(done)) for done in rows.done.tolist()],
         "final_state": state.tolist(),
-        "starting_time": _numbers(ran.start),
-        "execution_time": _numbers(lasts),
-        "finish_time": _numbers(ran.finish),
+        "starting_time": _numbers(rows.start),
+        "execution_time": _numbers(duration),
+        "finish_time": _numbers(rows.finish),
         "waiting_time": _numbers(waiting),
-        "turnaround_time": _numbers(ran.finish - release),
+        "turnaround_time": _numbers(rows.finish - release),
         "stretch": _numbers(stretch),
-        "allocated_resources": _allocated(result, ran),
-        "consumed_energy": ["" if never else "-1" for never in given_up.tolist()],
+        "allocated_resources": _machine_intervals(result, rows),
+        "consumed_energy": ["" if job_rejected else "-1" for job_rejected in rejected.tolist()],
         "metadata": [f'"{words}"' for words in metadata],
     }
-    wanted = [columns[name] for name in COLUMNS[dialect]]
-    _write(path, [",".join(COLUMNS[dialect])], map(",".join, zip(*wanted, strict=True)))
+    selected = [columns[name] for name in COLUMNS[dialect]]
+    _write(path, [",".join(COLUMNS[dialect])], map(",".join, zip(*selected, strict=True)))
     return len(release)
 
 
@@ -147,34 +158,43 @@ def to_swf(result: Result, path: StrPath) -> int:
 
     A rigid job is one job with status 1.  A rejected or cancelled one has status 5 (cancelled), an unknown
     wait and a run time of 0 s.  For bags, each row of the table ``schedule`` is a job on one processor, with
-    status 0 (failed) if it was cut off, and the number of the bag as executable; this requires a recorded
+    status 0 (failed) if it was interrupted, and the number of the bag as executable; this requires a recorded
     run.  Times have fractions.
 
-    Returns the number of jobs.  Raises ScenarioError for bags without a recorded schedule, OSError if the
-    file cannot be written.
+    Returns
+    -------
+    int
+        The number of jobs.
+
+    Raises
+    ------
+    ScenarioError
+        If the result is of bags and has no recorded schedule.
+    OSError
+        If the file cannot be written.
     """
     table, rigid = result.applications, result.rigid
-    ran = _rigid_runs(result) if rigid else _ran(result, "to_swf")
-    release, none = table["release"][ran.application], ["-1"] * len(ran.application)
-    given_up, sizes = np.isnan(ran.finish), [str(n) for n in ran.size.tolist()]
-    status = np.where(given_up, _CANCELLED, ran.done.astype(np.int64))
-    lasts = table["run_time"] if rigid else ran.finish - ran.start
+    rows = _rigid_rows(result) if rigid else _schedule_rows(result, "to_swf")
+    release, missing = table["release"][rows.application], ["-1"] * len(rows.application)
+    rejected, sizes = np.isnan(rows.finish), [str(n) for n in rows.size.tolist()]
+    status = np.where(rejected, _CANCELLED, rows.done.astype(np.int64))
+    duration = table["run_time"] if rigid else rows.finish - rows.start
     columns = [
-        ran.label if rigid else [str(k + 1) for k in range(len(release))],
+        rows.label if rigid else [str(k + 1) for k in range(len(release))],
         _numbers(release),
-        _numbers(np.where(given_up, -1.0, _waits(table) if rigid else ran.start - release)),
-        _numbers(np.where(given_up, 0.0, lasts)),
-        ["-1" if never else size for never, size in zip(given_up.tolist(), sizes, strict=True)],
-        none,  # processor time
-        none,  # memory
+        _numbers(np.where(rejected, -1.0, _total_waits(table) if rigid else rows.start - release)),
+        _numbers(np.where(rejected, 0.0, duration)),
+        ["-1" if job_rejected else size for job_rejected, size in zip(rejected.tolist(), sizes, strict=True)],
+        missing,  # processor time
+        missing,  # memory
         sizes,
-        _numbers(table["requested"]) if rigid else none,
-        none,  # requested memory
-        [str(each) for each in status.tolist()],
-        none,  # user
-        none,  # group
-        none if rigid else [str(i + 1) for i in ran.application.tolist()],  # executable
-        *[none] * 4,  # queue, partition, preceding job, think time
+        _numbers(table["requested"]) if rigid else missing,
+        missing,  # requested memory
+        [str(code) for code in status.tolist()],
+        missing,  # user
+        missing,  # group
+        missing if rigid else [str(i + 1) for i in rows.application.tolist()],  # executable
+        *[missing] * 4,  # queue, partition, preceding job, think time
     ]
     machines = len(result.machines)
     header = {
@@ -186,7 +206,7 @@ def to_swf(result: Result, path: StrPath) -> int:
         "MaxNodes": machines,
         "MaxProcs": machines,
         "UnixStartTime": int(result.origin),
-        "AllowOveruse": "Yes",  # a job is not ended at its requested time
+        "AllowOveruse": "Yes",  # a job may exceed its requested time
     }
     lines = [f"; {key}: {value}" for key, value in header.items()]
     _write(path, lines, map(" ".join, zip(*columns, strict=True)))
@@ -204,65 +224,65 @@ def _numbers(values: Floats) -> list[str]:
     return [f"{v:.9f}".rstrip("0").rstrip(".") if v == v else "" for v in rounded.tolist()]
 
 
-def _rigid_runs(result: Result) -> _Ran:
+def _rigid_rows(result: Result) -> _ScheduleRows:
     table = result.applications
     done, index = ~np.isnan(table["finish"]), np.arange(len(table))
     start = np.where(done, table["release"] + table["waiting"], np.nan)
-    numbers = own_numbers(result)
+    numbers = unique_job_numbers(result)
     labels = list(map(str, (index + 1 if numbers is None else numbers).tolist()))
-    return _Ran(labels, index, np.ones_like(index), start, table["finish"], table["tasks"], done)
+    return _ScheduleRows(labels, index, np.ones_like(index), start, table["finish"], table["tasks"], done)
 
 
-def own_numbers(result: Result) -> NDArray[np.int64] | None:
-    """Return the number in the log of each job; None without a log, or if two jobs have the same number."""
+def unique_job_numbers(result: Result) -> NDArray[np.int64] | None:
+    """Return the number of each job in its log; None without a log, or if two jobs share a number."""
     numbers = result.jobs_of_log
     known = numbers is not None and numbers.min() >= 0 and len(np.unique(numbers)) == len(numbers)
     return numbers if known else None
 
 
-def check_recorded(result: Result, what: str) -> None:
-    """Raise ScenarioError, saying that `what` needs it, if the result has no recorded schedule."""
+def check_recorded(result: Result, function: str) -> None:
+    """Raise ScenarioError naming `function`, which requires it, if the result has no recorded schedule."""
     if "schedule" not in result.tables:
         raise ScenarioError(
-            f"{what} needs a recorded schedule, the result has none: run it with --record, or "
+            f"{function} requires a recorded schedule, which the result lacks: run it with --record, or "
             "simulate(..., record=True)"
         )
 
 
-def _ran(result: Result, what: str) -> _Ran:
-    """Return the rows of the recorded schedule; `what` is named in the error if there is none."""
-    check_recorded(result, what)
+def _schedule_rows(result: Result, function: str) -> _ScheduleRows:
+    """Return the rows of the recorded schedule, or raise the ScenarioError of `check_recorded`."""
+    check_recorded(result, function)
     if result.rigid:
-        return _rigid_runs(result)
+        return _rigid_rows(result)
     schedule = result.tables["schedule"]
     order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
     application, tasks, start, end, completed = (
         schedule[name][order] for name in ("application", "tasks", "start", "end", "completed")
     )
-    number = np.arange(len(order)) - np.searchsorted(application, application)  # number in its bag
+    number = np.arange(len(order)) - np.searchsorted(application, application)  # of the row within its bag
     label = [f"{i + 1}_{k + 1}" for i, k in zip(application.tolist(), number.tolist(), strict=True)]
-    return _Ran(label, application, tasks, start, end, np.ones_like(application), completed > 0)
+    return _ScheduleRows(label, application, tasks, start, end, np.ones_like(application), completed > 0)
 
 
-def _allocated(result: Result, ran: _Ran) -> list[str]:
+def _machine_intervals(result: Result, rows: _ScheduleRows) -> list[str]:
     """Return the machines of each row as intervals, such as ``0-3 7``."""
     schedule = result.tables["schedule"]
     if not result.rigid:
         order = np.lexsort((schedule["machine"], schedule["start"], schedule["application"]))
         return [str(u) for u in schedule["machine"][order].tolist()]
-    whole_runs = schedule["completed"] > 0
-    application, machine = schedule["application"][whole_runs], schedule["machine"][whole_runs]
+    completed = schedule["completed"] > 0
+    application, machine = schedule["application"][completed], schedule["machine"][completed]
     order = np.lexsort((machine, application))
     application, machine = application[order], machine[order]
     # an interval ends if the next machine is not adjacent, or belongs to another job
     last = np.append((np.diff(machine) != 1) | (np.diff(application) != 0), True)[: len(machine)]
     first = np.append(True, last)[: len(machine)]
-    made: list[list[str]] = [[] for _ in ran.label]
+    intervals: list[list[str]] = [[] for _ in rows.label]
     for i, low, high in zip(
         *(c.tolist() for c in (application[first], machine[first], machine[last])), strict=True
     ):
-        made[i].append(str(low) if low == high else f"{low}-{high}")
-    return [" ".join(each) for each in made]
+        intervals[i].append(str(low) if low == high else f"{low}-{high}")
+    return [" ".join(parts) for parts in intervals]
 
 
 # -- job logs as results ----------------------------------------------------------------------------------
@@ -281,29 +301,31 @@ def result_from_log(
 ) -> Result:
     """Read the schedule recorded in a job log (SWF, GWF) as the result of a scheduler called `name`.
 
-    A job started after its wait and ran for its run time, whatever its status says about its end.  The jobs
-    are those of the workload: jobs that never ran and parts of jobs that have a line of their own are left
-    out (see `gridsim.traces.derive_jobs`).  ``failed`` is 1, and the times are NaN, if the log does not state
-    when a job ran (a wait below 0; the fact ``unknown_waits`` counts these, and there is a `TraceWarning`).
-    What a log does not contain is not invented: submitters are -1, ``busy`` and ``utilization`` of machines
-    and the number of messages are NaN.  The fact ``utilization`` is that of all machines together, from the
-    first release to the last finish.
+    A job starts after its wait and runs for its run time, whatever its status is.  The jobs are those of the
+    workload, so jobs that never ran and lines for parts of jobs are left out (see
+    `gridsim.traces.derive_jobs`).  If the wait of a job is unknown (below 0), ``failed`` is 1 and its times
+    are NaN; the fact ``unknown_waits`` counts these jobs, and a `TraceWarning` is issued.  Values that a log
+    does not contain are missing: submitters are -1, and ``busy`` and ``utilization`` of machines and the
+    number of messages are NaN.  The fact ``utilization`` is that of all machines together, from the first
+    release to the last finish.
 
     Parameters
     ----------
     machines
         Number of machines; by default that of the header (MaxProcs over `procs_per_node`, else MaxNodes).
     speed
-        Of each machine, Mflop/s.
+        Speed of each machine, Mflop/s.
     procs_per_node, start, end, max_nodes
-        Select and convert jobs as in `Workload.jobs_from_log`.  As there, the first job is released at 0, and
-        a run time of 0 s, below the log's resolution, counts as 1 s.
+        Select and convert jobs as `Workload.jobs_from_log` does: the first job is released at 0, and a run
+        time of 0 s, below the resolution of the log, counts as 1 s.
 
     Raises
     ------
     TraceFormatError
-        If the file is not a job log; ScenarioError for parameters out of range, a header without the number
-        of machines, jobs that want more machines, no job in the window, or no known wait.
+        If the file is not a job log.
+    ScenarioError
+        If a parameter is out of range, the header does not state the number of machines, a job requires more
+        machines, no job is in the window, or no wait is known.
     """
     from gridsim.traces import derive_jobs
     from gridsim.traces.info import load_jobs
@@ -314,31 +336,32 @@ def result_from_log(
     workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
     jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
     if not len(jobs):
-        raise ScenarioError(f"{file}: no job that ran for a known time within the window, so no result")
+        raise ScenarioError(f"{file}: no job in the window has a known run time")
     count = (
-        _machines(file, log.header, procs_per_node)
+        _header_machines(file, log.header, procs_per_node)
         if machines is None
         else whole("machines", machines, low=1)
     )
     for i in np.flatnonzero(jobs.nodes > count)[:1]:
         raise ScenarioError(
-            f"machines must be at least {jobs.nodes[i]}, which job {jobs.job[i]} of {file} wants, got {count}"
+            f"machines must be at least {jobs.nodes[i]}, as job {jobs.job[i]} of {file} requires, got {count}"
         )
     platform = Platform.equal(count, real("speed", speed, above=0, unit="Mflop/s"))
-    row = log.jobs[jobs.row]
-    failed = row["wait"] < 0
-    if failed.all():
-        raise ScenarioError(f"{file}: no job has a known wait, so the log tells no schedule")
-    if failed.any():
-        said = f"{file}:{row['line'][failed].min()}: {failed.sum()} jobs of unknown wait, taken as failed"
-        warn(f"{said} (the first is at this line)", TraceWarning, stacklevel=2)
+    records = log.jobs[jobs.row]
+    unknown_wait = records["wait"] < 0
+    if unknown_wait.all():
+        raise ScenarioError(f"{file}: no job has a known wait, so the log contains no schedule")
+    if unknown_wait.any():
+        place = f"{file}:{records['line'][unknown_wait].min()}"
+        message = f"{place}: {unknown_wait.sum()} jobs of unknown wait, taken as failed"
+        warn(f"{message} (the first is at this line)", TraceWarning, stacklevel=2)
     release = np.round(jobs.release - jobs.release[0], 9)
-    waiting = np.where(failed, np.nan, row["wait"])
+    waiting = np.where(unknown_wait, np.nan, records["wait"])
     finish = release + waiting + jobs.run_time
     task_size = jobs.run_time * speed
     size = task_size * jobs.nodes
     stretch = (finish - release) / size
-    ran = np.where(failed, 0, jobs.nodes)
+    nodes_used = np.where(unknown_wait, 0, jobs.nodes)
     span = float(np.nanmax(finish) - release[0])
     applications = {
         "release": release,
@@ -351,27 +374,27 @@ def result_from_log(
         "stretch": stretch,
         "stretch_agg": stretch * platform.aggregate_speed,
         "resubmitted": np.zeros(len(jobs), np.int64),
-        "nodes_used": ran,
-        "failed": failed.astype(np.int64),
+        "nodes_used": nodes_used,
+        "failed": unknown_wait.astype(np.int64),
         "run_time": jobs.run_time,
         "requested": jobs.requested,
         "waiting": waiting,
         "slowdown": job_slowdown(waiting, jobs.run_time),
     }
-    nothing = np.full(count, np.nan)
+    missing = np.full(count, np.nan)
     scenario = Scenario(platform, workload)
     return Result(
         tables={
             "applications": Table(applications),
-            "machines": Table({"speed": platform.speeds, "busy": nothing, "utilization": nothing}),
+            "machines": Table({"speed": platform.speeds, "busy": missing, "utilization": missing}),
             "log_jobs": Table({"job": jobs.job}),
             "messages": Table(
                 {"kind": np.zeros(0, np.str_), **{key: np.zeros(0, np.int64) for key in _MESSAGES}}
             ),
         },
         facts={
-            "unknown_waits": int(failed.sum()),
-            "utilization": total(ran * jobs.run_time) / (count * span),
+            "unknown_waits": int(unknown_wait.sum()),
+            "utilization": total(nodes_used * jobs.run_time) / (count * span),
         },
         scheduler={
             "name": text("name", name),
@@ -383,68 +406,76 @@ def result_from_log(
     )
 
 
-def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
+def _header_machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
     from gridsim.traces.jobs import MOST_MACHINES, stated_machines
 
     stated = stated_machines(header, procs_per_node)
     if stated is None:
-        raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
+        raise ScenarioError(f"machines is required: the header of {file} has neither MaxProcs nor MaxNodes")
     if stated[1] > MOST_MACHINES:
-        raise ScenarioError(f"machines must be given (at most {MOST_MACHINES}): {file} states {stated[1]}")
+        raise ScenarioError(
+            f"machines must be at most {MOST_MACHINES}, got {stated[1]} from the header of {file}"
+        )
     return stated[1]
 
 
 def check_same_jobs(result: Result, scenario: Scenario) -> None:
-    """Check that `result` has the applications of `scenario`, on as many machines of the same speeds.
+    """Check that `result` has the applications and the machine speeds of `scenario`.
 
-    Only then can it be compared with results of that scenario.  Raises ScenarioError with the first
-    difference.
+    Otherwise it cannot be compared with results of the scenario.
+
+    Raises
+    ------
+    ScenarioError
+        If they differ; the error states the first difference.
     """
-    given = scenario.workload.realize(scenario.platform)
-    columns = {name: getattr(given, name) for name in _SAME}
-    if found := _difference(result, scenario.platform.speeds, columns):
-        raise ScenarioError(f"scenario must have the {found}")
+    applications = scenario.workload.realize(scenario.platform)
+    columns = {name: getattr(applications, name) for name in _COMPARED}
+    if difference := _difference(result, scenario.platform.speeds, columns):
+        raise ScenarioError(f"scenario must have the {difference}")
 
 
-def other_jobs(result: Result, other: Result) -> str:
+def job_difference(result: Result, reference: Result) -> str:
     """Return the first difference between the machines and applications of two results; "" if there is none.
 
-    Only results without one can be compared.
+    Results can only be compared if there is none.
     """
-    return _difference(result, other.machines["speed"], {name: other.applications[name] for name in _SAME})
+    return _difference(
+        result, reference.machines["speed"], {name: reference.applications[name] for name in _COMPARED}
+    )
 
 
-#: What applications must have in common to be the same, and its unit.
-_SAME = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
+#: Column in which equal applications agree -> its unit.
+_COMPARED = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
 
 
 def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
-    """Return what `result` has and machines and applications do not; "" if they are the same.
+    """Return the first difference between `result` and given machines and applications; "" if none.
 
     Parameters
     ----------
     speeds
-        Mflop/s.
+        Speeds of the machines, Mflop/s.
     columns
-        Those of `_SAME`.
+        Columns of the applications, those of `_COMPARED`.
     """
-    table, own = result.applications, result.machines["speed"]
-    if not np.array_equal(own, speeds):
-        return f"machines of the result, {_of_machines(own)}, got {_of_machines(speeds)}"
+    table, speeds_of_result = result.applications, result.machines["speed"]
+    if not np.array_equal(speeds_of_result, speeds):
+        return f"machines of the result, {_describe_speeds(speeds_of_result)}, got {_describe_speeds(speeds)}"
     if len(columns["release"]) != len(table):
         return f"{len(table)} applications of the result, got {len(columns['release'])}"
-    for name, unit in _SAME.items():
-        have, want = columns[name], table[name]
-        # the clock counts nanoseconds
-        differs = np.abs(have - want) > 1e-9 * np.maximum(1.0, np.abs(want))
-        for i in np.flatnonzero(differs)[:1]:
+    for name, unit in _COMPARED.items():
+        actual, expected = columns[name], table[name]
+        # the clock has a resolution of 1 ns
+        different = np.abs(actual - expected) > 1e-9 * np.maximum(1.0, np.abs(expected))
+        for i in np.flatnonzero(different)[:1]:
             return (
-                f"applications of the result, where {name} of application {i} is {want[i]:.12g} {unit}, got "
-                f"{have[i]:.12g} {unit}"
+                f"applications of the result, where {name} of application {i} is {expected[i]:.12g} {unit}, "
+                f"got {actual[i]:.12g} {unit}"
             )
     return ""
 
 
-def _of_machines(speeds: Any) -> str:
+def _describe_speeds(speeds: Any) -> str:
     return f"{len(speeds)} of {speeds.min():g} to {speeds.max():g} Mflop/s"

@@ -1,4 +1,4 @@
-"""Results as traces that https://ui.perfetto.dev and chrome://tracing show.
+"""Results as traces for https://ui.perfetto.dev and chrome://tracing.
 
 The format is the Trace Event Format of Chrome, JSON: complete events (X), async ones (b, e), instants (i),
 flows (s, f), counters (C) and metadata (M), with times in us.  A flow begins and ends in a slice of its
@@ -28,13 +28,13 @@ from gridsim.support.files import StrPath, atomic_file
 
 #: Machines per process of the trace; viewers fold the tracks of a process.
 BLOCK = 100
-#: The process with the applications and counters; those with machines follow.
+#: Process of the applications and counters; those of machines follow.
 _GRID = 1
-#: Thread of machine u is this + 2 u, and the next one that of its messages, so that no id is also a process.
-_THREADS = 1_000_000
-#: Longest slice in which something is sent or received (ns).
-_THIN = 1_000_000
-#: Reserved colours of chrome://tracing, for applications in turn; "terrible" is for what was cut off.
+#: Thread of machine u is this + 2 u, and the next is that of its messages; no thread id equals a process id.
+_FIRST_THREAD = 1_000_000
+#: Maximum duration of a slice that sends or receives, ns.
+_MAX_THIN_SLICE = 1_000_000
+#: Reserved colours of chrome://tracing, for applications in turn; "terrible" is for interrupted tasks.
 _COLOURS = (
     "thread_state_running", "rail_response", "thread_state_runnable", "rail_animation", "startup",
     "thread_state_iowait", "olive", "rail_idle", "vsync_highlight_color", "rail_load", "good", "yellow",
@@ -44,30 +44,37 @@ _COLOURS = (
 def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int] | None = None) -> int:
     """Write a recorded result as a trace for https://ui.perfetto.dev or chrome://tracing.
 
-    Machines are threads, in processes of `BLOCK`.  Rows of the table ``schedule`` are slices in them, and so
-    are the times in which the machine was down by the scenario's faults.  Applications are async slices from
-    release to finish.  Counters show how many applications there were and how many machines were busy.  Flows
-    are the delivered messages if the run recorded them (``message_log``; a long run has only the first ones,
-    see `Result.left_out`).  Otherwise flows lead from the release of each application, at its submitter, to
-    the pieces of it that ran.  Servers (`Result.servers`) that send or receive messages are threads of a
-    further process.
-
-    Returns the number of events.  Raises ScenarioError for a result without a recorded schedule and for
-    machines that do not exist, OSError if the file cannot be written, and what `Faults.course` raises if a
-    failure trace is missing.
+    Machines are threads, in processes of `BLOCK` machines.  Slices in them are rows of the table ``schedule``
+    and the outages of the machine.  Applications are async slices from release to finish.  Counters show the
+    numbers of applications in the system and of busy machines.  Flows are the delivered messages if the run
+    recorded them (``message_log``; a long run has only the first ones, see `Result.left_out`).  Otherwise
+    flows lead from the release of each application, at its submitter, to the pieces of it that ran.  Servers
+    (`Result.servers`) that send or receive messages are threads of a further process.
 
     Parameters
     ----------
     path
-        The trace is gzipped if this ends in ``.gz``.
+        Path of the trace, which is gzipped if the path ends in ``.gz``.
     machines
-        The machines in the trace, a slice or numbers; None for all.  Servers are always in it.  Flows are
-        those between two of these; applications and counters are those of what ran on the machines.
+        The machines in the trace, a slice or numbers; None for all.  Servers are always included.  Flows are
+        those between two of these; applications and counters cover only tasks that ran on these machines.
+
+    Returns
+    -------
+    int
+        The number of events.
+
+    Raises
+    ------
+    ScenarioError
+        If the result has no recorded schedule, or a machine does not exist.
+    OSError
+        If the file cannot be written, or a failure trace cannot be read.
     """
     check_recorded(result, "to_perfetto")
-    chosen = np.zeros(len(result.machines), np.bool_)
-    chosen[chosen_machines(machines, len(result.machines))] = True
-    trace = _Trace(result, chosen)
+    selected = np.zeros(len(result.machines), np.bool_)
+    selected[chosen_machines(machines, len(result.machines))] = True
+    trace = _Trace(result, selected)
     head = json.dumps(
         {
             "scheduler": result.scheduler["name"],
@@ -80,8 +87,8 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
     count = 0
     with atomic_file(path) as file:
         zipped = os.fspath(path).endswith(".gz")
-        packed = gzip.GzipFile("", "wb", compresslevel=3, fileobj=file, mtime=0) if zipped else None
-        with packed or nullcontext(file) as stream:
+        compressed = gzip.GzipFile("", "wb", compresslevel=3, fileobj=file, mtime=0) if zipped else None
+        with compressed or nullcontext(file) as stream:
             stream.write(f'{{"displayTimeUnit":"ms","otherData":{head},"traceEvents":[\n'.encode())
             while batch := list(islice(events, 10_000)):
                 stream.write((",\n" * (count > 0) + ",\n".join(batch)).encode())
@@ -93,24 +100,24 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
 class _Trace:
     """The events of a result, as lines of JSON."""
 
-    def __init__(self, result: Result, chosen: NDArray[np.bool_]) -> None:
-        self.result, self.chosen = result, chosen
+    def __init__(self, result: Result, selected: NDArray[np.bool_]) -> None:
+        self.result, self.selected = result, selected
         self.log = result.tables.get("message_log")
         schedule = result.tables["schedule"]
-        rows = np.flatnonzero(chosen[schedule["machine"]])
+        rows = np.flatnonzero(selected[schedule["machine"]])
         self.pieces = Table({name: column[rows] for name, column in schedule.items()})
-        self.start, self.end = _ns(self.pieces["start"]), _ns(self.pieces["end"])
+        self.start, self.end = _nanoseconds(self.pieces["start"]), _nanoseconds(self.pieces["end"])
         table = result.applications
-        self.release, self.finish = _ns(table["release"]), _ns(table["finish"])
-        self.ran = np.ones(len(table), np.bool_)
-        if not chosen.all():
-            self.ran = np.bincount(self.pieces["application"], minlength=len(table)) > 0
-        self.names = [_name(i) for i in range(len(table))]
-        self.over = max(int(self.end.max(initial=0)), int(self.finish.max(initial=0)))
-        self.downs = self._downs()
+        self.release, self.finish = _nanoseconds(table["release"]), _nanoseconds(table["finish"])
+        self.has_run = np.ones(len(table), np.bool_)
+        if not selected.all():
+            self.has_run = np.bincount(self.pieces["application"], minlength=len(table)) > 0
+        self.names = [_application_name(i) for i in range(len(table))]
+        self.end_of_run = max(int(self.end.max(initial=0)), int(self.finish.max(initial=0)))
+        self.outages = self._outage_times()
 
     def events(self) -> Iterator[str]:
-        """Iterate over all events; a slice comes before the flows that begin or end in it."""
+        """Yield all events; a slice precedes the flows that begin or end in it."""
         yield from self._processes()
         yield from self._applications()
         yield from self._counters()
@@ -125,9 +132,9 @@ class _Trace:
 
     def _processes(self) -> Iterator[str]:
         yield from _process(_GRID, "applications", 0)
-        machines = np.flatnonzero(self.chosen)
+        machines = np.flatnonzero(self.selected)
         for block in np.unique(machines // BLOCK).tolist():
-            last = min(len(self.chosen), (block + 1) * BLOCK) - 1
+            last = min(len(self.selected), (block + 1) * BLOCK) - 1
             yield from _process(_GRID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
         for u in machines.tolist():
             yield from self._thread(u, 0, f"machine {u}")
@@ -136,28 +143,28 @@ class _Trace:
         if servers:
             yield from _process(self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID)
         for u in servers:
-            yield from self._thread(u, 1, f"server {u - len(self.chosen)}: messages")
+            yield from self._thread(u, 1, f"server {u - len(self.selected)}: messages")
 
     def _servers(self) -> list[int]:
         """Return the numbers of the servers in the log of messages, ascending."""
         if self.log is None:
             return []
-        ends = np.concatenate((self.log["sender"], self.log["receiver"]))
-        servers: list[int] = np.unique(ends[ends >= len(self.chosen)]).tolist()
+        endpoints = np.concatenate((self.log["sender"], self.log["receiver"]))
+        servers: list[int] = np.unique(endpoints[endpoints >= len(self.selected)]).tolist()
         return servers
 
-    def _shown(self, machine: Integers) -> NDArray[np.bool_]:
-        """Return whether each machine is in the trace; servers always are."""
-        server = machine >= len(self.chosen)
-        shown: NDArray[np.bool_] = server | self.chosen[np.where(server, 0, machine)]
-        return shown
+    def _is_in_trace(self, machine: Integers) -> NDArray[np.bool_]:
+        """Return a mask of the machines that are in the trace; servers always are."""
+        server = machine >= len(self.selected)
+        mask: NDArray[np.bool_] = server | self.selected[np.where(server, 0, machine)]
+        return mask
 
     def _process_of(self, u: int) -> int:
         """Return the process of a machine, or of the servers."""
-        return _GRID + 1 + (u // BLOCK if u < len(self.chosen) else -(-len(self.chosen) // BLOCK))
+        return _GRID + 1 + (u // BLOCK if u < len(self.selected) else -(-len(self.selected) // BLOCK))
 
     def _place(self, u: int, thread: int = 0) -> str:
-        return f'"pid":{self._process_of(u)},"tid":{_THREADS + 2 * u + thread}'
+        return f'"pid":{self._process_of(u)},"tid":{_FIRST_THREAD + 2 * u + thread}'
 
     def _thread(self, u: int, thread: int, name: str) -> Iterator[str]:
         place, order = self._place(u, thread), 2 * u + thread
@@ -168,11 +175,11 @@ class _Trace:
 
     def _applications(self) -> Iterator[str]:
         table, jobs = self.result.applications, self.result.jobs_of_log
-        for i in np.flatnonzero(self.ran).tolist():
-            begin, end = self.release[i], max(self.release[i], self.finish[i])  # rejected jobs end at once
+        for i in np.flatnonzero(self.has_run).tolist():
+            begin, end = self.release[i], max(self.release[i], self.finish[i])  # a rejected job has no finish
             # an id local to the process, so that viewers show the slice there
-            name, own = self.names[i], f'{{"local":{i}}}'
-            head = f'"cat":"application","name":"{name}","id2":{own},"pid":{_GRID},"tid":{_GRID}'
+            name, local_id = self.names[i], f'{{"local":{i}}}'
+            head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID},"tid":{_GRID}'
             args = {
                 "application": i,
                 **({} if jobs is None else {"job": int(jobs[i])}),
@@ -182,49 +189,52 @@ class _Trace:
                 "stretch": _finite(table["stretch"][i]),
                 **({"rejected": True} if self.finish[i] < 0 else {}),
             }
-            yield f'{{"ph":"b",{head},"ts":{_us(begin)},"args":{json.dumps(args, separators=(",", ":"))}}}'
-            yield f'{{"ph":"e",{head},"ts":{_us(end)}}}'
+            details = json.dumps(args, separators=(",", ":"))
+            yield f'{{"ph":"b",{head},"ts":{_micros(begin)},"args":{details}}}'
+            yield f'{{"ph":"e",{head},"ts":{_micros(end)}}}'
 
     def _counters(self) -> Iterator[str]:
-        there = self.ran & (self.finish >= 0)
+        completed = self.has_run & (self.finish >= 0)
         for name, unit, begin, end in (
-            ("applications in the system", "applications", self.release[there], self.finish[there]),
+            ("applications in the system", "applications", self.release[completed], self.finish[completed]),
             ("machines busy", "machines", self.start, self.end),
         ):
-            time, which = np.unique(np.concatenate((begin, end)), return_inverse=True)
+            time, index = np.unique(np.concatenate((begin, end)), return_inverse=True)
             change = np.repeat((1, -1), len(begin))
-            level = np.bincount(which.ravel(), change, len(time)).astype(np.int64)
-            told = np.flatnonzero(level)  # if one ends as another begins, the count stays
-            for at, value in zip(time[told].tolist(), np.cumsum(level)[told].tolist(), strict=True):
+            level = np.bincount(index.ravel(), change, len(time)).astype(np.int64)
+            changes = np.flatnonzero(level)  # simultaneous begins and ends may leave the count unchanged
+            for instant, value in zip(
+                time[changes].tolist(), np.cumsum(level)[changes].tolist(), strict=True
+            ):
                 yield (
-                    f'{{"ph":"C","name":"{name}","pid":{_GRID},"tid":{_GRID},"ts":{_us(at)},'
+                    f'{{"ph":"C","name":"{name}","pid":{_GRID},"tid":{_GRID},"ts":{_micros(instant)},'
                     f'"args":{{"{unit}":{value}}}}}'
                 )
 
     # -- machines -----------------------------------------------------------------------------------------
 
-    def _downs(self) -> dict[int, tuple[Integers, Integers]]:
-        """Return machine -> the times at which it fails and recovers, ns, cut at the end of the run."""
+    def _outage_times(self) -> dict[int, tuple[Integers, Integers]]:
+        """Return machine -> times of its failures and recoveries until the end of the run, ns."""
         faults = self.result.scenario.faults
         if faults is None:
             return {}
         self.result.check_faults()
-        found = {}
-        machines = len(self.chosen)
-        for u, down, up in faults.outages(machines, self.over / 1e9):
-            if self.chosen[u]:
-                begins = _ns(down)
-                ends = _ns(np.minimum(up, self.over / 1e9))
-                seen = begins < self.over
-                found[u] = begins[seen], np.maximum(begins, ends)[seen]
-        return found
+        outages = {}
+        machines = len(self.selected)
+        for u, down, up in faults.outages(machines, self.end_of_run / 1e9):
+            if self.selected[u]:
+                begins = _nanoseconds(down)
+                ends = _nanoseconds(np.minimum(up, self.end_of_run / 1e9))
+                in_run = begins < self.end_of_run
+                outages[u] = begins[in_run], np.maximum(begins, ends)[in_run]
+        return outages
 
     def _outages(self) -> Iterator[str]:
-        for u, (begins, ends) in self.downs.items():
+        for u, (begins, ends) in self.outages.items():
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                place = f'"cat":"failure",{self._place(u)},"ts":{_us(begin)}'
+                place = f'"cat":"failure",{self._place(u)},"ts":{_micros(begin)}'
                 if end > begin:
-                    yield f'{{"ph":"X","name":"down",{place},"dur":{_us(end - begin)},"cname":"grey"}}'
+                    yield f'{{"ph":"X","name":"down",{place},"dur":{_micros(end - begin)},"cname":"grey"}}'
                 else:
                     yield f'{{"ph":"i","s":"t","name":"reset",{place}}}'
 
@@ -234,21 +244,22 @@ class _Trace:
             f'"task size (Mflop)":{json.dumps(_finite(size))},"stretch":{json.dumps(_finite(stretch))}'
             for size, stretch in zip(table["task_size"].tolist(), table["stretch"].tolist(), strict=True)
         ]
-        own = pieces["task"].tolist() if "task" in pieces else None
+        task_numbers = pieces["task"].tolist() if "task" in pieces else None
         columns = [pieces[name].tolist() for name in ("machine", "application", "tasks", "completed")]
         times = self.start.tolist(), self.end.tolist()
         for k, (u, i, tasks, completed, start, end) in enumerate(zip(*columns, *times, strict=True)):
-            colour, more = _COLOURS[i % len(_COLOURS)], "" if own is None else f',"task":{own[k]}'
+            colour = _COLOURS[i % len(_COLOURS)]
+            details = "" if task_numbers is None else f',"task":{task_numbers[k]}'
             if not completed:
-                colour, more = "terrible", f'{more},"cut off":"{self._cause(u, end)}"'
+                colour, details = "terrible", f'{details},"cut off":"{self._cause(u, end)}"'
             yield (
-                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u)},"ts":{_us(start)},'
-                f'"dur":{_us(end - start)},"cname":"{colour}","args":{{"application":{i},"tasks":{tasks},'
-                f'"completed":{completed},{tails[i]}{more}}}}}'
+                f'{{"ph":"X","cat":"tasks","name":"{self.names[i]}",{self._place(u)},"ts":{_micros(start)},'
+                f'"dur":{_micros(end - start)},"cname":"{colour}","args":{{"application":{i},"tasks":{tasks},'
+                f'"completed":{completed},{tails[i]}{details}}}}}'
             )
 
     def _cause(self, u: int, end: int) -> str:
-        begins = self.downs[u][0] if u in self.downs else ()
+        begins = self.outages[u][0] if u in self.outages else ()
         if end in begins:
             return "the machine failed"
         return "another machine of it failed" if self.result.rigid else "another copy was faster"
@@ -256,81 +267,93 @@ class _Trace:
     # -- flows --------------------------------------------------------------------------------------------
 
     def _messages(self, log: Table) -> Iterator[str]:
-        """Iterate over slices, one per machine and instant at which it sends or receives, and their flows."""
+        """Yield a slice per machine and instant at which it sends or receives, and the flows of messages."""
         kinds, kind = np.unique(log["kind"], return_inverse=True)
-        names = [json.dumps(each) for each in kinds.tolist()]
+        names = [json.dumps(name) for name in kinds.tolist()]
         sender, receiver, kind = log["sender"], log["receiver"], kind.ravel()
-        sent, delivered = _ns(log["sent"]), _ns(log["delivered"])
-        out, come = self._shown(sender), self._shown(receiver) & (delivered >= 0)
-        yield from self._thin(
-            np.concatenate((sender[out], receiver[come])),
-            np.concatenate((sent[out], delivered[come])),
-            np.concatenate((kind[out], kind[come])),
-            np.repeat((0, 1), (out.sum(), come.sum())),
+        sent, delivered = _nanoseconds(log["sent"]), _nanoseconds(log["delivered"])
+        departed, received = self._is_in_trace(sender), self._is_in_trace(receiver) & (delivered >= 0)
+        yield from self._thin_slices(
+            np.concatenate((sender[departed], receiver[received])),
+            np.concatenate((sent[departed], delivered[received])),
+            np.concatenate((kind[departed], kind[received])),
+            np.repeat((0, 1), (departed.sum(), received.sum())),
             names,
         )
-        both = np.flatnonzero(out & come)
-        columns = (column[both].tolist() for column in (sender, receiver, sent, delivered, kind))
-        for number, u, v, begin, end, which in zip(both.tolist(), *columns, strict=True):
-            head = f'"cat":"message","name":{names[which]},"id":{number}'
-            yield f'{{"ph":"s",{head},{self._place(u, 1)},"ts":{_us(begin)}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{self._place(v, 1)},"ts":{_us(end)}}}'
+        complete = np.flatnonzero(departed & received)
+        columns = (column[complete].tolist() for column in (sender, receiver, sent, delivered, kind))
+        for number, u, v, begin, end, kind_index in zip(complete.tolist(), *columns, strict=True):
+            head = f'"cat":"message","name":{names[kind_index]},"id":{number}'
+            yield f'{{"ph":"s",{head},{self._place(u, 1)},"ts":{_micros(begin)}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._place(v, 1)},"ts":{_micros(end)}}}'
 
     def _releases(self) -> Iterator[str]:
-        """Iterate over flows from the place and time of each release to the pieces that ran, and slices."""
-        home, application = self.result.applications["submitter"], self.pieces["application"]
-        known = self.ran & (home >= 0)
-        known[known] = self.chosen[home[known]]
-        which = np.flatnonzero(known)
+        """Yield slices at the place and time of each release, and flows from them to the pieces that ran."""
+        submitter, application = self.result.applications["submitter"], self.pieces["application"]
+        known = self.has_run & (submitter >= 0)
+        known[known] = self.selected[submitter[known]]
+        applications = np.flatnonzero(known)
         names = ['"release"']
-        yield from self._thin(
-            home[which], self.release[which], np.zeros(len(which), np.int64), np.zeros(len(which)), names
+        yield from self._thin_slices(
+            submitter[applications],
+            self.release[applications],
+            np.zeros(len(applications), np.int64),
+            np.zeros(len(applications)),
+            names,
         )
         rows = np.flatnonzero(known[application])
         columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
         for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'
-            yield f'{{"ph":"s",{head},{self._place(int(home[i]), 1)},"ts":{_us(int(self.release[i]))}}}'
-            yield f'{{"ph":"f","bp":"e",{head},{self._place(u)},"ts":{_us(start)}}}'
+            begin = _micros(int(self.release[i]))
+            yield f'{{"ph":"s",{head},{self._place(int(submitter[i]), 1)},"ts":{begin}}}'
+            yield f'{{"ph":"f","bp":"e",{head},{self._place(u)},"ts":{_micros(start)}}}'
 
-    def _thin(
+    def _thin_slices(
         self, machine: Integers, time: Integers, kind: Integers, received: NDArray[Any], names: list[str]
     ) -> Iterator[str]:
-        """Iterate over slices, one per machine and instant; each ends before the machine's next one."""
+        """Yield a slice per machine and instant, which ends before the next slice of the machine."""
         if not len(machine):
             return
         order = np.lexsort((time, machine))
-        u, at, what, got = (column[order] for column in (machine, time, kind, received))
-        first = np.flatnonzero(np.append(True, (np.diff(u) != 0) | (np.diff(at) != 0)))
+        u, instant, kinds, arrivals = (column[order] for column in (machine, time, kind, received))
+        first = np.flatnonzero(np.append(True, (np.diff(u) != 0) | (np.diff(instant) != 0)))
         count = np.diff(np.append(first, len(u)))
-        many = np.add.reduceat(got, first).astype(np.int64)
-        one = np.minimum.reduceat(what, first) == np.maximum.reduceat(what, first)
-        u, at, what = u[first], at[first], what[first]
-        gap = np.append(np.where(np.diff(u) == 0, np.diff(at), _THIN), _THIN)
-        columns = (u, at, np.minimum(gap, _THIN), np.where(one, what, -1), count - many, many)
-        for v, begin, lasts, which, out, come in zip(*(c.tolist() for c in columns), strict=True):
-            name = names[which] if which >= 0 else '"messages"'
+        received_count = np.add.reduceat(arrivals, first).astype(np.int64)
+        is_single_kind = np.minimum.reduceat(kinds, first) == np.maximum.reduceat(kinds, first)
+        u, instant, kinds = u[first], instant[first], kinds[first]
+        gap = np.append(np.where(np.diff(u) == 0, np.diff(instant), _MAX_THIN_SLICE), _MAX_THIN_SLICE)
+        columns = (
+            u,
+            instant,
+            np.minimum(gap, _MAX_THIN_SLICE),
+            np.where(is_single_kind, kinds, -1),
+            count - received_count,
+            received_count,
+        )
+        for v, begin, duration, kind_index, sent, arrived in zip(*(c.tolist() for c in columns), strict=True):
+            name = names[kind_index] if kind_index >= 0 else '"messages"'
             yield (
-                f'{{"ph":"X","cat":"message","name":{name},{self._place(v, 1)},"ts":{_us(begin)},'
-                f'"dur":{_us(lasts)},"args":{{"sent":{out},"received":{come}}}}}'
+                f'{{"ph":"X","cat":"message","name":{name},{self._place(v, 1)},"ts":{_micros(begin)},'
+                f'"dur":{_micros(duration)},"args":{{"sent":{sent},"received":{arrived}}}}}'
             )
 
 
-def _ns(seconds: NDArray[np.float64]) -> Integers:
-    """Return ns as int64, with -1 for NaN."""
+def _nanoseconds(seconds: NDArray[np.float64]) -> Integers:
+    """Return times in ns as int64, with -1 for NaN."""
     result: Integers = np.rint(np.where(np.isnan(seconds), -1e-9, seconds) * 1e9).astype(np.int64)
     return result
 
 
-def _us(ns: int) -> str:
-    whole, rest = divmod(int(ns), 1000)
-    return f"{whole}.{rest:03d}" if rest else f"{whole}"
+def _micros(ns: int) -> str:
+    quotient, remainder = divmod(int(ns), 1000)
+    return f"{quotient}.{remainder:03d}" if remainder else f"{quotient}"
 
 
-def _name(i: int) -> str:
+def _application_name(i: int) -> str:
     """Return the name of an application.
 
-    It has a letter for viewers that choose colours by the name without its digits.
+    Its letter is for viewers that choose a colour by the name without digits.
     """
     return f"application {i} {chr(ord('a') + i % 26)}"
 

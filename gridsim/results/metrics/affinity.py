@@ -1,4 +1,4 @@
-"""Classes of tasks that arrive at machines which are good at different ones: the largest rate, and mapping.
+"""Linear programming-based affinity scheduling of task classes on heterogeneous machines.
 
 I. Al-Azzoni and D. G. Down, "Linear programming-based affinity scheduling of independent tasks on
 heterogeneous computing systems", IEEE TPDS 19 (2008).
@@ -8,8 +8,8 @@ share of its time that machine u gives to class k, the program is
 
     maximize r:   sum over u of d_ku / t_ku >= r p_k,   sum over k of d_ku <= 1,   d >= 0 ,
 
-and no mapping keeps up with more than r tasks/s.  A solution at a vertex has at most classes + machines - 1
-of the d_ku above 0: machines that have to look at few classes, and classes that have to look at few machines.
+and no mapping can serve more than r tasks/s.  A solution at a vertex has at most classes + machines - 1
+positive d_ku, so that each class is mapped to few machines.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
 from gridsim.support.extras import need
 
-#: Rules of `map_arrivals`.
+#: Mapping rules of `map_arrivals`.
 Rule = Literal["mct", "met", "olb", "kpb"]
-#: A share of a machine's time below this is an error of rounding.
+#: Shares of machine time below this are rounding errors.
 _LEAST = 1e-9
 
 
@@ -38,9 +38,9 @@ class Affinity(NamedTuple):
     Parameters
     ----------
     rate
-        The largest rate of all arrivals that machines can keep up with, tasks a unit of time.
+        The largest total arrival rate that the machines can serve, tasks per unit of time.
     shares
-        float64[classes, machines], the share of its time that each machine gives to each class.
+        float64[classes, machines], the share of the time of each machine for each class.
     """
 
     rate: float
@@ -48,47 +48,52 @@ class Affinity(NamedTuple):
 
     @property
     def allowed(self) -> NDArray[np.bool_]:
-        """Which machines a class goes to, bool[classes, machines]; for `map_arrivals`."""
+        """Mask of the machines of each class, bool[classes, machines]; an argument of `map_arrivals`."""
         return self.shares > _LEAST
 
 
 def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
-    """Return the largest rate at which tasks of these classes can arrive, and how machines share their time.
+    """Return the largest rate at which tasks of given classes can arrive, and the shares of machine time.
 
     The rate is unique, the shares need not be.
-
-    Raises ScenarioError for arguments out of range, and ImportError without scipy (extra ``stats``).
 
     Parameters
     ----------
     etc
-        float64[classes, machines] > 0, how long a task of each class takes on each machine.
+        float64[classes, machines] > 0, the run time of a task of each class on each machine.
     proportions
-        float64[classes] > 0, in which ratio tasks of the classes arrive.
+        float64[classes] > 0, the ratios of the arrival rates of the classes.
+
+    Raises
+    ------
+    ScenarioError
+        If an argument is out of range.
+    ImportError
+        If scipy is not installed (extra ``stats``).
     """
     times = _positive("etc", etc, 2)
-    given = _positive("proportions", proportions, 1)
+    ratios = _positive("proportions", proportions, 1)
     classes, machines = times.shape
-    if len(given) != classes:
+    if len(ratios) != classes:
         raise ScenarioError(
-            f"proportions must have one entry for each of {classes} classes, got {len(given)}"
+            f"proportions must have one entry for each of {classes} classes, got {len(ratios)}"
         )
-    unit = float(times.min(axis=1).mean())  # rates are about 1 then
-    portion, columns = given / given.sum(), classes * machines
-    served = np.zeros((classes, columns + 1))
+    time_unit = float(times.min(axis=1).mean())  # scales the rates to about 1
+    portion, columns = ratios / ratios.sum(), classes * machines
+    service = np.zeros((classes, columns + 1))
     for k in range(classes):
-        served[k, k * machines : (k + 1) * machines] = -unit / times[k]
-    served[:, -1] = portion
+        service[k, k * machines : (k + 1) * machines] = -time_unit / times[k]
+    service[:, -1] = portion
     busy = np.hstack((np.tile(np.eye(machines), classes), np.zeros((machines, 1))))
     gain = np.zeros(columns + 1)
     gain[-1] = -1.0
-    made = need("scipy.optimize", "stats", "affinity").linprog(
-        gain, np.vstack((served, busy)), np.repeat([0.0, 1.0], [classes, machines]), method="highs-ds"
+    solution = need("scipy.optimize", "stats", "affinity").linprog(
+        gain, np.vstack((service, busy)), np.repeat([0.0, 1.0], [classes, machines]), method="highs-ds"
     )
-    if made.status:
-        raise ArithmeticError(f"the linear program was not solved: {made.message}")
-    shares = np.clip(made.x[:-1], 0.0, None).reshape(classes, machines)
-    return Affinity(float(made.x[-1] / unit), shares)
+    if solution.status:
+        raise ArithmeticError(f"the linear program was not solved: {solution.message}")
+    shares = np.clip(solution.x[:-1], 0.0, None).reshape(classes, machines)
+    return Affinity(float(solution.x[-1] / time_unit), shares)
 
 
 def map_arrivals(
@@ -100,74 +105,83 @@ def map_arrivals(
     allowed: ArrayLike | None = None,
     percent: float = 20.0,
 ) -> TaskMapping:
-    """Map each task when it arrives; a machine runs its tasks in that order, for as long as the matrix says.
-
-    Raises ScenarioError naming the argument and its value.
+    """Map each task at its arrival; a machine runs its tasks in the order of arrival.
 
     Parameters
     ----------
     etc
-        float64[classes, machines] > 0, how long a task of each class takes on each machine.
+        float64[classes, machines] > 0, the run time of a task of each class on each machine.
     kind
         int64[tasks], the class of each task.
     arrival
-        float64[tasks] >= 0, when each arrives, ascending, in the unit of `etc`.
+        float64[tasks] >= 0, the arrival times, ascending, in the unit of `etc`.
     rule
-        ``"mct"``: the machine that would end it first; ``"met"``: that takes the least time for it;
-        ``"olb"``: that is ready first, which is first come, first served from one list; ``"kpb"``: ``"mct"``
-        among the machines that take the least time for it.  Ties go to the lowest machine.
+        ``"mct"``: the machine with the earliest completion of the task; ``"met"``: with the shortest run
+        time; ``"olb"``: that is ready first, which is first come, first served from one list; ``"kpb"``:
+        ``"mct"`` among the machines with the shortest run times.  Ties go to the machine of the lowest
+        number.
     allowed
-        bool[classes, machines], which machines a class may go to, one at least; None: all.
+        bool[classes, machines], mask of the machines of each class, at least one; None for all.
         ``affinity(...).allowed`` with ``"mct"`` is linear programming-based affinity scheduling.
     percent
-        Above 0, at most 100; the share of the allowed machines that ``"kpb"`` looks at, rounded up.
+        Share of the allowed machines that ``"kpb"`` considers, %, above 0 and at most 100; the number is
+        rounded up.
+
+    Raises
+    ------
+    ScenarioError
+        If an argument is invalid; the error names the argument and its value.
     """
     times = _positive("etc", etc, 2)
     one_of("rule", rule, get_args(Rule))
     classes, machines = times.shape
-    of, at = np.asarray(kind), np.asarray(arrival, np.float64)
-    if of.ndim != 1 or of.dtype.kind not in "iu" or ((of < 0) | (of >= classes)).any():
+    kinds, arrivals = np.asarray(kind), np.asarray(arrival, np.float64)
+    if kinds.ndim != 1 or kinds.dtype.kind not in "iu" or ((kinds < 0) | (kinds >= classes)).any():
         raise ScenarioError(f"kind must be whole numbers in 0..{classes - 1}, got {short_repr(kind)}")
-    if at.shape != of.shape or not np.isfinite(at).all() or (np.diff(at, prepend=0.0) < 0).any():
+    if (
+        arrivals.shape != kinds.shape
+        or not np.isfinite(arrivals).all()
+        or (np.diff(arrivals, prepend=0.0) < 0).any()
+    ):
         raise ScenarioError(
-            f"arrival must be {len(of)} finite numbers >= 0, ascending, got {short_repr(arrival)}"
+            f"arrival must be {len(kinds)} finite numbers >= 0, ascending, got {short_repr(arrival)}"
         )
-    permitted = np.ones(times.shape, np.bool_) if allowed is None else np.asarray(allowed)
-    if permitted.shape != times.shape or permitted.dtype != np.bool_ or not permitted.any(axis=1).all():
+    mask = np.ones(times.shape, np.bool_) if allowed is None else np.asarray(allowed)
+    if mask.shape != times.shape or mask.dtype != np.bool_ or not mask.any(axis=1).all():
         raise ScenarioError(f"allowed must be bool, {classes} by {machines}, with a machine for each class")
-    part = 0.01 * real("percent", percent, above=0)
-    if part > 1.0:
+    fraction = 0.01 * real("percent", percent, above=0)
+    if fraction > 1.0:
         raise ScenarioError(f"percent must be above 0 and at most 100, got {short_repr(percent)}")
-    candidates = [_candidates(times[k], np.flatnonzero(permitted[k]), rule, part) for k in range(classes)]
-    ready, machine = np.zeros(machines), np.empty(len(of), np.int64)
-    start, finish = np.empty(len(of)), np.empty(len(of))
-    for task, (k, now) in enumerate(zip(of.tolist(), at.tolist(), strict=True)):
-        among = candidates[k]
-        begin = np.maximum(ready[among], now)
-        best = int(np.argmin(begin if rule == "olb" else begin + times[k, among]))
-        u = int(among[best])
+    candidates = [_candidates(times[k], np.flatnonzero(mask[k]), rule, fraction) for k in range(classes)]
+    ready, machine = np.zeros(machines), np.empty(len(kinds), np.int64)
+    start, finish = np.empty(len(kinds)), np.empty(len(kinds))
+    for task, (k, time) in enumerate(zip(kinds.tolist(), arrivals.tolist(), strict=True)):
+        machines_of_kind = candidates[k]
+        begin = np.maximum(ready[machines_of_kind], time)
+        best = int(np.argmin(begin if rule == "olb" else begin + times[k, machines_of_kind]))
+        u = int(machines_of_kind[best])
         machine[task], start[task] = u, begin[best]
         finish[task] = ready[u] = begin[best] + times[k, u]
-    return TaskMapping(machine, start, finish, np.arange(len(of)))
+    return TaskMapping(machine, start, finish, np.arange(len(kinds)))
 
 
-def _candidates(times: Floats, permitted: NDArray[np.int64], rule: str, part: float) -> NDArray[np.int64]:
-    """Return the machines that a rule looks at for a class, ascending."""
+def _candidates(times: Floats, machines: NDArray[np.int64], rule: str, fraction: float) -> NDArray[np.int64]:
+    """Return the machines that a rule considers for a class, ascending."""
     if rule in ("met", "kpb"):
-        count = 1 if rule == "met" else math.ceil(part * len(permitted) - 1e-9)
-        permitted = np.sort(permitted[np.argsort(times[permitted], kind="stable")[:count]])
-    return permitted
+        count = 1 if rule == "met" else math.ceil(fraction * len(machines) - 1e-9)
+        machines = np.sort(machines[np.argsort(times[machines], kind="stable")[:count]])
+    return machines
 
 
-def _positive(name: str, given: Any, dimensions: int) -> Floats:
-    """Return numbers > 0 as an array of so many dimensions, not empty."""
+def _positive(name: str, values: Any, dimensions: int) -> Floats:
+    """Return positive numbers as a non-empty array with the given number of dimensions."""
     try:
-        found = np.asarray(given, dtype=np.float64)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.ndim != dimensions or not found.size or not (np.isfinite(found) & (found > 0)).all():
+        array = np.zeros(0)
+    if array.ndim != dimensions or not array.size or not (np.isfinite(array) & (array > 0)).all():
         shape = "rows of" if dimensions == 2 else ""
         raise ScenarioError(
-            f"{name} must be {shape} finite numbers > 0, got {short_repr(given)}".replace("  ", " ")
+            f"{name} must be {shape} finite numbers > 0, got {short_repr(values)}".replace("  ", " ")
         )
-    return found
+    return array

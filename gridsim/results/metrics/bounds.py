@@ -1,14 +1,13 @@
-"""Lower bounds of the maximum stretch: no schedule can beat them, not even one that knows the future.
+"""Lower bounds of the maximum stretch, which hold even for clairvoyant schedules.
 
 Let J be a set of applications released at r_k or later, and let T(J) be a lower bound of the time in s that
-the platform needs for their tasks alone.  None of them starts before r_k, so the last one ends at r_k + T(J)
-or later, and in every schedule
+the platform needs for their tasks alone.  No application in J starts before r_k, so the last one ends at
+r_k + T(J) or later, and every schedule has
 
     S >= max over k, J of  min over j in J of  (r_k + T(J) - r_j) / w_j .
 
-`fluid_bound` uses T(J) = work of J / speed of all machines; it is the optimum of the problem in which work
-can be preempted and cut at will.  `discrete_bound` uses the larger T of whole tasks, which either stay where
-they begin or may migrate.
+`fluid_bound` uses T(J) = work of J / aggregate speed; it is the optimum if work can be preempted and divided
+arbitrarily.  `discrete_bound` uses the larger T of whole tasks, with or without migration.
 
 Both search all k and J by a fixed-point iteration: S <- max over k, i of (C_ki - r_i) / w_i.  C_ki is r_k + T
 of the set of (k, i): the applications released at r_k or later that are due no later than i, where r + S w is
@@ -17,13 +16,13 @@ applications in it are due by C_ki.  No J has a larger value: if i is due last i
 set of (k, i), and T only grows with the set.  (This is the argument of `gridcore.optimal_stretch`, for
 several r_k at once; duality of the single-machine problem f_max.)
 
-Failures and messages take capacity and add none, so the bounds hold with them too.  They refer to the given
+Failures and messages only reduce capacity, so the bounds hold with them too.  The bounds refer to the given
 times and speeds.  The simulator rounds the duration of a task to whole nanoseconds, so a run may be faster by
-as much.
+these rounding errors.
 
 Floating point: the search (`gridsim.results.metrics.bound_search`) computes in floats, but each (k, J) is a
-certificate however it was found, and its value is computed in exact fractions and rounded down.  So a result
-is never above the exact bound, and below it only as far as rounding affects the choice of (k, J).
+certificate however it was found, and its value is computed in exact fractions and rounded down.  A result is
+therefore never above the exact bound, and below it only if rounding affects the choice of (k, J).
 """
 
 from __future__ import annotations
@@ -38,19 +37,20 @@ from typing import Any
 import numpy as np
 
 from gridsim.results.metrics.bound_search import (
+    BoundSearch,
     MigrationSlots,
-    Search,
     Slots,
     WholeTasks,
-    alone,
     exact_sum,
     levels,
+    single_application_bound,
 )
 from gridsim.support.arrays import Floats, Integers
 
-#: A summary has the lower bound for at most this many applications.
+#: Maximum number of applications for which a summary has the lower bound.
 BOUND_LIMIT = 5000
-#: The best bound is the discrete one up to this many pairs of an application and a machine, which take 0.2 s.
+#: Maximum number of pairs of an application and a machine for which the best bound is the discrete one (0.2
+#: s).
 DISCRETE_LIMIT = 2_000_000
 
 
@@ -61,20 +61,20 @@ class Bound:
     Parameters
     ----------
     stretch
-        The bound, s/Mflop; no schedule has a smaller maximum stretch.
+        The bound, s/Mflop.
     first
-        K, an application of J with the earliest release.
+        An application of J with the earliest release.
     applications
         J, int64, ascending.
     time
         T(J), s.
     task_size
-        None if T(J) is the work of J over the speed of all machines.  Else a size in Mflop: T(J) is the time
-        for those tasks of J that are at least this large, where each counts as one of this size.
+        None if T(J) is the work of J over the aggregate speed.  Otherwise a size, Mflop: T(J) is the time for
+        the tasks of J that are at least this large, each of which counts as a task of this size.
     latency
-        S from a release to the first start, as given to the function that computed the bound.
+        Time from a release to the first start, s, with which the bound was computed.
     migration
-        Whether T(J) allows tasks to go on on other machines.
+        Whether T(J) allows tasks to migrate.
     """
 
     stretch: float
@@ -90,29 +90,34 @@ class Bound:
     ) -> Fraction:
         """Return the value of the certificate, s/Mflop, computed anew in exact fractions without the search.
 
-        The other arguments are those from which the bound was computed.  Raises ValueError if the certificate
-        does not apply to these applications, or if its value is not `stretch` (1e-9 relative).
+        The arguments are those from which the bound was computed.
 
         Parameters
         ----------
         speeds
-            Mflop/s of each machine, or (fluid) of all together.
+            Speed of each machine, or (fluid) of all together, Mflop/s.
+
+        Raises
+        ------
+        ValueError
+            If the certificate does not apply to these applications, or if its value is not `stretch` (1e-9
+            relative).
         """
         if not math.isfinite(self.stretch):
             raise ValueError(f"stretch must be finite, got {self.stretch!r}")
         members = [int(j) for j in self.applications]
         if not members or min(members) < 0 or max(members) >= len(release) or self.first not in members:
-            raise ValueError(f"applications must be some of {len(release)}, {self.first} among them")
+            raise ValueError(f"applications must be in 0..{len(release) - 1} and contain {self.first}")
         releases = [Fraction(float(release[j])) for j in members]
         start = Fraction(float(release[self.first]))
         if min(releases) < start:
-            raise ValueError(f"no application may be released before {self.first}, which is the first")
+            raise ValueError(f"first must be an application with the earliest release, got {self.first}")
         machines = np.atleast_1d(np.asarray(speeds, dtype=np.float64))
         if self.task_size is None:
             work = sum((Fraction(float(size[j])) for j in members), Fraction(0))
             time = work / exact_sum(machines)
         elif task_size is None or tasks is None:
-            raise ValueError("task_size and tasks must be given for a bound by task size")
+            raise ValueError("a bound by task size requires task_size and tasks")
         else:
             count = sum(int(tasks[j]) for j in members if task_size[j] >= self.task_size)
             if self.migration:
@@ -128,28 +133,32 @@ class Bound:
 
 
 def fluid_bound(release: Any, size: Any, aggregate_speed: float, *, latency: float = 0.0) -> Bound:
-    """Return the smallest maximum stretch possible on one machine that may cut and preempt work at will.
+    """Return the smallest possible maximum stretch on one machine that divides and preempts work at will.
 
-    Takes O(n^2) time per pass, usually 2 to 7 passes, and O(n) memory.  Raises ValueError naming argument,
-    index and value.
+    It takes O(n^2) time per pass, usually 2 to 7 passes, and O(n) memory.
 
     Parameters
     ----------
     release
-        N, s, in any order.
+        Releases of n applications, s, in any order.
     size
-        N, Mflop, > 0.
+        Sizes of the applications, Mflop, > 0.
     aggregate_speed
         Speed of that machine, Mflop/s, > 0.
     latency
-        The least time from a release to the first start, s, >= 0; 0 is always valid.
+        Minimum time from a release to the first start, s, >= 0; 0 is always valid.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the error names argument, index and value.
     """
     releases, sizes = _applications(release, size)
     speed = _number("aggregate_speed", aggregate_speed, "Mflop/s", positive=True)
     wait = _number("latency", latency, "s")
     with np.errstate(over="ignore", invalid="ignore"):
-        members, _ = Search(releases, sizes, speed, wait).run()
-        return certified(releases, sizes, members, exact_sum(sizes[members]) / Fraction(speed), wait)
+        members, _ = BoundSearch(releases, sizes, speed, wait).run()
+        return exact_bound(releases, sizes, members, exact_sum(sizes[members]) / Fraction(speed), wait)
 
 
 def discrete_bound(
@@ -163,38 +172,44 @@ def discrete_bound(
     latency: float = 0.0,
     migration: bool = False,
 ) -> Bound:
-    """Return the largest of three bounds: by whole tasks, by work, by one application.
+    """Return the largest of three bounds: by whole tasks, by work, and by a single application.
 
-    By whole tasks: let q tasks of J be at least as large as a.  They take at least as long as q tasks of size
-    a that the machines process one by one: a times the q-th smallest of {m / s_u}, m = 1, 2, ...  If tasks
-    may migrate, they take at least a q over the speed of the min(q, m) fastest of m machines (Horvath, Lam
-    and Sethi, J. ACM 24(1), 1977).  This holds for each a, and so for the maximum over any set of sizes;
-    fewer sizes only make the bound less tight.  The sizes used are all task sizes or, if these are more than
-    `thresholds`, the smallest in each of as many equal parts of the applications in order of task size.  By
-    work: as `fluid_bound`.  By one application: at its own task size.
+    The bound by whole tasks: let q tasks of J be at least as large as a.  They take at least as long as q
+    tasks of size a that the machines process one by one: a times the q-th smallest of {m / s_u}, m = 1, 2,
+    ...  If tasks may migrate, they take at least a q over the speed of the min(q, m) fastest of m machines
+    (Horvath, Lam and Sethi, J. ACM 24(1), 1977).  This holds for each a, and therefore for the maximum over
+    any set of sizes; fewer sizes only make the bound less tight.  The sizes are all task sizes or, if there
+    are more than `thresholds`, the smallest in each of `thresholds` equal parts of the applications in order
+    of task size.  The bound by work is `fluid_bound`.  The bound by a single application uses its own task
+    size.
 
-    Takes O(n^2 thresholds) time per pass, without migration O(m) for each q that can matter, and
-    O(n thresholds + m) memory.  Raises ValueError naming argument, index and value.
+    It takes O(n^2 thresholds) time per pass, without migration another O(m) for each relevant q, and
+    O(n thresholds + m) memory.
 
     Parameters
     ----------
     release
-        N, s, in any order.
+        Releases of n applications, s, in any order.
     size
-        N, Mflop, at least tasks * task_size; what is more is work of any kind.
+        Sizes of the applications, Mflop, at least tasks * task_size; the rest is divisible work.
     task_size
-        N, Mflop, > 0.
+        Task sizes of the applications, Mflop, > 0.
     tasks
-        N, whole, > 0.
+        Numbers of tasks of the applications, whole, > 0.
     speeds
-        Mflop/s of each of m machines, > 0.
+        Speeds of m machines, Mflop/s, > 0.
     thresholds
-        >= 1.
+        Maximum number of task sizes to try, >= 1.
     latency
-        The least time from a release to the first start, s, >= 0; 0 is always valid.
+        Minimum time from a release to the first start, s, >= 0; 0 is always valid.
     migration
-        Whether a task that has begun may go on on another machine; a machine still works on one task at a
+        Whether a task that has begun may continue on another machine; a machine still works on one task at a
         time, and a task is on one machine at a time.
+
+    Raises
+    ------
+    ValueError
+        If an argument is invalid; the error names argument, index and value.
     """
     releases, sizes = _applications(release, size)
     wait = _number("latency", latency, "s")
@@ -206,43 +221,45 @@ def discrete_bound(
         lengths, counts = _tasks(task_size, tasks, sizes)
         slots = MigrationSlots(machines) if migration else Slots(machines)
         whole = WholeTasks(lengths, counts, levels(lengths, int(thresholds)), slots)
-        single, floor = alone(whole, sizes, wait)
-        members, level = Search(releases, sizes, slots.speed, wait, whole, floor).run()
+        single, floor = single_application_bound(whole, sizes, wait)
+        members, level = BoundSearch(releases, sizes, slots.speed, wait, whole, floor).run()
         if level is None:
             time = exact_sum(sizes[members]) / exact_sum(machines)
         else:
-            time = Fraction(level) * slots.below(int(counts[members][lengths[members] >= level].sum()))
-        bound = certified(releases, sizes, members, time, wait, level, migration)
-        time = Fraction(float(lengths[single])) * slots.below(int(counts[single]))
-        one = np.array([single], dtype=np.int64)
-        other = certified(releases, sizes, one, time, wait, float(lengths[single]), migration)
-        return other if other.stretch > bound.stretch else bound
+            time = Fraction(level) * slots.exact_lower_end(
+                int(counts[members][lengths[members] >= level].sum())
+            )
+        bound = exact_bound(releases, sizes, members, time, wait, level, migration)
+        time = Fraction(float(lengths[single])) * slots.exact_lower_end(int(counts[single]))
+        member = np.array([single], dtype=np.int64)
+        single_bound = exact_bound(releases, sizes, member, time, wait, float(lengths[single]), migration)
+        return single_bound if single_bound.stretch > bound.stretch else bound
 
 
 # -- values of certificates -----------------------------------------------------------------------------
 
 
 def _exact_end(count: int, speeds: Floats) -> Fraction:
-    """Return the exact count-th smallest of {m / s_u}: certainly smaller ones are skipped, others counted."""
+    """Return the exact count-th smallest of {m / s_u}, after skipping those that are certainly smaller."""
     total, machines = exact_sum(speeds), Counter(speeds.tolist())
-    end, following = Fraction(0), []
-    for speed, alike in machines.items():
+    end, next_ends = Fraction(0), []
+    for speed, machines_of_speed in machines.items():
         exact = Fraction(speed)
-        before = math.floor(count * exact / total)
-        count_before = before * alike
-        end = max(end, before / exact)
-        following.append(((before + 1) / exact, exact, alike, count_before))
-    left = count - sum(entry[3] for entry in following)
-    heap = [entry[:3] for entry in following]
+        preceding = math.floor(count * exact / total)
+        preceding_count = preceding * machines_of_speed
+        end = max(end, preceding / exact)
+        next_ends.append(((preceding + 1) / exact, exact, machines_of_speed, preceding_count))
+    remaining = count - sum(entry[3] for entry in next_ends)
+    heap = [entry[:3] for entry in next_ends]
     heapq.heapify(heap)
-    while left > 0:
-        end, exact, alike = heap[0]
-        left -= alike
-        heapq.heapreplace(heap, (end + 1 / exact, exact, alike))
+    while remaining > 0:
+        end, exact, machines_of_speed = heap[0]
+        remaining -= machines_of_speed
+        heapq.heapreplace(heap, (end + 1 / exact, exact, machines_of_speed))
     return end
 
 
-def certified(
+def exact_bound(
     release: Floats,
     size: Floats,
     members: Integers,
@@ -254,16 +271,16 @@ def certified(
     """Return the bound of J = `members` and T(J) = `time`, computed exactly, then rounded down."""
     first = int(members[release[members].argmin()])
     try:
-        need, sizes = float(time) + latency, size[members]
+        duration, sizes = float(time) + latency, size[members]
         waits = release[first] - release[members]
-        about = (waits + need) / sizes
-        wrong = 2e-15 * (need - waits) / sizes  # more than all roundings of `about`
-        near = members[~(about - wrong > (about + wrong).min())].tolist()
+        values = (waits + duration) / sizes
+        errors = 2e-15 * (duration - waits) / sizes  # more than all roundings of `values`
+        candidates = members[~(values - errors > (values + errors).min())].tolist()
         end = Fraction(float(release[first])) + Fraction(latency) + time
-        value = min((end - Fraction(float(release[j]))) / Fraction(float(size[j])) for j in near)
+        value = min((end - Fraction(float(release[j]))) / Fraction(float(size[j])) for j in candidates)
         stretch = float(value)
     except OverflowError:
-        raise ValueError("size and speeds must leave time and stretch finite, got too far apart") from None
+        raise ValueError("size and speeds must give a finite time and stretch") from None
     if Fraction(stretch) > value:
         stretch = math.nextafter(stretch, 0.0)
     return Bound(stretch, first, members, float(time), task_size, latency, migration)
@@ -285,7 +302,7 @@ def _tasks(task_size: Any, tasks: Any, size: Floats) -> tuple[Floats, Floats]:
     for i in np.flatnonzero(counts != np.floor(counts))[:1]:
         raise ValueError(f"tasks[{i}] must be a whole number, got {float(counts[i])!r}")
     if not counts.sum() <= 2**53:
-        raise ValueError(f"tasks must be at most 2**53 in all, got {float(counts.sum())!r}")
+        raise ValueError(f"the sum of tasks must be at most 2**53, got {float(counts.sum())!r}")
     for i in np.flatnonzero(~(size >= counts * lengths * (1 - 1e-9)))[:1]:
         expected = f"at least tasks * task_size = {float(counts[i] * lengths[i])!r} Mflop"
         raise ValueError(f"size[{i}] must be {expected}, got {float(size[i])!r}")
@@ -296,14 +313,14 @@ def _column(name: str, values: Any, unit: str, *, positive: bool = False, rows: 
     try:
         column = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        shown = repr(values)
-        raise ValueError(f"{name} must be a list of numbers, got {shown[:60]}") from None
+        text = repr(values)
+        raise ValueError(f"{name} must be a list of numbers, got {text[:60]}") from None
     if column.ndim != 1 or not len(column):
         raise ValueError(f"{name} must be a list of at least one number, got the shape {column.shape}")
     if rows is not None and len(column) != rows:
-        raise ValueError(f"{name} must be as long as release, {rows}, got {len(column)}")
-    good = np.isfinite(column) & (column > 0) if positive else np.isfinite(column)
-    for i in np.flatnonzero(~good)[:1]:
+        raise ValueError(f"{name} must have {rows} numbers, as release has, got {len(column)}")
+    valid = np.isfinite(column) & (column > 0) if positive else np.isfinite(column)
+    for i in np.flatnonzero(~valid)[:1]:
         expected = f"a finite number{' > 0' if positive else ''} {unit}"
         raise ValueError(f"{name}[{i}] must be {expected}, got {float(column[i])!r}")
     return column
@@ -324,4 +341,4 @@ def _check_sum(name: str, values: Floats) -> None:
     try:
         math.fsum(values.tolist())
     except OverflowError:
-        raise ValueError(f"{name} must have a finite sum, got {float(values.max())!r} among them") from None
+        raise ValueError(f"{name} must have a finite sum, got a maximum of {float(values.max())!r}") from None

@@ -5,19 +5,19 @@ application i that it has done by then, each of which took b_i bytes.  For every
 
     sum over i of x_iu min(1, b_i / b*)  <=  min(sum x_iu, sum b_i x_iu / b*)  <=  T min(s_u, c_u / b*) ,
 
-so the tasks of a set J take at least
+so that the tasks of a set J take at least
 
     T(J) = (sum over i in J of w_i min(1, b_i / b*)) / (sum over u of min(s_u, c_u / b*)) .
 
-That is the bound by work of `gridsim.results.metrics.bounds` with other weights, and its search serves here.
-b* -> 0 gives that bound itself, b* -> inf the bytes of J over those that all links carry, and where all
-tasks have the same b, b* = b is exact for work that can be cut at will.  As a function of 1 / b* the sum
-over J is concave and linear between the values 1 / b_i, and the sum over machines is concave, so T(J) is
-largest at 0, inf or one of the b_i.  What tasks send takes as long, and has bounds of its own.
+This is the bound by work of `gridsim.results.metrics.bounds` with other weights, found by the same search.
+b* -> 0 gives the bound by work, and b* -> inf the bytes of J over the bandwidth of all links.  If all tasks
+have the same b, b* = b is exact for divisible work.  As a function of 1 / b*, the sum over J is concave and
+linear between the values 1 / b_i, and the sum over machines is concave, so T(J) is largest at 0, inf or one
+of the b_i.  Output has bounds of the same form.
 
 Whole tasks: m tasks of one application take a machine at least f + p + g + (m - 1) max(f, p, g), where f, p
-and g are the times in which it fetches, computes and sends one.  So n tasks are over at the earliest when as
-many fit in on all machines.
+and g are the times in which it fetches, computes and sends one.  So n tasks end no earlier than the time in
+which all machines together can process n tasks.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bound_search import Search
-from gridsim.results.metrics.bounds import Bound, certified
+from gridsim.results.metrics.bound_search import BoundSearch
+from gridsim.results.metrics.bounds import Bound, exact_bound
 from gridsim.support.arrays import Floats
 
-#: At most so many values of b* between 0 and inf are tried, quantiles of those of the applications.
-_MOST_VALUES = 12
-#: T(J) is computed in floats, and lowered by this fraction, which is more than all rounding.
-_SAFE = 1.0 - 1e-11
+#: Maximum number of values of b* between 0 and inf that are tried, quantiles of those of the applications.
+_MAX_VALUES = 12
+#: Factor of T(J), which is computed in floats, that exceeds all rounding errors.
+_ROUNDING_FACTOR = 1.0 - 1e-11
 
 
 @dataclass(frozen=True, eq=False)
 class DataBound(Bound):
-    """A lower bound by what links carry, with its certificate; see `Bound`.
+    """A lower bound by the bandwidth of links, with its certificate.
 
     Parameters
     ----------
     way
         ``"input"`` or ``"output"``; ``"tasks"`` for whole tasks of one application.
     value
-        B*, bytes/Mflop; nan for whole tasks.
+        The parameter b*, bytes/Mflop; NaN for whole tasks.
     """
 
     way: str = "input"
@@ -67,45 +67,53 @@ class DataBound(Bound):
         Raises
         ------
         ValueError
-            If that is not `stretch` (1e-9 relative).
+            If the value is not `stretch` (1e-9 relative).
         """
         members = self.applications
         machines, links = np.asarray(speeds), np.asarray(data["bandwidth"])
         columns = {"input": np.asarray(data["input_bytes"]), "output": np.asarray(data["output_bytes"])}
         if self.way == "tasks":
             (i,) = members.tolist()
-            each = np.stack([task_size[i] / machines, *(column[i] / links for column in columns.values())])
-            time = _whole(each, int(tasks[i]))
+            stages = np.stack([task_size[i] / machines, *(column[i] / links for column in columns.values())])
+            time = _whole_tasks_time(stages, int(tasks[i]))
         else:
-            moved = columns[self.way] / np.asarray(task_size)
-            weights = np.asarray(size) * _weights(moved, self.value)
-            time = float(weights[members].sum()) / _rate(machines, links, self.value)
-        ends = float(np.asarray(release)[members].min()) + time
-        value = float(((ends - np.asarray(release)[members]) / np.asarray(size)[members]).min())
+            bytes_per_work = columns[self.way] / np.asarray(task_size)
+            weights = np.asarray(size) * _weights(bytes_per_work, self.value)
+            time = float(weights[members].sum()) / _total_rate(machines, links, self.value)
+        end = float(np.asarray(release)[members].min()) + time
+        value = float(((end - np.asarray(release)[members]) / np.asarray(size)[members]).min())
         if not math.isclose(value, self.stretch, rel_tol=1e-9):
             raise ValueError(f"stretch is {self.stretch!r}, but its certificate has {value!r}")
         return Fraction(value)
 
 
 def link_bound(
-    release: Floats, size: Floats, moved: Floats, speeds: Floats, bandwidth: Floats, way: str
+    release: Floats, size: Floats, bytes_per_work: Floats, speeds: Floats, bandwidth: Floats, way: str
 ) -> DataBound:
-    """Return the largest bound by what links carry one way, over all b* > 0.
+    """Return the largest bound by the bandwidth of links in one direction, over all b* > 0.
 
-    release (s), size (Mflop), moved (bytes/Mflop) : float64[n], of applications, some of which move data.
-    speeds (Mflop/s), bandwidth (bytes/s) : float64[machines].
+    Parameters
+    ----------
+    release, size
+        float64[n], releases (s) and sizes (Mflop) of applications.
+    bytes_per_work
+        float64[n], bytes/Mflop that each application moves in this direction; some are positive.
+    speeds, bandwidth
+        float64[machines], Mflop/s and bytes/s.
+    way
+        ``"input"`` or ``"output"``.
     """
-    distinct = np.unique(moved[moved > 0.0])
-    if len(distinct) > _MOST_VALUES:
-        distinct = distinct[np.linspace(0, len(distinct) - 1, _MOST_VALUES).astype(int)]
+    distinct = np.unique(bytes_per_work[bytes_per_work > 0.0])
+    if len(distinct) > _MAX_VALUES:
+        distinct = distinct[np.linspace(0, len(distinct) - 1, _MAX_VALUES).astype(int)]
     best: DataBound | None = None
     for value in [*distinct.tolist(), math.inf]:
-        work, speed = size * _weights(moved, value), _rate(speeds, bandwidth, value)
-        members, _ = Search(release, size, speed, 0.0, work=work).run()
-        time = Fraction(float(work[members].sum()) / speed * _SAFE)
-        found = certified(release, size, members, time, 0.0)
-        if best is None or found.stretch > best.stretch:
-            best = _as_data(found, way, value)
+        work, speed = size * _weights(bytes_per_work, value), _total_rate(speeds, bandwidth, value)
+        members, _ = BoundSearch(release, size, speed, 0.0, work=work).run()
+        time = Fraction(float(work[members].sum()) / speed * _ROUNDING_FACTOR)
+        bound = exact_bound(release, size, members, time, 0.0)
+        if best is None or bound.stretch > best.stretch:
+            best = _data_bound(bound, way, value)
     assert best is not None
     return best
 
@@ -120,39 +128,39 @@ def whole_tasks_bound(
     speeds: Floats,
     bandwidth: Floats,
 ) -> DataBound:
-    """Return the largest stretch that an application has alone on the platform, with whole tasks."""
+    """Return the largest bound by the whole tasks of a single application on the idle platform."""
     best: DataBound | None = None
     for i in range(len(size)):
-        each = np.stack([task_size[i] / speeds, input_bytes[i] / bandwidth, output_bytes[i] / bandwidth])
-        time = Fraction(_whole(each, int(tasks[i])) * _SAFE)
-        found = certified(release, size, np.array([i]), time, 0.0)
-        if best is None or found.stretch > best.stretch:
-            best = _as_data(found, "tasks", math.nan)
+        stages = np.stack([task_size[i] / speeds, input_bytes[i] / bandwidth, output_bytes[i] / bandwidth])
+        time = Fraction(_whole_tasks_time(stages, int(tasks[i])) * _ROUNDING_FACTOR)
+        bound = exact_bound(release, size, np.array([i]), time, 0.0)
+        if best is None or bound.stretch > best.stretch:
+            best = _data_bound(bound, "tasks", math.nan)
     assert best is not None
     return best
 
 
-def _as_data(found: Bound, way: str, value: float) -> DataBound:
-    return DataBound(found.stretch, found.first, found.applications, found.time, way=way, value=value)
+def _data_bound(bound: Bound, way: str, value: float) -> DataBound:
+    return DataBound(bound.stretch, bound.first, bound.applications, bound.time, way=way, value=value)
 
 
-def _weights(moved: Floats, value: float) -> Floats:
-    """Return by how much a Mflop of each application counts: for b* = inf, in bytes."""
-    return moved if value == math.inf else np.minimum(1.0, moved / value)
+def _weights(bytes_per_work: Floats, value: float) -> Floats:
+    """Return the weight of a Mflop of each application; for b* = inf, in bytes."""
+    return bytes_per_work if value == math.inf else np.minimum(1.0, bytes_per_work / value)
 
 
-def _rate(speeds: Floats, bandwidth: Floats, value: float) -> float:
-    """Return what all machines can do of what counts, per s."""
-    each = bandwidth if value == math.inf else np.minimum(speeds, bandwidth / value)
-    return math.fsum(each.tolist())
+def _total_rate(speeds: Floats, bandwidth: Floats, value: float) -> float:
+    """Return the weighted work, or for b* = inf the bytes, that all machines can process per s."""
+    rates = bandwidth if value == math.inf else np.minimum(speeds, bandwidth / value)
+    return math.fsum(rates.tolist())
 
 
-def _whole(each: Floats, tasks: int) -> float:
-    """Return a time, s, before which not so many tasks are over, whose stages take `each` (s) on machines."""
-    alone, longest = each.sum(axis=0), each.max(axis=0)
-    low, high = 0.0, float((alone + (tasks - 1) * longest).min())
+def _whole_tasks_time(stages: Floats, tasks: int) -> float:
+    """Return a lower bound, s, of the time for `tasks` tasks with durations `stages` (s) on each machine."""
+    first, longest = stages.sum(axis=0), stages.max(axis=0)
+    low, high = 0.0, float((first + (tasks - 1) * longest).min())
     for _ in range(60):
         middle = low + (high - low) / 2.0
-        fit = np.maximum(0.0, np.floor((middle - alone) / longest) + 1.0).sum()
-        low, high = (low, middle) if fit >= tasks else (middle, high)
+        count = np.maximum(0.0, np.floor((middle - first) / longest) + 1.0).sum()
+        low, high = (low, middle) if count >= tasks else (middle, high)
     return low

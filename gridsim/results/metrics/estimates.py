@@ -1,4 +1,4 @@
-"""Estimates: statistics over seeds, always with a bootstrap interval or the reason why there is none."""
+"""Estimates: statistics over seeds with a bootstrap interval, or with the reason why there is none."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999
 LEVEL = 0.95
-#: With fewer seeds than this a bootstrap interval is too narrow.
+#: A bootstrap interval of fewer seeds is too narrow.
 FEW = 5
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean, or another statistic, over seeds with its confidence interval, in the unit of the values.
+    """A mean or another statistic over seeds with its confidence interval, in the unit of the values.
 
     Parameters
     ----------
     mean, low, high
-        Low and high are NaN if there is no interval.
+        The statistic, and the limits of the interval, which are NaN if there is none.
     seeds
-        Number of values.
+        Number of seeds.
     level
         Confidence level of the interval.
     note
-        Empty, or why the interval is missing, degenerate or unreliable.
+        Reason why the interval is missing, degenerate or unreliable; "" if it is sound.
     """
 
     mean: float
@@ -45,7 +45,7 @@ class Estimate:
     note: str = ""
 
     def format(self, digits: int = 4) -> str:
-        """Return the mean with the interval and number of values, or with the note if it has none."""
+        """Return the mean with the interval and the number of seeds; without an interval, with the note."""
         if math.isnan(self.low):
             return f"{self.mean:.{digits}g} (no interval: {self.note})"
         count = f"n = {self.seeds}" + (f", {self.note}" if self.note else "")
@@ -57,20 +57,26 @@ class Estimate:
 def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: float = LEVEL) -> Estimate:
     """Return `statistic` of paired samples, with a BCa bootstrap interval over the pairs.
 
-    The resampling uses a generator of its own with a fixed seed, so the same values give the same interval.
-    There is no interval for one seed or for values that are not finite.  The interval is a point if all seeds
-    have equal values.  It is too narrow for fewer than `FEW` seeds.  If BCa is undefined, it is the
-    percentile interval.  The note says which of these is the case.
-
-    Raises ImportError without scipy; ValueError if the samples are empty or differ in length.
+    The random stream of the resampling has a fixed seed, so that equal values give equal intervals.  There is
+    no interval for one seed or for values that are not finite.  The interval is a point if all seeds have
+    equal values, and too narrow for fewer than `FEW` seeds.  If BCa is undefined, the percentile interval is
+    returned.  The note states which of these cases applies.
 
     Parameters
     ----------
     samples
         Arrays of n values, one value per seed.
     statistic
-        A function of as many arrays as there are samples, and of ``axis``; the default is the mean of one
-        sample.
+        Function of one array per sample and of ``axis``; by default the mean of one sample.
+    level
+        Confidence level of the interval.
+
+    Raises
+    ------
+    ImportError
+        If scipy is not installed.
+    ValueError
+        If the samples are empty or differ in length.
     """
     values = [np.asarray(sample, dtype=np.float64) for sample in samples]
     count = values[0].size
@@ -78,20 +84,20 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         raise ValueError(f"samples must be equally long and not empty, got {[v.shape for v in values]}")
     finite = all(np.isfinite(value).all() for value in values)
     with np.errstate(all="ignore"):
-        exact = finite and statistic is np.mean
-        middle = mean(values[0]) if exact else float(statistic(*values, axis=-1))
-    if not finite or not math.isfinite(middle):
-        return Estimate(middle, math.nan, math.nan, count, level, "not all values are finite")
+        is_mean = finite and statistic is np.mean
+        center = mean(values[0]) if is_mean else float(statistic(*values, axis=-1))
+    if not finite or not math.isfinite(center):
+        return Estimate(center, math.nan, math.nan, count, level, "not all values are finite")
     if count == 1:
-        return Estimate(middle, math.nan, math.nan, count, level, "n = 1")
+        return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
-        return Estimate(middle, middle, middle, count, level, "all equal")
+        return Estimate(center, center, center, count, level, "all equal")
     bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < FEW else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the note tells of degenerate cases
+        warnings.simplefilter("ignore")  # the note reports degenerate cases
         for method in ("BCa", "percentile"):
-            found = bootstrap(
+            interval = bootstrap(
                 tuple(values),
                 statistic,
                 n_resamples=RESAMPLES,
@@ -101,13 +107,13 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
                 method=method,
                 rng=Streams(0)("replication.bootstrap"),
             ).confidence_interval
-            low, high = float(found.low), float(found.high)
+            low, high = float(interval.low), float(interval.high)
             if math.isfinite(low) and math.isfinite(high):
-                return Estimate(middle, low, high, count, level, note)
+                return Estimate(center, low, high, count, level, note)
             note = "; ".join([*filter(None, [note]), "percentile interval, BCa is undefined here"])
-    return Estimate(middle, math.nan, math.nan, count, level, "the bootstrap is undefined here")
+    return Estimate(center, math.nan, math.nan, count, level, "the bootstrap is undefined here")
 
 
-def ratio_of_means(above: Floats, below: Floats, axis: int = -1) -> Any:
-    """Return the mean of one sample over the mean of the other; a statistic for `estimate`."""
-    return np.mean(above, axis=axis) / np.mean(below, axis=axis)
+def ratio_of_means(numerator: Floats, denominator: Floats, axis: int = -1) -> Any:
+    """Return the ratio of the means of two samples, a statistic for `estimate`."""
+    return np.mean(numerator, axis=axis) / np.mean(denominator, axis=axis)

@@ -1,4 +1,4 @@
-"""Metrics: pure functions on arrays.  Times are seconds, work is Mflop, speeds are Mflop/s."""
+"""Formulas of metrics: pure functions of arrays.  Times are in s, work is in Mflop, speeds are in Mflop/s."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats
 
-#: Values converted to Python floats at a time: these take four times the memory.
+#: Number of values converted to Python floats at a time, which take four times the memory.
 _BLOCK = 1 << 16
 
 
 def total(values: NDArray[Any]) -> float:
-    """Return the sum, rounded once, which is the same on every processor.
+    """Return the sum, rounded only once, so that it is the same on every processor.
 
     Raises OverflowError if the sum is too large for float64.
     """
@@ -37,9 +37,9 @@ def stretch(release: Floats, finish: Floats, size: Floats) -> Floats:
 def bounded_slowdown(
     release: Floats, finish: Floats, size: Floats, aggregate_speed: float, threshold: float = 10.0
 ) -> Floats:
-    """Return the time in the system over the time that the whole idle platform would take, at least 1.
+    """Return the time in the system over the time on the idle platform, at least 1.
 
-    The latter counts as at least `threshold` s, so that tiny applications do not dominate the result.
+    The divisor is at least `threshold` s, so that tiny applications do not dominate the result.
     """
     alone = np.maximum(size / aggregate_speed, threshold)
     return np.maximum((finish - release) / alone, 1.0)
@@ -48,22 +48,22 @@ def bounded_slowdown(
 def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> Floats:
     """Return the bounded slowdown of rigid jobs (Feitelson et al. 1997).
 
-    This is (waiting + run time) / run time, at least 1; the divisor counts as at least `threshold` s.
+    It is (waiting + run time) / run time, at least 1; the divisor is at least `threshold` s.
     """
     return np.maximum((waiting + run_time) / np.maximum(run_time, threshold), 1.0)
 
 
 def request_utilization(release: Floats, nodes: Floats, run_time: Floats, machines: int) -> float:
-    """Return the node time that rigid jobs want, over that of `machines` nodes from first to last release.
+    """Return the node time that rigid jobs request over that of `machines` nodes from first to last release.
 
-    It is infinite if all are released at once.  This is the RU of DGS_ASAP for a whole log.
+    It is infinite if all jobs are released at once.  It is the RU of DGS_ASAP for a whole log.
     """
     span = float(release.max() - release.min())
     return total(nodes * run_time) / (machines * span) if span > 0 else math.inf
 
 
 def makespan(release: Floats, finish: Floats) -> float:
-    """Return the time from the first release to the last finish, s; a finish of NaN (never) is ignored."""
+    """Return the time from the first release to the last finish, s; a finish of NaN is ignored."""
     return float(np.fmax.reduce(finish) - release.min())
 
 
@@ -82,28 +82,28 @@ def mean(values: Floats) -> float:
 
 
 def weighted_mean(values: Floats, weights: NDArray[Any]) -> float:
-    """Return the mean of `values`, each of which counts as often as its weight (> 0) says; NaN if empty."""
+    """Return the mean of `values` with `weights` (> 0); NaN without values."""
     return total(values * weights) / total(weights) if len(values) else math.nan
 
 
 def load_of(release: Floats, size: Floats, aggregate_speed: float) -> float:
-    """Return the load: work over what the platform can do from the first to the last release.
+    """Return the load: work over the capacity of the platform from the first to the last release.
 
-    It is infinite if everything is released at once.  Above 1 the queues grow while applications arrive.
+    It is infinite if all work is released at once.  Above 1 the queues grow while applications arrive.
     """
     span = float(release.max() - release.min())
     return total(size) / (aggregate_speed * span) if span > 0 else math.inf
 
 
 def wasted_share(cycles: Mapping[str, Floats]) -> float:
-    """Return redundant, lost and overhead cycles over the sum of these and the useful ones.
+    """Return the share of redundant, lost and overhead cycles among these and the useful ones.
 
     Cycles taken by background load (``slowed``) are not counted.  The result is NaN if the sum is 0.
 
     Parameters
     ----------
     cycles
-        Name -> Mflop of each application.
+        Kind of cycles -> Mflop of each application.
     """
     wasted = total(np.concatenate([cycles[name] for name in ("redundant", "lost", "overhead")]))
     cycles_done = wasted + total(cycles["useful"])
@@ -116,11 +116,11 @@ def quantiles(values: Floats, shares: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1
     return result
 
 
-def running_mean(returned: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
-    """Return the times at which results are back, ascending, and the mean turnaround of all jobs by then."""
-    order = np.argsort(returned, kind="stable")
+def running_mean(return_time: Floats, turnaround: Floats) -> tuple[Floats, Floats]:
+    """Return the times at which results return, ascending, and the mean turnaround of all jobs so far."""
+    order = np.argsort(return_time, kind="stable")
     means: Floats = np.cumsum(turnaround[order]) / np.arange(1, len(order) + 1)
-    return returned[order], means
+    return return_time[order], means
 
 
 def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
@@ -131,15 +131,15 @@ def prediction_errors(predicted: Floats, actual: Floats) -> Floats:
     predicted
         Predicted wait at the chosen node when it was chosen, s; NaN for jobs that stayed.
     actual
-        The actual wait, s.  The error is undefined for a wait of 0.
+        Actual wait, s; the error is undefined for a wait of 0.
     """
-    found = ~np.isnan(predicted) & (actual > 0)
-    errors: Floats = np.abs(predicted[found] - actual[found]) / actual[found]
+    is_defined = ~np.isnan(predicted) & (actual > 0)
+    errors: Floats = np.abs(predicted[is_defined] - actual[is_defined]) / actual[is_defined]
     return errors
 
 
 def offered_load(applications: Applications, platform: Platform) -> float:
-    """Return the load: work over what the platform can do from first to last release, sum w / (s_agg * span).
+    """Return the load of applications on a platform: sum w / (s_agg * span), with the span of the releases.
 
     It is infinite if all applications are released at once.  Above 1 queues grow while applications arrive.
     """

@@ -1,4 +1,4 @@
-"""Matrices of expected times, on which mapping heuristics are compared, and their mapping by heuristics.
+"""Matrices of expected times, and the mapping of their tasks to machines by heuristics.
 
 The matrices are those of T. D. Braun, H. J. Siegel, N. Beck and others, "A comparison of eleven static
 heuristics for mapping a class of independent tasks onto heterogeneous distributed computing systems", JPDC 61
@@ -35,7 +35,7 @@ class BraunClass(NamedTuple):
 
 
 #: The twelve classes by their published names, u_x_yyzz: x is c, s or i for consistent, semi-consistent or
-#: inconsistent; yy is how much tasks differ and zz how much machines differ, hi or lo.
+#: inconsistent; yy is the heterogeneity of tasks and zz that of machines, hi or lo.
 BRAUN_CLASSES: dict[str, BraunClass] = {
     f"u_{consistency[0]}_{tasks}{machines}": BraunClass(consistency, task_range, machine_range)
     for consistency in get_args(Consistency)
@@ -57,20 +57,28 @@ def expected_times(
 
     ETC[i, j] = B[i] * x[i, j] with B uniform in [1, task_range) and x uniform in [1, machine_range).
 
-    Returns float64[tasks, machines].  Raises ScenarioError naming the argument and its value.
-
     Parameters
     ----------
     tasks, machines
-        >= 1.
+        Numbers of tasks and of machines, >= 1.
     task_range, machine_range
-        > 1; the paper uses 3000 or 100 for tasks, and 1000 or 10 for machines.
+        Upper limits of the factors, > 1; the paper uses 3000 or 100 for tasks, and 1000 or 10 for machines.
     consistency
         ``"consistent"``: each row is sorted, so that machine 0 is the fastest for every task;
         ``"semi-consistent"``: the columns 0, 2, 4, ... of each row are sorted among themselves;
         ``"inconsistent"``: as drawn.
     seed
-        >= 0; the draws depend on it and on the number of tasks and machines.
+        Seed, >= 0; the draws depend on it and on the numbers of tasks and machines.
+
+    Returns
+    -------
+    float64[tasks, machines]
+        The matrix.
+
+    Raises
+    ------
+    ScenarioError
+        If an argument is invalid; the error names the argument and its value.
     """
     shape = whole("tasks", tasks, low=1), whole("machines", machines, low=1)
     ranges = {
@@ -78,26 +86,28 @@ def expected_times(
         for name, value in (("task_range", task_range), ("machine_range", machine_range))
     }
     one_of("consistency", consistency, get_args(Consistency))
-    chance = Streams(whole("seed", seed))("expected-times")
-    baseline = chance.uniform(1.0, ranges["task_range"], (shape[0], 1))
-    made: Floats = baseline * chance.uniform(1.0, ranges["machine_range"], shape)
+    stream = Streams(whole("seed", seed))("expected-times")
+    baseline = stream.uniform(1.0, ranges["task_range"], (shape[0], 1))
+    matrix: Floats = baseline * stream.uniform(1.0, ranges["machine_range"], shape)
     if consistency == "consistent":
-        made.sort(axis=1)
+        matrix.sort(axis=1)
     elif consistency == "semi-consistent":
-        made[:, ::2] = np.sort(made[:, ::2], axis=1)
-    return made
+        matrix[:, ::2] = np.sort(matrix[:, ::2], axis=1)
+    return matrix
 
 
 @dataclass(frozen=True)
 class TaskMapping:
-    """The machine of each task, and when the task runs there.
+    """A mapping of tasks to machines, with the start and finish of each task.
 
     Parameters
     ----------
     machine
-        int64[tasks].  start, finish : float64[tasks], in the unit of the matrix.
+        int64[tasks], the machine of each task.
+    start, finish
+        float64[tasks], in the unit of the matrix.
     order
-        int64[tasks], the tasks in the order in which they were mapped; a machine runs its tasks in it.
+        int64[tasks], the tasks in the order of their mapping, in which a machine also runs its tasks.
     """
 
     machine: Integers
@@ -107,12 +117,12 @@ class TaskMapping:
 
     @property
     def makespan(self) -> float:
-        """The time at which the last task is done; 0 if there are no tasks."""
+        """The finish of the last task; 0 if there are no tasks."""
         return float(self.finish.max(initial=0.0))
 
 
 def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64]:
-    """Return a float64 copy of `values`; raise ScenarioError, which names `name`, if they are no numbers."""
+    """Return a float64 copy of `values`, or raise ScenarioError naming `name` if they are not numbers."""
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
@@ -133,19 +143,24 @@ def map_tasks(
 ) -> TaskMapping:
     """Map the tasks of a matrix of expected times to machines by one of the `HEURISTICS`.
 
-    Raises ScenarioError naming the argument and its value.
-
     Parameters
     ----------
     etc
-        float64[tasks, machines] > 0.
+        float64[tasks, machines] > 0, the expected times.
     heuristic
         ``"mct"``, ``"met"``, ``"olb"``, ``"switching"`` or ``"kpb"``, which take the tasks in order, or
         ``"min-min"``, ``"max-min"`` or ``"sufferage"``.  `gridcore.centralized.mapping` describes them.
     ready
         float64[machines] >= 0, the time from which each machine can run tasks; 0 by default.
     percent
-        A parameter of ``"kpb"``.  low, high : parameters of ``"switching"``.
+        Parameter of ``"kpb"``.
+    low, high
+        Parameters of ``"switching"``.
+
+    Raises
+    ------
+    ScenarioError
+        If an argument is invalid; the error names the argument and its value.
     """
     times = _numbers("etc", etc, ", as many in each row")
     one_of("heuristic", heuristic, HEURISTICS)
@@ -158,25 +173,25 @@ def map_tasks(
     if not machines:
         raise ScenarioError("etc must have at least one machine, got none")
     begin = np.zeros(machines) if ready is None else _numbers("ready", ready)
-    ones, at = np.ones(tasks, np.int64), begin.copy()
+    ones, ready_times = np.ones(tasks, np.int64), begin.copy()
     rule: Any = heuristic
     try:
         if heuristic in get_args(InTurn):
             order = np.arange(tasks)
-            mapped, _ = map_in_turn(times, ones, at, rule, percent=percent, low=low, high=high)
+            targets, _ = map_in_turn(times, ones, ready_times, rule, percent=percent, low=low, high=high)
         else:
-            order, mapped = map_batch(times, ones, at, rule)
+            order, targets = map_batch(times, ones, ready_times, rule)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     machine = np.empty(tasks, np.int64)
-    machine[order] = mapped
+    machine[order] = targets
     start, finish = np.empty(tasks), np.empty(tasks)
     for u in range(machines):
-        mine = order[mapped == u]
-        # sum in the order in which the heuristic did
+        tasks_of_machine = order[targets == u]
+        # sum in the order of the heuristic, for the same rounding
         with np.errstate(over="ignore"):  # checked below
-            ends = np.cumsum(np.concatenate((begin[u : u + 1], times[mine, u])))
-        start[mine], finish[mine] = ends[:-1], ends[1:]
+            ends = np.cumsum(np.concatenate((begin[u : u + 1], times[tasks_of_machine, u])))
+        start[tasks_of_machine], finish[tasks_of_machine] = ends[:-1], ends[1:]
     if not np.isfinite(finish).all():
         raise ScenarioError('times in the matrix "etc" must add up to a finite makespan, got inf')
     return TaskMapping(machine, start, finish, order)

@@ -1,10 +1,10 @@
-"""Lower bounds of the maximum stretch where tasks need memory or disk that not all machines have.
+"""Lower bounds of the maximum stretch if tasks need memory or disk that not all machines have.
 
-Let M be a set of machines, and take only the applications whose tasks suit no others.  They have at most the
-speed of M, so a bound of `gridsim.results.metrics.bounds` for them on M alone is a bound of the whole run.
-The sets M tried are those of the machines that suit one of the applications.  Where needs are in one order,
-as those of memory alone are, no union of such sets says more, since it is one of them; where some
-applications need much memory and others much disk, a union might, and is not tried.
+Let M be a set of machines, and consider only the applications whose tasks suit no other machines.  They have
+at most the speed of M, so a bound of `gridsim.results.metrics.bounds` for them on M is a bound for the run.
+Each set M that is tried has the machines that suit one application.  If needs are totally ordered, such as
+those of memory only, unions of such sets give no better bound, since they are among these sets.  If some
+applications need much memory and others much disk, a union might give a better bound, but is not tried.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 from gridsim.results.metrics.bounds import Bound
 from gridsim.support.arrays import Floats, Integers
 
-#: At most so many sets of machines are tried, from the one of the least speed to that of the most.
-_MOST_SETS = 12
+#: Maximum number of sets of machines that are tried, from the slowest to the fastest set.
+_MAX_SETS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class NeedBound(Bound):
-    """A lower bound by the machines that suit some applications, with its certificate; see `Bound`.
+    """A lower bound by the machines that suit some applications, with its certificate.
 
     Parameters
     ----------
     machines
-        M, int64, ascending; no others suit the applications of J.
+        The set M, int64, ascending; no other machines suit the applications of J.
     """
 
     machines: Integers | None = None
@@ -38,12 +38,12 @@ class NeedBound(Bound):
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None
     ) -> Fraction:
-        """Return the value of the certificate, s/Mflop; see `Bound.verify`.
+        """Return the value of the certificate, s/Mflop, computed anew as by `Bound.verify`.
 
         Parameters
         ----------
         speeds
-            Mflop/s of each machine of the platform.
+            Speed of each machine of the platform, Mflop/s.
         """
         assert self.machines is not None
         return super().verify(
@@ -52,35 +52,35 @@ class NeedBound(Bound):
 
 
 def need_bounds(
-    needs: Floats, there: Floats, speeds: Floats, bound: Callable[[Integers, Floats], Bound]
+    needs: Floats, capacity: Floats, speeds: Floats, bound: Callable[[Integers, Floats], Bound]
 ) -> list[NeedBound]:
-    """Return the bounds by sets of machines that suit some applications, but are not all machines.
+    """Return the bounds by proper subsets of the machines that suit some applications.
 
     Parameters
     ----------
     needs
-        float64[n, k], bytes, what a task of each application needs of k resources.
-    there
-        float64[machines, k], bytes, what machines have of them.
+        float64[n, k], bytes of k resources that a task of each application needs.
+    capacity
+        float64[machines, k], bytes of these resources that each machine has.
     speeds
         float64[machines], Mflop/s.
     bound
-        Returns the bound for some of the applications (int64, ascending) on machines of given speeds,
-        Mflop/s; the bound names applications by their place among these.
+        Function of some applications (int64, ascending) and of speeds, Mflop/s, that returns their bound; the
+        bound numbers applications by their positions in the first argument.
     """
-    distinct, whose = np.unique(needs, axis=0, return_inverse=True)
-    suited = np.ones((len(distinct), len(speeds)), np.bool_)
-    for has, needed in zip(there.T, distinct.T, strict=True):
-        suited &= has >= needed[:, None]
-    sets = [mask for mask in np.unique(suited, axis=0) if not mask.all()]
-    if len(sets) > _MOST_SETS:
+    distinct, groups = np.unique(needs, axis=0, return_inverse=True)
+    is_suitable = np.ones((len(distinct), len(speeds)), np.bool_)
+    for available, required in zip(capacity.T, distinct.T, strict=True):
+        is_suitable &= available >= required[:, None]
+    sets = [mask for mask in np.unique(is_suitable, axis=0) if not mask.all()]
+    if len(sets) > _MAX_SETS:
         sets.sort(key=lambda mask: float(speeds[mask].sum()))
-        sets = [sets[k] for k in np.linspace(0, len(sets) - 1, _MOST_SETS).astype(int).tolist()]
-    found = []
+        sets = [sets[k] for k in np.linspace(0, len(sets) - 1, _MAX_SETS).astype(int).tolist()]
+    bounds = []
     for mask in sets:
-        confined = np.flatnonzero(~(suited & ~mask).any(axis=1)[whose.ravel()])
-        best = bound(confined, speeds[mask])
-        first, members = int(confined[best.first]), confined[best.applications]
+        subset = np.flatnonzero(~(is_suitable & ~mask).any(axis=1)[groups.ravel()])
+        best = bound(subset, speeds[mask])
+        first, members = int(subset[best.first]), subset[best.applications]
         certificate = best.stretch, first, members, best.time, best.task_size, best.latency
-        found.append(NeedBound(*certificate, machines=np.flatnonzero(mask)))
-    return found
+        bounds.append(NeedBound(*certificate, machines=np.flatnonzero(mask)))
+    return bounds

@@ -1,4 +1,4 @@
-"""The metrics of a result: each is declared once, here, with its unit.
+"""Registry of the metrics of a result, with their units.
 
 To add a metric, write a method of `Metrics` with the decorator `metric`.  Results, summaries, comparisons,
 replications, sweeps, stores, ladders and the reference page of outputs then include it.
@@ -33,31 +33,31 @@ BoundKind = Literal["best", "fluid", "preemptive", "discrete"]
 
 
 class Metric(property):
-    """A property that is a metric; the decorator `metric` makes it.
+    """A property that is a metric; the decorator `metric` creates it.
 
     Parameters
     ----------
     unit, note
-        Such as "1" and "max stretch / lower bound".
-    when
-        The table, or table.column, that a result must have to have the metric; "" if all results have it.
-    named
-        Whether `METRICS` contains it, so that studies can ask for it.  Summaries contain all metrics.
+        Unit and explanation, such as "1" and "max stretch / lower bound".
+    requirement
+        The table, or table.column, that a result must have for the metric; "" if all results have the metric.
+    selectable
+        Whether `METRICS` contains the metric, so that studies can select it.  Summaries contain all metrics.
 
     Attributes
     ----------
     name
-        Name of the metric.  It lacks the leading underscore of the property; a property has one if a table or
-        method of a result has the plain name.
+        Name of the metric.  A leading underscore of the property is removed; the property has one if a table
+        or method of a result has the plain name.
     """
 
     def __init__(
-        self, function: Callable[[Any], float], unit: str, note: str, when: str, named: bool
+        self, function: Callable[[Any], float], unit: str, note: str, requirement: str, selectable: bool
     ) -> None:
         super().__init__(function)
         self.function = function
         self.name = function.__name__.lstrip("_")
-        self.unit, self.note, self.when, self.named = unit, note, when, named
+        self.unit, self.note, self.requirement, self.selectable = unit, note, requirement, selectable
 
     @overload
     def __get__(self, result: None, owner: type | None = None) -> Metric: ...
@@ -72,20 +72,20 @@ class Metric(property):
 
     @property
     def text(self) -> str:
-        """What the metric is, in one line: the first paragraph of its docstring."""
+        """Description of the metric in one line, the first paragraph of its docstring."""
         return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
 
     def has(self, tables: Mapping[str, Table]) -> bool:
         """Whether a result with these tables has the metric."""
-        table, _, column = self.when.partition(".")
+        table, _, column = self.requirement.partition(".")
         return not table or (table in tables and (not column or column in tables[table]))
 
 
 def metric(
-    unit: str, note: str = "", *, when: str = "", named: bool = True
+    unit: str, note: str = "", *, requirement: str = "", selectable: bool = True
 ) -> Callable[[Callable[[Any], float]], Metric]:
-    """Return a decorator that turns a method into a `Metric`; the method's docstring explains the metric."""
-    return lambda function: Metric(function, unit, note, when, named)
+    """Return a decorator that turns a method into a `Metric`, described by the docstring of the method."""
+    return lambda function: Metric(function, unit, note, requirement, selectable)
 
 
 def _cycles(name: str, text: str) -> Metric:
@@ -105,9 +105,9 @@ def _count(name: str, unit: str, text: str) -> Metric:
 
 
 class Metrics:
-    """The metrics of a result, in the order in which a summary has them.
+    """The metrics of a result, in the order of a summary.
 
-    A metric is NaN if the result has nothing that it could measure, such as the waiting time of bags.
+    A metric that does not apply to the result, such as the waiting time of bags, is NaN.
     """
 
     tables: Mapping[str, Table]
@@ -115,7 +115,7 @@ class Metrics:
 
     @property
     def of_log(self) -> bool:
-        """Whether this is the schedule of a job log, which states no messages and no single machines."""
+        """Whether this is the schedule of a job log, which states neither messages nor machines of tasks."""
         return False
 
     def _messages_total(self, column: str) -> float:
@@ -128,11 +128,11 @@ class Metrics:
 
     @cached_property
     def _linear_metrics(self) -> dict[str, float | None]:
-        """The metrics in a summary that take time linear in the number of applications."""
+        """The metrics of a summary that take time linear in the number of applications."""
         return {
             name: metric(self)
             for name, metric in SUMMARY.items()
-            if name not in _COSTLY and metric.has(self.tables)
+            if name not in _QUADRATIC_METRICS and metric.has(self.tables)
         }
 
     @property
@@ -178,16 +178,19 @@ class Metrics:
 
     @property
     def migrates(self) -> bool | None:
-        """Whether tasks that have begun may go on on other machines; None where that is not known."""
+        """Whether tasks that have begun may migrate; None if unknown."""
         return None
 
     def kind_of_bound(self, kind: BoundKind = "best") -> BoundKind:
         """Return the kind of bound that `bound` computes for `kind`.
 
-        The best one is ``"discrete"``, or ``"preemptive"`` where tasks may migrate, where tasks of an
-        application differ in size, or where applications times machines exceed `DISCRETE_LIMIT`.
+        The best one is ``"preemptive"`` if tasks may migrate, if tasks of an application differ in size, or
+        if the number of applications times machines exceeds `DISCRETE_LIMIT`; otherwise it is ``"discrete"``.
 
-        Raises ScenarioError for another kind.
+        Raises
+        ------
+        ScenarioError
+            If there is no such kind.
         """
         if check_bound(kind) != "best":
             return kind
@@ -199,109 +202,117 @@ class Metrics:
     def bound(self, kind: BoundKind = "best") -> Bound:
         """Return a lower bound that no schedule of these applications on these machines can beat.
 
-        It is computed from the tables when it is first asked for; the digest does not cover it.  See
-        `gridsim.results.metrics.bounds`.  Raises ScenarioError for another kind, and for "discrete" if the
-        tasks of an application differ in size or may migrate.
+        The bound is computed from the tables on first use, by `gridsim.results.metrics.bounds`; the digest
+        does not cover it.  If tasks move data over links, the bound is the largest of this one and those of
+        `gridsim.results.metrics.data_bound`; if tasks need memory or disk, those of
+        `gridsim.results.metrics.need_bound` are included.
 
         Parameters
         ----------
         kind
-            ``"fluid"``: work can be cut at will; ``"preemptive"``: whole tasks that may migrate, of which an
-            application counts only the largest where they differ in size; ``"discrete"``: whole tasks that do
-            not migrate; ``"best"``: see `kind_of_bound`.  Where tasks move data over links, also by what the
-            links carry (`gridsim.results.metrics.data_bound`); where tasks need memory or disk, also by what
-            the machines do that have as much (`gridsim.results.metrics.need_bound`).
+            ``"fluid"``: work can be divided arbitrarily; ``"preemptive"``: whole tasks may migrate, and if
+            tasks of an application differ in size, only its largest task counts; ``"discrete"``: whole tasks
+            do not migrate; ``"best"``: the kind that `kind_of_bound` returns.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no such kind, or if it is ``"discrete"`` and the tasks of an application differ in
+            size or may migrate.
         """
         kind, table = self.kind_of_bound(kind), self.applications
-        unequal = "largest_task" in table
-        if kind == "discrete" and unequal:
-            raise ScenarioError('bound must be "preemptive" where tasks of an application differ in size')
+        differ = "largest_task" in table
+        if kind == "discrete" and differ:
+            raise ScenarioError(
+                'bound must be "preemptive" if tasks of an application differ in size, got "discrete"'
+            )
         if kind == "discrete" and self.migrates:
-            raise ScenarioError('bound must be "preemptive" where tasks may migrate, got "discrete"')
+            raise ScenarioError('bound must be "preemptive" if tasks may migrate, got "discrete"')
         if kind not in self._bounds:
             release, size = self._of_completed("release"), self._of_completed("size")
             task_size, counts = self._of_completed("task_size"), table["tasks"][self._completed]
-            if unequal:
+            if differ:
                 task_size, counts = self._of_completed("largest_task"), np.ones_like(counts)
 
-            def of(those: Any, speeds: Floats) -> Bound:
+            def bound_of(rows: Any, speeds: Floats) -> Bound:
                 if kind == "fluid":
-                    return fluid_bound(release[those], size[those], math.fsum(speeds.tolist()))
-                columns = release[those], size[those], task_size[those], counts[those]
+                    return fluid_bound(release[rows], size[rows], math.fsum(speeds.tolist()))
+                columns = release[rows], size[rows], task_size[rows], counts[rows]
                 return discrete_bound(*columns, speeds, migration=kind == "preemptive")
 
-            bounds = [of(slice(None), self.machines["speed"]), *self._need_bounds(of)]
+            bounds = [bound_of(slice(None), self.machines["speed"]), *self._need_bounds(bound_of)]
             bounds += self._data_bounds(kind, release, size, task_size, counts)
             self._bounds[kind] = max(bounds, key=lambda bound: bound.stretch)
         return self._bounds[kind]
 
-    def _need_bounds(self, of: Callable[[Any, Floats], Bound]) -> Sequence[Bound]:
-        """Return the bounds by the machines that have the memory and disk that tasks of bags need."""
-        wanted = [name for name in ("memory", "disk") if name in self.applications]
-        if self.rigid or not wanted:
+    def _need_bounds(self, bound_of: Callable[[Any, Floats], Bound]) -> Sequence[Bound]:
+        """Return the bounds by the machines that have the memory and disk required by the tasks of bags."""
+        resources = [name for name in ("memory", "disk") if name in self.applications]
+        if self.rigid or not resources:
             return []
         from gridsim.results.metrics.need_bound import need_bounds
 
-        needs, there = (
-            np.stack([table[name] for name in wanted], axis=1) for table in (self.applications, self.machines)
+        needs, capacity = (
+            np.stack([table[name] for name in resources], axis=1)
+            for table in (self.applications, self.machines)
         )
-        return need_bounds(needs, there, self.machines["speed"], of)
+        return need_bounds(needs, capacity, self.machines["speed"], bound_of)
 
     def _data_bounds(
         self, kind: BoundKind, release: Floats, size: Floats, task_size: Floats, tasks: Any
     ) -> list[Bound]:
-        """Return the bounds by what the links of machines carry, if tasks move data over them."""
+        """Return the bounds by the bandwidth of the links of machines, if tasks move data over them."""
         if "bandwidth" not in self.machines:
             return []
         from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
 
         platform = self.machines["speed"], self.machines["bandwidth"]
         names = {"input": "input_bytes", "output": "output_bytes"}
-        moved = {
+        bytes_by_way = {
             way: self._of_completed(name) if name in self.applications else np.zeros(len(size))
             for way, name in names.items()
         }
-        found: list[Bound] = [
+        bounds: list[Bound] = [
             link_bound(release, size, column / task_size, *platform, way)
-            for way, column in moved.items()
+            for way, column in bytes_by_way.items()
             if column.any()
         ]
         if kind == "discrete":
-            columns = release, size, task_size, tasks, moved["input"], moved["output"]
-            found.append(whole_tasks_bound(*columns, *platform))
-        return found
+            columns = release, size, task_size, tasks, bytes_by_way["input"], bytes_by_way["output"]
+            bounds.append(whole_tasks_bound(*columns, *platform))
+        return bounds
 
     def gap(self, kind: BoundKind = "best") -> float:
-        """Largest stretch over the lower bound of this `kind`; 1 is optimal, and may be out of reach."""
+        """Return the largest stretch over the lower bound of this `kind`; a value of 1 is optimal."""
         return self.max_stretch / self.bound(kind).stretch
 
     # -- of all results ---------------------------------------------------------------------------------
 
-    @metric("Mflop/s", named=False)
+    @metric("Mflop/s", selectable=False)
     def aggregate_speed(self) -> float:
-        """Mflop/s of all machines."""
+        """Total speed of all machines, Mflop/s."""
         return math.fsum(self.machines["speed"].tolist())
 
-    @metric("Mflop", named=False)
+    @metric("Mflop", selectable=False)
     def _work(self) -> float:
-        """Mflop of all applications."""
+        """Total size of all applications, Mflop."""
         return formulas.total(self.applications["size"])
 
-    @metric("1", "work / (aggregate speed * first to last release)", named=False)
+    @metric("1", "work / (aggregate speed * first to last release)", selectable=False)
     def _offered_load(self) -> float:
-        """Work over what the machines can do from the first to the last release; infinite if all are one."""
+        """Work over the capacity of the machines in the span of releases; infinite for a span of 0."""
         table = self.applications
         return formulas.load_of(table["release"], table["size"], self.aggregate_speed)
 
     @metric("s/Mflop")
     def max_stretch(self) -> float:
         """Largest stretch of an application, s/Mflop; NaN if none was completed."""
-        return _most(self._of_completed("stretch"))
+        return _maximum(self._of_completed("stretch"))
 
     @metric("1", "max_stretch * aggregate_speed")
     def max_stretch_agg(self) -> float:
-        """Largest stretch of an application, as tables show it: `max_stretch` times the aggregate speed."""
-        return _most(self._of_completed("stretch_agg"))
+        """Largest stretch of an application times the aggregate speed, as shown in tables."""
+        return _maximum(self._of_completed("stretch_agg"))
 
     @metric("s/Mflop")
     def mean_stretch(self) -> float:
@@ -310,17 +321,17 @@ class Metrics:
 
     @metric("1", "mean_stretch * aggregate_speed")
     def mean_stretch_agg(self) -> float:
-        """Mean stretch over applications, as tables show it: `mean_stretch` times the aggregate speed."""
+        """Mean stretch over applications times the aggregate speed, as shown in tables."""
         return self.mean_stretch * self.aggregate_speed
 
     @metric("s/Mflop")
     def min_stretch(self) -> float:
         """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
-        return -_most(-self._of_completed("stretch"))
+        return -_maximum(-self._of_completed("stretch"))
 
     @metric("s/Mflop")
     def _lower_bound(self) -> float:
-        """No schedule has a smaller largest stretch; none in a summary of more than 5,000 applications."""
+        """Lower bound of the largest stretch, s/Mflop; none in a summary of more than 5,000 applications."""
         return self.bound().stretch
 
     @metric("1", "max stretch / lower bound")
@@ -330,96 +341,98 @@ class Metrics:
 
     @metric("s")
     def makespan(self) -> float:
-        """From the first release to the last finish, s."""
+        """Time from the first release to the last finish, s."""
         return formulas.makespan(self.applications["release"], self.applications["finish"])
 
     @metric("1", "busy machine time / all machine time, first release to last finish")
     def utilization(self) -> float:
-        """Mean share of the makespan in which a machine was busy; of a job log that of all together."""
+        """Mean share of the makespan in which a machine was busy; for a job log, of all machines together."""
         if self.of_log:
             return float(self.facts["utilization"])
         return formulas.mean(self.machines["utilization"])
 
     @metric("tasks")
     def _resubmitted(self) -> float:
-        """Tasks that had to be placed again, as often as they had to."""
+        """Number of times that tasks had to be placed again."""
         return int(self.applications["resubmitted"].sum())
 
     @metric("s", "from release to finish, mean over applications")
     def mean_completion(self) -> float:
-        """Mean over the applications that were completed of the time from release to finish, s."""
+        """Mean time from release to finish of completed applications, s."""
         return formulas.mean(self._of_completed("finish") - self._of_completed("release"))
 
     # -- of rigid jobs ----------------------------------------------------------------------------------
 
-    @metric("jobs", when="applications.failed")
+    @metric("jobs", requirement="applications.failed")
     def failed(self) -> float:
         """Rigid jobs that were rejected."""
         cancelled = self.applications["cancelled"].sum() if "cancelled" in self.applications else 0
         return int((~self._completed).sum() - cancelled)
 
-    _cancelled = _count("cancelled", "jobs", "Rigid jobs that their users cancelled before they had ended.")
+    _cancelled = _count("cancelled", "jobs", "Rigid jobs that their users cancelled before the end.")
 
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
-        when="applications.failed", named=False,
+        requirement="applications.failed", selectable=False,
     )  # fmt: skip
     def _request_utilization(self) -> float:
-        """Node time that rigid jobs ask for, over what the machines have from first to last release."""
+        """Node time requested by rigid jobs, over that of the machines from first to last release."""
         table = self.applications
         return formulas.request_utilization(
             table["release"], table["tasks"], table["run_time"], len(self.machines)
         )
 
-    @metric("s", when="applications.failed")
+    @metric("s", requirement="applications.failed")
     def mean_waiting(self) -> float:
-        """Mean waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        """Mean waiting time of completed rigid jobs, s; NaN for bags."""
         return formulas.mean(self._of_rigid("waiting"))
 
-    @metric("s", "each job counts by its machines", when="applications.failed")
+    @metric("s", "each job counts by its machines", requirement="applications.failed")
     def mean_waiting_by_cores(self) -> float:
         """Mean waiting time of completed rigid jobs, weighted by their machines, s; NaN for bags."""
         return formulas.weighted_mean(self._of_rigid("waiting"), self._of_rigid("tasks"))
 
-    @metric("s", when="applications.failed")
+    @metric("s", requirement="applications.failed")
     def median_waiting(self) -> float:
-        """Median waiting time of the rigid jobs that were completed, s; NaN for bags."""
+        """Median waiting time of completed rigid jobs, s; NaN for bags."""
         waiting = self._of_rigid("waiting")
         return float(np.median(waiting)) if len(waiting) else math.nan
 
-    @metric("1", "bounded: run times count as at least 10 s", when="applications.failed")
+    @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
     def mean_slowdown(self) -> float:
-        """Mean bounded slowdown of the rigid jobs that were completed; NaN for bags."""
+        """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
         return formulas.mean(self._of_rigid("slowdown"))
 
     # -- of jobs that may move --------------------------------------------------------------------------
 
-    @metric("s", "from release until the result is back, mean over jobs", when="jobs")
+    @metric("s", "from release until the result is back, mean over jobs", requirement="jobs")
     def mean_turnaround(self) -> float:
-        """Mean over jobs of the time from release until the result is back, s; NaN without such jobs."""
+        """Mean time from the release of a job until its result is back, s; NaN without such jobs."""
         return formulas.mean(self._of_jobs("turnaround"))
 
-    @metric("1", "jobs that moved / all jobs", when="jobs")
+    @metric("1", "jobs that moved / all jobs", requirement="jobs")
     def migrated(self) -> float:
-        """Share of the jobs that moved to another machine than their submitter's; NaN without such jobs."""
+        """Share of the jobs that left the machine of their submitter; NaN without such jobs."""
         if "jobs" not in self.tables:
             return math.nan
         home = self.applications["submitter"][self.tables["jobs"]["application"]]
         return float(np.mean(self.tables["jobs"]["machine"] != home))
 
-    @metric("1", "|predicted - actual wait| / actual, mean over jobs that moved and waited", when="jobs")
+    @metric(
+        "1", "|predicted - actual wait| / actual, mean over jobs that moved and waited", requirement="jobs"
+    )
     def prediction_error(self) -> float:
         """Mean of abs(predicted - actual wait) / actual over jobs that moved and waited; NaN if none did."""
         return formulas.mean(formulas.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
 
-    @metric("jobs", "that moved and did not have to wait", when="jobs")
+    @metric("jobs", "that moved and did not have to wait", requirement="jobs")
     def prediction_undefined(self) -> float:
         """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
         if "jobs" not in self.tables:
             return math.nan
         return float((~np.isnan(self._of_jobs("predicted")) & (self._of_jobs("waited") == 0)).sum())
 
-    @metric("1", "messages sent / jobs", when="jobs")
+    @metric("1", "messages sent / jobs", requirement="jobs")
     def messages_per_job(self) -> float:
         """Messages sent over the number of jobs; NaN without jobs that may move."""
         count = len(self._of_jobs("turnaround"))
@@ -427,13 +440,13 @@ class Metrics:
 
     # -- of work queues and wave schedulers -------------------------------------------------------------
 
-    @metric("1", "redundant, lost and overhead cycles / these and the useful ones", when="cycles")
+    @metric("1", "redundant, lost and overhead cycles / these and the useful ones", requirement="cycles")
     def wasted(self) -> float:
-        """Share of the cycles that did not go into the size of a task; NaN without the table ``cycles``."""
-        known = self.tables.get("cycles")
-        return math.nan if known is None else formulas.wasted_share(dict(known.items()))
+        """Share of redundant, lost and overhead cycles; NaN without the table ``cycles``."""
+        cycles = self.tables.get("cycles")
+        return math.nan if cycles is None else formulas.wasted_share(dict(cycles.items()))
 
-    @metric("tasks", "completed that were never resubmitted", when="cycles")
+    @metric("tasks", "completed that were never resubmitted", requirement="cycles")
     def undisturbed(self) -> float:
         """Tasks completed that were never resubmitted; NaN without the table ``cycles``."""
         table = self.applications
@@ -454,7 +467,7 @@ class Metrics:
         """Messages sent between different machines; NaN for a job log, which does not state them."""
         return self._messages_total("sent")
 
-    @metric("messages", named=False)
+    @metric("messages", selectable=False)
     def _dropped(self) -> float:
         """Messages lost because a machine failed; NaN for a job log."""
         return self._messages_total("dropped")
@@ -464,12 +477,12 @@ class Metrics:
         """Bytes of the messages sent; NaN for a job log."""
         return self._messages_total("bytes")
 
-    @metric("B", "task data", when="machines.data_in", named=False)
+    @metric("B", "task data", requirement="machines.data_in", selectable=False)
     def _data_bytes(self) -> float:
         """Task data fetched; only with ``network.task_data``."""
         return float(self.machines["data_in"].sum())
 
-    @metric("1", "task data / bytes of messages", when="machines.data_in", named=False)
+    @metric("1", "task data / bytes of messages", requirement="machines.data_in", selectable=False)
     def _data_ratio(self) -> float:
         """Task data over bytes of messages; NaN without messages, and only with ``network.task_data``."""
         sent = int(self.messages["bytes"].sum())
@@ -478,33 +491,33 @@ class Metrics:
 
 #: All metrics by name, in the order of a summary.
 SUMMARY: dict[str, Metric] = {
-    each.name: each for each in vars(Metrics).values() if isinstance(each, Metric)
+    metric.name: metric for metric in vars(Metrics).values() if isinstance(metric, Metric)
 }  # fmt: skip
-#: The metrics that studies can ask for by name.
-METRICS: dict[str, Metric] = {name: each for name, each in SUMMARY.items() if each.named}
-#: Name of an entry of a summary -> its unit, followed by a note in brackets if it needs explaining.
+#: The metrics that studies can select by name.
+METRICS: dict[str, Metric] = {name: metric for name, metric in SUMMARY.items() if metric.selectable}
+#: Name of an entry of a summary -> its unit, followed by its explanation, if any, in brackets.
 UNITS = {
     **{
-        name: f"{each.unit} ({each.note})" if each.note else each.unit
-        for name, each in SUMMARY.items()
-        if each.unit != name
+        name: f"{metric.unit} ({metric.note})" if metric.note else metric.unit
+        for name, metric in SUMMARY.items()
+        if metric.unit != name
     },
     "wall_seconds": "s",
     "peak_memory": "B",
 }
-#: Metric by which schedulers are compared -> the metrics shown in that case; those that a run does not have
-#: are left out.  See `gridsim.studies.compare.Comparison.measure`.
-USUAL: dict[str, tuple[str, ...]] = {
+#: Metric by which schedulers are compared -> the metrics shown by default; metrics that a run does not have
+#: are left out.
+DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
     "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
 }
-#: Other names by which studies can ask for a metric, as tables show it.
+#: Alias of a metric, as shown in tables -> its name.
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
-_ALWAYS = ("makespan", "utilization", "messages", "bytes")
+_COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics that take time quadratic in the number of applications.
-_COSTLY = ("gap", "lower_bound")
+_QUADRATIC_METRICS = ("gap", "lower_bound")
 
 
 def check_bound(kind: BoundKind) -> BoundKind:
@@ -514,12 +527,17 @@ def check_bound(kind: BoundKind) -> BoundKind:
     return kind
 
 
-def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dict[str, MetricFunction | None]:
-    """Return the wanted metrics: name -> function, or None for a metric of `METRICS`.
+def requested_metrics(
+    metrics: Sequence[str] | Mapping[str, MetricFunction],
+) -> dict[str, MetricFunction | None]:
+    """Return the requested metrics: name -> function, or None for a metric of `METRICS`.
 
-    Raises ScenarioError if a name is unknown, or `metrics` are neither names nor map names to functions.
+    Raises
+    ------
+    ScenarioError
+        If a name is unknown, or `metrics` is neither a list of names nor a mapping of names to functions.
     """
-    wanted: dict[str, MetricFunction | None] = {}
+    functions: dict[str, MetricFunction | None] = {}
     if isinstance(metrics, str):
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
@@ -527,63 +545,72 @@ def wanted_metrics(metrics: Sequence[str] | Mapping[str, MetricFunction]) -> dic
             raise ScenarioError(f"metrics must be names, got {short_repr(name)}")
         if name in ALIASES and not isinstance(metrics, Mapping):
             name = ALIASES[name]
-        wanted[name] = metrics[name] if isinstance(metrics, Mapping) else None
-        if not (wanted[name] is None or callable(wanted[name])):
-            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {wanted[name]!r}")
-        if wanted[name] is None and name not in METRICS:
+        functions[name] = metrics[name] if isinstance(metrics, Mapping) else None
+        if not (functions[name] is None or callable(functions[name])):
+            raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {functions[name]!r}")
+        if functions[name] is None and name not in METRICS:
             raise ScenarioError(f"metrics: unknown {name!r}; {listed((*METRICS, *ALIASES), name)}")
-    if not wanted:
+    if not functions:
         raise ScenarioError("metrics must name at least one, got none")
-    return wanted
+    return functions
 
 
-def measured(result: Metrics, wanted: Mapping[str, MetricFunction | None]) -> dict[str, float]:
-    """Return the values of all `METRICS`, and of the functions in `wanted`.
+def metric_values(result: Metrics, requested: Mapping[str, MetricFunction | None]) -> dict[str, float]:
+    """Return the values of all `METRICS` and of the functions in `requested`.
 
-    The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute; they
-    are included only if they are wanted.
+    The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute and
+    are included only if they are requested.
     """
     costly = len(result.applications) > BOUND_LIMIT
     values = {
-        name: float(each(result))
-        for name, each in METRICS.items()
-        if not (costly and name in _COSTLY and name not in wanted)
+        name: float(metric(result))
+        for name, metric in METRICS.items()
+        if not (costly and name in _QUADRATIC_METRICS and name not in requested)
     }
-    return values | {name: float(each(result)) for name, each in wanted.items() if each is not None}
+    return values | {name: float(metric(result)) for name, metric in requested.items() if metric is not None}
 
 
 def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the values of runs of one workload of bags with the same lower bound, and gaps over it.
+    """Return the values of runs of one workload of bags with a common lower bound and their gaps over it.
 
-    It is the smallest of theirs: that of schedulers whose tasks migrate holds for the others, too.
+    The common bound is the smallest one: that of schedulers with migration also holds for the others.
     """
-    bounds = [each["lower_bound"] for each in values if math.isfinite(each.get("lower_bound", math.nan))]
+    bounds = [
+        run_values["lower_bound"]
+        for run_values in values
+        if math.isfinite(run_values.get("lower_bound", math.nan))
+    ]
     if not bounds:
-        return [dict(each) for each in values]
+        return [dict(run_values) for run_values in values]
     bound = min(bounds)
     return [
         {
-            **each,
-            **({"lower_bound": bound, "gap": each["max_stretch"] / bound} if "lower_bound" in each else {}),
+            **run_values,
+            **(
+                {"lower_bound": bound, "gap": run_values["max_stretch"] / bound}
+                if "lower_bound" in run_values
+                else {}
+            ),
         }
-        for each in values
+        for run_values in values
     ]
 
 
-def summarized(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
-    """Return all metrics that a result has, with the lower bound and optimality gap of this kind of bound.
+def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
+    """Return all metrics of a result, with the lower bound and optimality gap for this kind of bound.
 
-    Both are None for more than `BOUND_LIMIT` applications, which take long, and if none was completed.
+    Both are None for more than `BOUND_LIMIT` applications, for which they take long to compute, and if no
+    application was completed.
     """
     values = dict(result._linear_metrics)
-    bounded = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
-    values["lower_bound"] = result.bound(bound).stretch if bounded else None
-    values["gap"] = result.gap(bound) if bounded else None
+    has_bound = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
+    values["lower_bound"] = result.bound(bound).stretch if has_bound else None
+    values["gap"] = result.gap(bound) if has_bound else None
     return {name: values[name] for name in SUMMARY if name in values}
 
 
-def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
-    """Return the metrics to show of runs; the first is the one by which the runs are compared.
+def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
+    """Return the metrics of runs to show; the first is the one by which the runs are compared.
 
     Parameters
     ----------
@@ -593,17 +620,21 @@ def usual_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[st
         Whether the runs are of rigid jobs.
     """
     measure = "mean_waiting" if rigid else "max_stretch"
-    for sign, said in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):
-        if not rigid and values and all(math.isfinite(each.get(sign, math.nan)) for each in values):
-            measure = said
+    for indicator, candidate in (("migrated", "mean_turnaround"), ("wasted", "mean_completion")):
+        if (
+            not rigid
+            and values
+            and all(math.isfinite(run_values.get(indicator, math.nan)) for run_values in values)
+        ):
+            measure = candidate
             break
-    first, *others = USUAL[measure]
-    others += _ALWAYS
-    return [first, *(name for name in others if all(name in each for each in values))]
+    first, *others = DEFAULT_METRICS[measure]
+    others += _COMMON_METRICS
+    return [first, *(name for name in others if all(name in run_values for run_values in values))]
 
 
 def words(name: str) -> str:
-    """Return a metric in words: "max stretch" for ``max_stretch_agg``, which is what tables call stretch."""
+    """Return a metric in words, such as "max stretch" for ``max_stretch_agg``, which tables call stretch."""
     return name.removesuffix("_agg").replace("_", " ")
 
 
@@ -612,10 +643,10 @@ def heading(name: str, unit: str) -> str:
     if name.endswith("_agg"):
         return f"{words(name)} ({name})"
     unit = unit.removeprefix("1").strip()
-    if " (" in unit:  # which says what is measured
+    if " (" in unit:  # the unit contains an explanation
         return f"{name}, {unit}"
     return f"{name} {unit if unit.startswith('(') else f'({unit})'}" if unit else name
 
 
-def _most(values: Floats) -> float:
+def _maximum(values: Floats) -> float:
     return float(values.max()) if len(values) else math.nan

@@ -1,4 +1,4 @@
-"""Metrics of rigid jobs: pure functions on arrays.  Times are seconds; jobs that never ran have NaN."""
+"""Metrics of rigid jobs: pure functions of arrays.  Times are in s; those of jobs that never ran are NaN."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ from gridsim.support.arrays import Floats, Integers
 
 
 def intervals(start: float, end: float, length: float) -> Floats:
-    """Return the edges of intervals of `length` s from `start` on; `end` lies within the last one.
+    """Return the edges of intervals of `length` s from `start` on, the last of which contains `end`.
 
-    Raises ValueError if `length` is not positive and finite, or `end` lies before `start` or is infinite.
+    Raises
+    ------
+    ValueError
+        If `length` is not positive and finite, or `end` is before `start` or infinite.
     """
     if not (0 < length < math.inf and start <= end < math.inf):
-        raise ValueError(f"no intervals of {length} s from {start} to {end} s")
+        raise ValueError(
+            f"length must be > 0 and start <= end, all finite, got {length}, {start} and {end} s"
+        )
     edges: Floats = start + length * np.arange(math.floor((end - start) / length) + 2, dtype=np.float64)
     while edges[-1] <= end:  # because of rounding
         edges = np.append(edges, start + length * len(edges))
@@ -30,7 +35,7 @@ def intervals(start: float, end: float, length: float) -> Floats:
 def request_series(
     edges: Floats, release: Floats, nodes: Integers, run_time: Floats, machines: int
 ) -> Floats:
-    """Return RU of each interval: node seconds that the jobs released in it want, over those of all machines.
+    """Return RU of each interval: node seconds requested by jobs released in it, over those of all machines.
 
     Parameters
     ----------
@@ -39,17 +44,17 @@ def request_series(
     machines
         Number of machines.
     """
-    which = np.searchsorted(edges, release, side="right") - 1
-    kept = (which >= 0) & (which < len(edges) - 1)
-    wanted = np.bincount(which[kept], (nodes * run_time)[kept], minlength=len(edges) - 1)
-    made: Floats = wanted / (machines * np.diff(edges))
-    return made
+    interval = np.searchsorted(edges, release, side="right") - 1
+    inside = (interval >= 0) & (interval < len(edges) - 1)
+    requested = np.bincount(interval[inside], (nodes * run_time)[inside], minlength=len(edges) - 1)
+    utilization: Floats = requested / (machines * np.diff(edges))
+    return utilization
 
 
 def effective_series(
     edges: Floats, first_start: Floats, finish: Floats, nodes: Integers, machines: int
 ) -> Floats:
-    """Return EU of each interval: the share of the node seconds of all machines in which they run jobs.
+    """Return EU of each interval: the share of the node seconds of all machines that run jobs.
 
     Parameters
     ----------
@@ -60,34 +65,34 @@ def effective_series(
     first_start, finish
         Start and end of the run of each job, s; NaN for jobs that never ran.
     """
-    ran = ~(np.isnan(first_start) | np.isnan(finish))
-    start, end, width = first_start[ran], finish[ran], nodes[ran]
+    has_run = ~(np.isnan(first_start) | np.isnan(finish))
+    start, end, width = first_start[has_run], finish[has_run], nodes[has_run]
     busy = [
         float(width @ np.maximum(np.minimum(end, high) - np.maximum(start, low), 0.0))
         for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     ]
-    made: Floats = np.array(busy) / (machines * np.diff(edges))
-    return made
+    utilization: Floats = np.array(busy) / (machines * np.diff(edges))
+    return utilization
 
 
 # -- waiting by classes of jobs -------------------------------------------------------------------------
 
 
 def equal_counts(values: Floats, count: int) -> Floats:
-    """Return the edges of at most `count` bins of about equally many values; equal ones share a bin."""
+    """Return the edges of at most `count` bins with about equally many values; equal values share a bin."""
     return np.unique(np.quantile(values, np.linspace(0.0, 1.0, count + 1)))
 
 
 def log_bins(values: Floats, count: int) -> Floats:
     """Return the edges of `count` classes from the smallest to the largest value, equally wide in log scale.
 
-    Raises ValueError for values that are not positive.
+    Raises ValueError if a value is not positive.
     """
     low, high = float(values.min()), float(values.max())
     if not low > 0:
-        raise ValueError(f"no logarithm of {low}")
+        raise ValueError(f"values must be > 0, got {low}")
     edges = np.geomspace(low, high, count + 1)
-    edges[0], edges[-1] = low, high  # exact, geomspace may have rounded them
+    edges[0], edges[-1] = low, high  # geomspace may have rounded them
     return np.unique(edges)
 
 
@@ -97,9 +102,11 @@ class Classes(NamedTuple):
     Parameters
     ----------
     low, high
-        A class has the values from low to below high, the last class also those equal to high.
+        Limits of each class: its values are at least low and below high; the last class also includes high.
     jobs
-        How many jobs of the class ran.  mean, median : waiting time, s; NaN if none of its jobs ran.
+        Number of jobs of each class that ran.
+    mean, median
+        Waiting time of each class, s; NaN if none of its jobs ran.
     """
 
     low: Floats
@@ -115,43 +122,44 @@ def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
     Parameters
     ----------
     waiting
-        s; NaN for jobs that never ran.
+        Waiting times, s; NaN for jobs that never ran.
     edges
-        Increasing, as `equal_counts` or `log_bins` make them; jobs with values outside are left out.
+        Increasing limits of the classes, such as those of `equal_counts` or `log_bins`; jobs with other
+        values are left out.
     """
     if len(edges) == 1:  # all values are equal
         edges = edges.repeat(2)
-    which = np.searchsorted(edges, values, side="right") - 1
-    which[values == edges[-1]] = len(edges) - 2
-    which[np.isnan(waiting)] = -1
-    of = [waiting[which == k] for k in range(len(edges) - 1)]
+    class_of_job = np.searchsorted(edges, values, side="right") - 1
+    class_of_job[values == edges[-1]] = len(edges) - 2
+    class_of_job[np.isnan(waiting)] = -1
+    waits = [waiting[class_of_job == k] for k in range(len(edges) - 1)]
     return Classes(
         edges[:-1],
         edges[1:],
-        np.array([len(each) for each in of], np.int64),
-        np.array([mean(each) for each in of]),
-        np.array([float(np.median(each)) if len(each) else math.nan for each in of]),
+        np.array([len(sample) for sample in waits], np.int64),
+        np.array([mean(sample) for sample in waits]),
+        np.array([float(np.median(sample)) if len(sample) else math.nan for sample in waits]),
     )
 
 
 def largest(values: Floats, share: float) -> NDArray[np.bool_]:
-    """Return a mask of the `share` of jobs with the largest values: at least one job, and all ties."""
+    """Return a mask of the `share` of jobs with the largest values: at least one job, with all ties."""
     count = max(1, round(share * len(values)))
     threshold = np.partition(values, len(values) - count)[len(values) - count]
-    made: NDArray[np.bool_] = values >= threshold
-    return made
+    mask: NDArray[np.bool_] = values >= threshold
+    return mask
 
 
-def prompt_share(waiting: Floats, within: float) -> float:
-    """Return the share of jobs that wait at most `within` s; NaN if there are no jobs.
+def prompt_share(waiting: Floats, limit: float) -> float:
+    """Return the share of jobs that wait at most `limit` s; NaN without jobs.
 
-    Jobs that never ran count as jobs that wait longer.
+    Jobs that never ran count as jobs with longer waits.
     """
-    return float(np.mean(waiting <= within)) if len(waiting) else math.nan
+    return float(np.mean(waiting <= limit)) if len(waiting) else math.nan
 
 
 def rank_correlation(x: Floats, y: Floats) -> float:
-    """Return Spearman's rank correlation; ties have their mean rank; NaN if all values of one are equal."""
+    """Return Spearman's rank correlation with mean ranks of ties; NaN if all values of x or y are equal."""
     a, b = _ranks(x), _ranks(y)
     a, b = a - a.mean(), b - b.mean()
     scale = math.sqrt(float(a @ a) * float(b @ b))
@@ -159,7 +167,7 @@ def rank_correlation(x: Floats, y: Floats) -> float:
 
 
 def _ranks(values: Floats) -> Floats:
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    middle = np.cumsum(counts) - (counts - 1) / 2
-    made: Floats = middle[which]
-    return made
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    mean_ranks = np.cumsum(counts) - (counts - 1) / 2
+    ranks: Floats = mean_ranks[index]
+    return ranks

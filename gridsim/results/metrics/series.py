@@ -1,7 +1,7 @@
-"""Data of charts: counts over time, and distributions of values, as columns.  Nothing here draws.
+"""Data of charts: counts over time, and distributions of values, as columns.
 
-Times are s of the simulated clock.  A series is a step function: ``values[i]`` holds from ``times[i]`` until
-``times[i + 1]``.
+Times are in s of the simulated clock.  A series is a step function: ``values[i]`` holds from ``times[i]``
+until ``times[i + 1]``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
-#: Values that differ by a larger factor are drawn on a logarithmic axis.
+#: Values that differ by a larger factor require a logarithmic axis.
 WIDE = 20.0
 
 
@@ -36,70 +36,75 @@ class Steps:
     times
         float[k], s, ascending.
     values
-        float[k], each holds from its time until the next.
+        float[k], each value holds from its time until the next.
     """
 
     times: Floats
     values: Floats
 
     def thinned(self, points: int) -> Steps:
-        """Return the function reduced to at most `points` points; a chart of it looks the same.
+        """Return the function reduced to at most `points` points, with which a chart looks the same.
 
-        Of each interval of time the smallest and the largest value are kept.  Raises ValueError for fewer
-        than 4 points.
+        The smallest and the largest value in each interval of time are kept.
+
+        Raises
+        ------
+        ValueError
+            If `points` is less than 4.
         """
         if points < 4:
             raise ValueError(f"points must be at least 4, got {points}")
         if len(self.times) <= points:
             return self
         edges = np.linspace(self.times[0], self.times[-1], points // 2)
-        first = np.unique(np.searchsorted(self.times, edges[:-1]))
-        ends = np.append(first[1:], len(self.times))
-        low, high = (fold.reduceat(self.values, first)[:, None] for fold in (np.minimum, np.maximum))
-        # the smaller value comes first in an interval in which the function rises, else the larger one
-        at = np.stack((self.times[first], self.times[(first + ends) // 2]), axis=1)
-        rises = self.values[ends - 1] >= self.values[first]
-        values = np.where(rises[:, None], np.hstack((low, high)), np.hstack((high, low)))
-        return Steps(np.append(at.ravel(), self.times[-1]), np.append(values.ravel(), self.values[-1]))
+        starts = np.unique(np.searchsorted(self.times, edges[:-1]))
+        ends = np.append(starts[1:], len(self.times))
+        minima, maxima = (fold.reduceat(self.values, starts)[:, None] for fold in (np.minimum, np.maximum))
+        # the smaller value comes first in an interval in which the function rises
+        times = np.stack((self.times[starts], self.times[(starts + ends) // 2]), axis=1)
+        is_rising = self.values[ends - 1] >= self.values[starts]
+        values = np.where(is_rising[:, None], np.hstack((minima, maxima)), np.hstack((maxima, minima)))
+        return Steps(np.append(times.ravel(), self.times[-1]), np.append(values.ravel(), self.values[-1]))
 
 
 def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
-    """Return how many of n things exist at each time; each exists from its `begin` until its `end`.
+    """Return the number of objects that exist at each time; each exists from its `begin` until its `end`.
 
     Parameters
     ----------
     begin, end
-        float[n], s; a thing with NaN in either is left out.
+        float[n], s; an object with NaN in either is left out.
     weight
-        float[n] or one number; how much each thing counts.
+        float[n] or one number, the weight of each object in the count.
     """
-    since, until = np.asarray(begin, np.float64), np.asarray(end, np.float64)
-    counts = np.broadcast_to(np.asarray(weight, np.float64), since.shape)
-    known = ~(np.isnan(since) | np.isnan(until))
-    times = np.concatenate((since[known], until[known]))
-    changes = np.concatenate((counts[known], -counts[known]))
-    at, which = np.unique(times, return_inverse=True)
-    return Steps(at, np.cumsum(np.bincount(which, changes, len(at))))
+    begins, ends = np.asarray(begin, np.float64), np.asarray(end, np.float64)
+    counts = np.broadcast_to(np.asarray(weight, np.float64), begins.shape)
+    is_known = ~(np.isnan(begins) | np.isnan(ends))
+    times = np.concatenate((begins[is_known], ends[is_known]))
+    changes = np.concatenate((counts[is_known], -counts[is_known]))
+    times_of_change, index = np.unique(times, return_inverse=True)
+    return Steps(times_of_change, np.cumsum(np.bincount(index, changes, len(times_of_change))))
 
 
 def over_time(result: Result, quantity: Quantity = "active") -> Steps:
-    """Return a count over time, from the first release on.
-
-    Rejected jobs are left out.  Raises ScenarioError for another quantity, and for ``"busy"`` without a
-    recorded schedule.
+    """Return a count over time, from the first release on; rejected jobs are left out.
 
     Parameters
     ----------
     quantity
-        ``"active"``: applications or jobs that were released and not finished; ``"waiting"``: those of them
-        of which nothing had started yet; ``"busy"``: machines that worked, for which the schedule must have
-        been recorded.
+        ``"active"``: applications or jobs that are released and not finished; ``"waiting"``: those of them
+        that have not started; ``"busy"``: machines that work, which requires a recorded schedule.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such quantity, or if it is ``"busy"`` and the schedule was not recorded.
     """
     if quantity not in (known := get_args(Quantity)):
         raise ScenarioError(f"quantity must be {', '.join(known[:-1])} or {known[-1]}, got {quantity!r}")
     table = result.applications
     if quantity == "busy":
-        schedule = recorded_schedule(result, "machines that were busy")
+        schedule = recorded_schedule(result, "the number of busy machines")
         return between(schedule["start"], schedule["end"])
     return between(table["release"], table["finish" if quantity == "active" else "first_start"])
 
@@ -107,12 +112,15 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
 def per_application(result: Result, metric: str) -> Floats:
     """Return a value per application, float[applications]; NaN for rejected jobs.
 
-    Raises ScenarioError for another name.
-
     Parameters
     ----------
     metric
         A column of numbers of ``applications``, or ``"response"``, which is finish - release (s).
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such column.
     """
     table = result.applications
     if metric == "response":
@@ -124,31 +132,40 @@ def per_application(result: Result, metric: str) -> Floats:
 
 
 def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return the failures up to `until` (s): the machine, when it went down and when it recovered (s).
+    """Return the failures up to `until` (s): the machine, its failure time and its recovery time (s).
 
-    A transient failure lasts 0 s.  A machine that does not recover is down until infinity.  The arrays are
-    empty without faults.  The failures are generated again from the scenario.  Raises whatever
-    `Result.scenario` raises if that needs a file, and TooOften if there are too many failures to generate.
+    A transient failure lasts 0 s.  The recovery time is infinite if the machine does not recover.  The arrays
+    are empty without faults.  The failures are generated again from the scenario.
+
+    Raises
+    ------
+    TooOften
+        If there are too many failures to generate.
+    GridSimError
+        If `Result.scenario` raises it.
     """
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
     for block in () if faults is None else faults.course(machines, looking(machines)).blocks:
-        some = ~block.up & (block.time <= until * NS)
-        machine.append(block.machine[some])
-        begin.append(block.time[some] / NS)
-        end.append(np.where(block.until[some] == NEVER, np.inf, block.until[some] / NS))
+        selected = ~block.up & (block.time <= until * NS)
+        machine.append(block.machine[selected])
+        begin.append(block.time[selected] / NS)
+        end.append(np.where(block.until[selected] == NEVER, np.inf, block.until[selected] / NS))
         if len(block) and block.time[-1] > until * NS:
             break
     return np.concatenate(machine), np.concatenate(begin), np.concatenate(end)
 
 
-def recorded_schedule(result: Result, what: str) -> dict[str, NDArray[np.generic]]:
+def recorded_schedule(result: Result, subject: str) -> dict[str, NDArray[np.generic]]:
     """Return the columns of the table ``schedule``.
 
-    Raises ScenarioError, which says that `what` needs the schedule, if it was not recorded.
+    Raises
+    ------
+    ScenarioError
+        If the schedule was not recorded; the error states that `subject` requires it.
     """
     if "schedule" not in result.tables:
-        raise ScenarioError(f"{what} must be from a recorded run: simulate(..., record=True), run --record")
+        raise ScenarioError(f"{subject} requires a recorded run: simulate(..., record=True), run --record")
     return dict(result.tables["schedule"].items())
 
 
@@ -158,78 +175,83 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
     Parameters
     ----------
     values
-        float[n]; NaN (of rejected jobs) is left out, but shares are of all n, so that they end below 1.
+        float[n]; NaN (of rejected jobs) is left out, but shares are of all n values, so that they end below
+        1.
     points
-        The largest number of distinct values that are returned.
+        Maximum number of distinct values that are returned.
     """
-    given = np.asarray(values, np.float64)
-    ordered, counts = np.unique(given[~np.isnan(given)], return_counts=True)
-    share = np.cumsum(counts) / max(1, len(given))
+    sample = np.asarray(values, np.float64)
+    ordered, counts = np.unique(sample[~np.isnan(sample)], return_counts=True)
+    share = np.cumsum(counts) / max(1, len(sample))
     if len(ordered) <= points:
         return ordered, share
-    which = np.unique(np.linspace(0, len(ordered) - 1, points).astype(np.int64))
-    return ordered[which], share[which]
+    kept_indices = np.unique(np.linspace(0, len(ordered) - 1, points).astype(np.int64))
+    return ordered[kept_indices], share[kept_indices]
 
 
 def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
-    """Return the points of a scatter plot in the order of `x`, thinned if they are more than `points`.
+    """Return the points of a scatter plot in the order of `x`, reduced to about `points` points.
 
-    Thinning keeps the lowest and the highest point of each range of ranks of `x`, so no extreme is lost.
+    The lowest and the highest point in each range of ranks of `x` are kept, so that no extreme is lost.
 
     Parameters
     ----------
     x, y
         float[n]; a point with NaN in either is left out.
     """
-    across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    order = np.argsort(across, kind="stable")
-    order = order[~(np.isnan(across) | np.isnan(up))[order]]
+    xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    order = np.argsort(xs, kind="stable")
+    order = order[~(np.isnan(xs) | np.isnan(ys))[order]]
     if len(order) <= points:
-        return across[order], up[order]
-    rims = np.linspace(0, len(order), max(1, points // 2) + 1).astype(np.int64)
-    parts = (up[order[low:high]] for low, high in zip(rims[:-1], rims[1:], strict=True))
-    ends = ((int(part.argmin()), int(part.argmax())) for part in parts)
-    which = np.unique(np.array(list(ends)) + rims[:-1, None])
-    return across[order[which]], up[order[which]]
+        return xs[order], ys[order]
+    edges = np.linspace(0, len(order), max(1, points // 2) + 1).astype(np.int64)
+    ranges = (ys[order[low:high]] for low, high in zip(edges[:-1], edges[1:], strict=True))
+    extremes = ((int(part.argmin()), int(part.argmax())) for part in ranges)
+    kept_indices = np.unique(np.array(list(extremes)) + edges[:-1, None])
+    return xs[order[kept_indices]], ys[order[kept_indices]]
 
 
 def wide(values: ArrayLike) -> bool:
-    """Whether values are all above 0 and differ by more than a factor of `WIDE`: use a logarithmic axis."""
-    known = np.asarray(values, np.float64)
-    known = known[np.isfinite(known)]
-    return bool(len(known) and known.min() > 0 and float(known.max()) > WIDE * float(known.min()))
+    """Whether values require a logarithmic axis: all are above 0 and differ by more than `WIDE` times."""
+    finite = np.asarray(values, np.float64)
+    finite = finite[np.isfinite(finite)]
+    return bool(len(finite) and finite.min() > 0 and float(finite.max()) > WIDE * float(finite.min()))
 
 
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
-    """Return the numbers of the chosen machines, out of `count`.
+    """Return the numbers of the chosen machines out of `count`.
 
     Parameters
     ----------
     machines
-        A slice, or different numbers; None for all.
+        A slice, or distinct numbers; None for all machines.
 
     Raises
     ------
     ScenarioError
-        If no machine is chosen, or one that does not exist.
+        If no machine is chosen, or one does not exist.
     """
     if machines is None or isinstance(machines, slice):
-        chosen = np.arange(count)[slice(None) if machines is None else machines]
+        numbers = np.arange(count)[slice(None) if machines is None else machines]
     else:
-        given = np.asarray(machines[: count + 1] if isinstance(machines, range) else machines)
-        sound = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size)
-        if not sound or ((given < 0) | (given >= count)).any() or len(np.unique(given)) < len(given):
+        requested = np.asarray(machines[: count + 1] if isinstance(machines, range) else machines)
+        is_valid = requested.ndim == 1 and (requested.dtype.kind in "iu" or not requested.size)
+        if (
+            not is_valid
+            or ((requested < 0) | (requested >= count)).any()
+            or len(np.unique(requested)) < len(requested)
+        ):
             raise ScenarioError(
-                f"machines must be a slice, or different numbers in 0..{count - 1}, got {machines!r}"
+                f"machines must be a slice, or distinct numbers in 0..{count - 1}, got {machines!r}"
             )
-        chosen = given.astype(np.int64)
-    if not len(chosen):
-        raise ScenarioError(f"machines must leave some of {count} in, got {machines!r}")
-    return chosen
+        numbers = requested.astype(np.int64)
+    if not len(numbers):
+        raise ScenarioError(f"machines must select at least one of {count}, got {machines!r}")
+    return numbers
 
 
 def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
-    """Return the place of each machine among the `chosen` ones, int64[machines]; -1 if it is not chosen."""
+    """Return the position of each machine among the `chosen` ones, int64[machines]; -1 if not chosen."""
     place = np.full(machines, -1, np.int64)
     place[chosen] = np.arange(len(chosen))
     return place
@@ -238,44 +260,52 @@ def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
 def occupancy(
     result: Result, rows: int, columns: int, machines: ArrayLike | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Return how busy machines were over time, as a raster: for schedules with too many pieces to draw.
-
-    Returns the edges of the rows (machine numbers, float[r + 1]; r <= `rows`), the edges of the columns (s,
-    float[c + 1]) and float[r, c], the share of the time of a column in which the machines of a row worked.
-
-    Raises ScenarioError without a recorded schedule, and for fewer than one row or column.
+    """Return a raster of the utilization of machines over time, for schedules with too many pieces to draw.
 
     Parameters
     ----------
+    rows, columns
+        Maximum number of rows (of machines), and number of columns (of time).
     machines
-        int[m], distinct: only these, in this order; the edges of rows are places in it then.
+        int[m], distinct: only these machines, in this order; the edges of rows are then positions in it.
+
+    Returns
+    -------
+    tuple
+        The edges of the r rows (machine numbers, float[r + 1]), the edges of the c columns (s, float[c + 1]),
+        and the share of the time of a column in which the machines of a row worked, float[r, c].
+
+    Raises
+    ------
+    ScenarioError
+        If the schedule was not recorded, or there is less than one row or column.
     """
     for name, count in (("rows", rows), ("columns", columns)):
         if count < 1:
             raise ScenarioError(f"{name} must be at least 1, got {count}")
-    schedule = recorded_schedule(result, "pictures of the schedule")
-    chosen = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
-    place = places_of(chosen, len(result.machines))[schedule["machine"]]
-    drawn = place >= 0
-    start = np.asarray(schedule["start"], np.float64)[drawn]
-    end = np.asarray(schedule["end"], np.float64)[drawn]
-    rows = min(rows, len(chosen))
-    rims = np.floor(np.arange(rows + 1) * (len(chosen) / rows))
-    row = np.searchsorted(rims, place[drawn], side="right") - 1
+    schedule = recorded_schedule(result, "a chart of the schedule")
+    selected = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
+    place = places_of(selected, len(result.machines))[schedule["machine"]]
+    is_selected = place >= 0
+    start = np.asarray(schedule["start"], np.float64)[is_selected]
+    end = np.asarray(schedule["end"], np.float64)[is_selected]
+    rows = min(rows, len(selected))
+    row_edges = np.floor(np.arange(rows + 1) * (len(selected) / rows))
+    row = np.searchsorted(row_edges, place[is_selected], side="right") - 1
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]
-    # The time worked up to an edge grows by 1 s per s from each start on, and stops growing at the end.
-    # Summing both over cells is exact, however many cells a piece crosses.
-    done = np.zeros((rows, columns + 1))
+    # The time worked before an edge grows with the edge from each start on, and stops growing at the end.
+    # The sums over both are exact for pieces of any length, without a loop over the cells of a piece.
+    worked = np.zeros((rows, columns + 1))
     for times, sign in ((start, 1.0), (end, -1.0)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
-        rest = edges[cell + 1] - times
+        remainder = edges[cell + 1] - times
         flat = row * (columns + 1) + cell
         size = rows * (columns + 1)
-        inside = np.bincount(flat, sign * rest, size).reshape(done.shape)
-        onward = np.bincount(flat, np.full(len(flat), sign * width), size).reshape(done.shape)
-        done[:, :columns] += inside[:, :columns]
-        done[:, 1:] += np.cumsum(onward, axis=1)[:, :-1]
-    share = done[:, :columns] / (width * np.diff(rims)[:, None])
-    return rims, edges, np.clip(share, 0.0, 1.0)
+        within_cell = np.bincount(flat, sign * remainder, size).reshape(worked.shape)
+        later = np.bincount(flat, np.full(len(flat), sign * width), size).reshape(worked.shape)
+        worked[:, :columns] += within_cell[:, :columns]
+        worked[:, 1:] += np.cumsum(later, axis=1)[:, :-1]
+    share = worked[:, :columns] / (width * np.diff(row_edges)[:, None])
+    return row_edges, edges, np.clip(share, 0.0, 1.0)

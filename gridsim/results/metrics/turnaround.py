@@ -1,4 +1,4 @@
-"""The turnaround of jobs over the course of a run: the series of the RJSS paper (section 8), times in s."""
+"""Time series of the turnaround of jobs in a run, as in the RJSS paper (section 8); times are in s."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Series(NamedTuple):
     Parameters
     ----------
     time
-        s.
+        Times, s.
     mean_turnaround
-        s, G^t: mean over all jobs whose results are back by then.
+        G^t, s: mean turnaround of the jobs whose results are back by then.
     observation
-        s, U^t: the time over the number of jobs submitted so far.  The formula is damaged in the paper; this
-        one is inferred from the axes of its plot.
+        U^t, s: the time over the number of jobs submitted so far.  The formula is illegible in the paper;
+        this one is inferred from the axes of its plot.
     """
 
     time: Floats
@@ -31,16 +31,16 @@ class Series(NamedTuple):
 
 
 def series(result: Result) -> Series:
-    """Return G^t and U^t of a result with the table ``jobs``.  Raises KeyError if it has no such table."""
+    """Return G^t and U^t of a result.  Raises KeyError if it has no table ``jobs``."""
     jobs, release = result.tables["jobs"], result.applications["release"]
-    returned = release[jobs["application"]] + jobs["turnaround"]
-    time, means = running_mean(returned, jobs["turnaround"])
+    return_time = release[jobs["application"]] + jobs["turnaround"]
+    time, means = running_mean(return_time, jobs["turnaround"])
     submitted = np.searchsorted(release[jobs["application"]], time, side="right")
     return Series(time, means, time / submitted)
 
 
 def mean_until(result: Result, time: float) -> float:
-    """Return G^t at `time` s: mean turnaround of the jobs whose results were back; NaN if none was."""
+    """Return G^t at `time` s: the mean turnaround of the jobs whose results are back; NaN without any."""
     jobs = result.tables["jobs"]
-    returned = result.applications["release"][jobs["application"]] + jobs["turnaround"]
-    return mean(jobs["turnaround"][returned <= time])
+    return_time = result.applications["release"][jobs["application"]] + jobs["turnaround"]
+    return mean(jobs["turnaround"][return_time <= time])

@@ -18,7 +18,7 @@ import numpy as np
 from gridsim.errors import ScenarioError, SchedulerError, text_of
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.imports import imported
+from gridsim.support.imports import import_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ MachineChoice = Callable[[Machines], int]
 def function_named(path: str, name: str) -> Any:
     """Import the function that is named ``module:function``; raise ScenarioError if there is none."""
     try:
-        found = imported(name)
+        found = import_object(name)
     except (Exception, SystemExit) as error:  # the module may fail in any way
         raise ScenarioError(
             f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"

@@ -15,14 +15,14 @@ from pathlib import Path
 
 from gridsim.errors import FileChanged, GridSimError, text_of
 from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.registry import MetricFunction, measured
+from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import checked_limit
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.provenance import (
     code_version,
-    digest_now,
-    other_file,
+    current_digest,
+    first_differing_file,
     peak_memory,
 )
 from gridsim.support.warning_scope import collect_warnings
@@ -113,7 +113,7 @@ def measure(cell: Cell) -> Measured:
             files = result.files_read
             changed = _changed(cell, files)
             if not changed:
-                values, digest = measured(result, cell.metrics), result.digest
+                values, digest = metric_values(result, cell.metrics), result.digest
             if not changed and cell.keep is not None:
                 lost = True  # if saving fails, that is not the run's fault
                 result.save(cell.keep)
@@ -149,7 +149,7 @@ def _changed(cell: Cell, read: Mapping[str, str] | None = None) -> str:
     """
     if cell.files is None:
         return ""
-    return other_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
+    return first_differing_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
 
 
 def _now(cell: Cell, files: set[str]) -> dict[str, str]:
@@ -161,7 +161,7 @@ def _now(cell: Cell, files: set[str]) -> dict[str, str]:
     with suppress(GridSimError, OSError):  # the run has failed with this error already
         files |= set(scenario.files)
         made = scenario.platform.files
-    return {file: digest for file in files if (digest := digest_now(file)) is not None} | dict(made)
+    return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(made)
 
 
 def measure_all(cells: list[Cell]) -> list[Measured]:

@@ -13,7 +13,7 @@ from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
-from gridsim.support.provenance import FirstRead
+from gridsim.support.provenance import TraceDigests
 from gridsim.support.warning_scope import WarningScope, warn
 
 #: The most runs of a study: all are objects in memory before the first one begins.
@@ -30,7 +30,7 @@ def collect(
     progress: Progress = False,
     retry: bool = False,
     fail_fast: bool = False,
-    first_read: FirstRead | None = None,
+    first_read: TraceDigests | None = None,
 ) -> list[Measured]:
     """Return the record of each of `cells`, from `store` or by executing the run.
 
@@ -52,7 +52,7 @@ def collect(
     GridSimError
         If a trace file is not the same as for earlier runs.
     """
-    read = FirstRead() if first_read is None else first_read
+    read = TraceDigests() if first_read is None else first_read
     found: list[Measured | None] = [None] * len(cells)
     where: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
@@ -62,7 +62,7 @@ def collect(
             id(c.scenario): c.scenario for c, key in zip(cells, keys, strict=True) if type(key) is str
         }
         for scenario in scenarios.values():
-            _check(read.other(store.files(scenario), scenario.places()), store)
+            _check(read.changed_file(store.files(scenario), scenario.places()), store)
     for number, key in enumerate(keys):
         where.setdefault(key, []).append(number)
     if store is not None:
@@ -89,7 +89,7 @@ def collect(
         for index, measured in over:
             _check(measured.changed, store)
             if measured.files:
-                _check(read.other(measured.files, first[index].scenario.places()), store)
+                _check(read.changed_file(measured.files, first[index].scenario.places()), store)
             for category, message in measured.notes:
                 warn(message, category, stacklevel=2)
             for number in todo[index][1]:

@@ -19,7 +19,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import Description
 from gridsim.studies.execution.cell import Cell
 from gridsim.support.arguments import short_repr
-from gridsim.support.imports import imported, located
+from gridsim.support.imports import import_object, module_file
 from gridsim.support.provenance import (
     PACKAGES,
     code_version,
@@ -113,7 +113,7 @@ class Keys:
         """Return the name of a user's function, by which it must be importable, and its module's SHA-256."""
         module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
-            found = imported(f"{module}:{called}")
+            found = import_object(f"{module}:{called}")
         except Exception:  # whatever importing raises
             found = None
         if found is not metric:
@@ -129,7 +129,7 @@ class Keys:
         found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
         for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
             name, _, attribute = text.partition(":")
-            if name and attribute and _of_user(name) and (file := located(name)) is not None:
+            if name and attribute and _of_user(name) and (file := module_file(name)) is not None:
                 found.setdefault(name, f"sha256:{self._file(file)}")
         return found
 

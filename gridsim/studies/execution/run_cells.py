@@ -25,7 +25,7 @@ from typing import Any
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
 from gridsim.support.arguments import whole
-from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken
+from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken_executor_error
 from gridsim.support.provenance import code_version
 
 #: s that the runs of one task (a batch for a worker) should take together: long compared with the overhead of
@@ -155,7 +155,9 @@ class _Tasks:
         except BrokenExecutor as error:
             if not isinstance(self._executor, Processes):
                 self._finished()
-                raise GridSimError(f"{broken(self._executor, error)}; what was finished is kept") from error
+                raise GridSimError(
+                    f"{broken_executor_error(self._executor, error)}; what was finished is kept"
+                ) from error
             self._executor.loss()  # raises for a script that no worker can import
             if self._running:
                 return False
@@ -202,7 +204,9 @@ class _Tasks:
             if not isinstance(error, Exception):
                 raise error
             if isinstance(error, BrokenExecutor) and not isinstance(self._executor, Processes):
-                raise GridSimError(f"{broken(self._executor, error)}; what was finished is kept") from error
+                raise GridSimError(
+                    f"{broken_executor_error(self._executor, error)}; what was finished is kept"
+                ) from error
             if isinstance(error, BrokenExecutor) and _NO_THREAD in str(error.__cause__):
                 raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
             if isinstance(error, BrokenExecutor) and isinstance(self._executor, Processes):

@@ -37,7 +37,7 @@ from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.keys import Keys
 from gridsim.support.extras import need
-from gridsim.support.files import atomic_file, leftovers, opened
+from gridsim.support.files import atomic_file, leftovers, open_regular
 from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain
@@ -115,7 +115,7 @@ class Store:
             with atomic_file(about) as stream:
                 stream.write(json.dumps({"gridsim store": FORMAT}).encode())
         try:
-            with opened(about) as stream:
+            with open_regular(about) as stream:
                 found = json.loads(stream.read(_LONGEST))["gridsim store"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
@@ -274,7 +274,7 @@ class Store:
         known = _TYPES[folder]
         for shard in shards:
             try:
-                with opened(shard) as stream:
+                with open_regular(shard) as stream:
                     if (
                         len(shard.stem) == 64
                         and hashlib.file_digest(stream, "sha256").hexdigest() != shard.stem
@@ -437,7 +437,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
             raise KeyError(name)
         file = _no_link(self._folder / f"{name}.npz")
         try:
-            with opened(file) as stream, Reader(stream) as archive:
+            with open_regular(file) as stream, Reader(stream) as archive:
                 return archive.arrays([name])[name]
         except FileNotFoundError:
             raise KeyError(name) from None

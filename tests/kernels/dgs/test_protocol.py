@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.support.state import unpacked
+from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 from tests.invariants.test_checkpoints import Cut
 
@@ -106,7 +106,7 @@ def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
     run = started(scheduler)
     text, arrays = at
     copies = [array.copy() for array in arrays]
-    state: Any = unpacked(json.loads(text), copies.__getitem__)
+    state: Any = unpack(json.loads(text), copies.__getitem__)
     run.setstate(state.state)
     return run
 

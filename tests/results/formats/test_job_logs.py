@@ -148,9 +148,11 @@ def test_a_log_of_a_log_is_the_same(tmp_path: Path) -> None:
 def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None:
     bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
-        with pytest.raises(gs.ScenarioError, match=rf"{export.__name__} needs a recorded schedule.*--record"):
+        with pytest.raises(
+            gs.ScenarioError, match=rf"{export.__name__} requires a recorded schedule.*--record"
+        ):
             export(result, tmp_path / "out")
-    with pytest.raises(gs.ScenarioError, match="to_batsim for evalys needs a recorded schedule"):
+    with pytest.raises(gs.ScenarioError, match="to_batsim for evalys requires a recorded schedule"):
         gs.to_batsim(bags, tmp_path / "out", dialect="evalys")
     assert gs.to_swf(jobs, tmp_path / "out") == 6  # of rigid jobs a log does not tell where they ran
     with pytest.raises(gs.ScenarioError, match="dialect must be batsim or evalys, got 'x'"):
@@ -181,7 +183,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for arguments, said in (
         (
             ["bare.gridsim", "--format", "swf", "--out", "x"],
-            "gridsim: bare.gridsim: to_swf needs a recorded schedule",
+            "gridsim: bare.gridsim: to_swf requires a recorded schedule",
         ),
         (
             ["r.gridsim", "--format", "swf", "--out", "r.gridsim"],
@@ -316,13 +318,18 @@ def test_jobs_of_other_run_times_are_not_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "jobs", "given", "message"),
     [
-        ("", LOG, {}, "machines must be given: .*x.swf has no MaxProcs and no MaxNodes in its header"),
-        ("; MaxNodes: 2\n", LOG, {}, "machines must be at least 3, which job 2 of .*x.swf wants, got 2"),
+        ("", LOG, {}, "machines is required: the header of .*x.swf has neither MaxProcs nor MaxNodes"),
+        ("; MaxNodes: 2\n", LOG, {}, "machines must be at least 3, as job 2 of .*x.swf requires, got 2"),
         ("", LOG, {"machines": 0}, "machines must be"),
         ("", LOG, {"machines": 4, "speed": 0.0}, "speed must be a finite number > 0 Mflop/s"),
         ("", LOG, {"machines": 4, "name": ""}, "name must"),
-        ("", LOG, {"machines": 4, "start": 50.0}, "no job that ran for a known time within the window"),
-        ("", [(0, -1, 5, 1, 5, 1)], {"machines": 4}, "no job has a known wait, so the log tells no schedule"),
+        ("", LOG, {"machines": 4, "start": 50.0}, "no job in the window has a known run time"),
+        (
+            "",
+            [(0, -1, 5, 1, 5, 1)],
+            {"machines": 4},
+            "no job has a known wait, so the log contains no schedule",
+        ),
     ],
 )
 def test_wrong_logs(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:

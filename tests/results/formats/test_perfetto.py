@@ -226,16 +226,16 @@ def test_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
 
 def test_what_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    with pytest.raises(gs.ScenarioError, match="to_perfetto needs a recorded schedule, .*--record"):
+    with pytest.raises(gs.ScenarioError, match="to_perfetto requires a recorded schedule, .*--record"):
         gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
     result = gs.simulate(SMALL, gs.WqrFt(), record=True)
     for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):
         with pytest.raises(
-            gs.ScenarioError, match=r"machines must be a slice, or different numbers in 0\.\.8, got"
+            gs.ScenarioError, match=r"machines must be a slice, or distinct numbers in 0\.\.8, got"
         ):
             gs.to_perfetto(result, file, machines=machines)  # type: ignore[arg-type]
     for none in ([], slice(9, None)):
-        with pytest.raises(gs.ScenarioError, match="machines must leave some of 9 in"):
+        with pytest.raises(gs.ScenarioError, match="machines must select at least one of 9"):
             gs.to_perfetto(result, file, machines=none)
     assert not file.exists()
 

@@ -12,7 +12,13 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.results.metrics import registry as measures
 from gridsim.results.metrics.bounds import BOUND_LIMIT
-from gridsim.results.metrics.registry import ALIASES, METRICS, measured, usual_metrics, wanted_metrics
+from gridsim.results.metrics.registry import (
+    ALIASES,
+    METRICS,
+    default_metrics,
+    metric_values,
+    requested_metrics,
+)
 from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
@@ -22,8 +28,8 @@ def test_what_is_wanted_by_name_and_by_function():
     def twice(result):
         return 2 * result.makespan
 
-    assert wanted_metrics(["gap", "failed"]) == {"gap": None, "failed": None}
-    assert wanted_metrics({"twice": twice, "gap": len}) == {"twice": twice, "gap": len}
+    assert requested_metrics(["gap", "failed"]) == {"gap": None, "failed": None}
+    assert requested_metrics({"twice": twice, "gap": len}) == {"twice": twice, "gap": len}
 
 
 @pytest.mark.parametrize(
@@ -40,13 +46,13 @@ def test_what_is_wanted_by_name_and_by_function():
 )
 def test_what_cannot_be_wanted(metrics, said):
     with pytest.raises(ScenarioError) as refused:
-        wanted_metrics(metrics)
+        requested_metrics(metrics)
     assert str(refused.value) == said
 
 
 def test_what_is_measured(toy):
     result = simulate(SCENARIO, toy())
-    values = measured(result, {"gap": None, "twice": lambda result: 2 * result.makespan})
+    values = metric_values(result, {"gap": None, "twice": lambda result: 2 * result.makespan})
     assert [*values] == [*METRICS, "twice"]
     for name, metric in METRICS.items():
         assert values[name] == metric(result) or math.isnan(values[name]) and math.isnan(metric(result))
@@ -58,10 +64,10 @@ def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
     assert BOUND_LIMIT > 2
     result, costly = simulate(SCENARIO, toy()), {"gap", "lower_bound"}
     monkeypatch.setattr(measures, "BOUND_LIMIT", 2)
-    assert costly <= {*measured(result, {})}
+    assert costly <= {*metric_values(result, {})}
     monkeypatch.setattr(measures, "BOUND_LIMIT", 1)
-    assert {*METRICS} - {*measured(result, {})} == costly
-    assert {*METRICS} - {*measured(result, {"gap": None})} == {"lower_bound"}
+    assert {*METRICS} - {*metric_values(result, {})} == costly
+    assert {*METRICS} - {*metric_values(result, {"gap": None})} == {"lower_bound"}
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,7 @@ def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
 def test_what_is_usually_shown(migrated, wasted, rigid, first):
     always = ["makespan", "utilization", "messages", "bytes"]
     values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
-    assert usual_metrics([values, values], rigid) == first + always
+    assert default_metrics([values, values], rigid) == first + always
     # a sign that one of them lacks is none, and what one of them lacks is not shown
     unlike = values | {"migrated": math.nan, "wasted": math.nan}
     del unlike["mean_stretch_agg"], unlike["gap"], unlike["bytes"], unlike["failed"]
@@ -96,14 +102,14 @@ def test_what_is_usually_shown(migrated, wasted, rigid, first):
         if rigid
         else ["max_stretch_agg"]
     )
-    assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
+    assert default_metrics([values, unlike], rigid) == usual + always[:-1]
     del unlike["migrated"], unlike["wasted"]  # as in the row of a store
-    assert usual_metrics([values, unlike], rigid) == usual + always[:-1]
+    assert default_metrics([values, unlike], rigid) == usual + always[:-1]
 
 
 def test_of_no_runs_everything_usual_is_shown():
-    assert usual_metrics([], False)[:3] == ["max_stretch_agg", "mean_stretch_agg", "gap"]
-    assert usual_metrics([{"makespan": 1.0, "migrated": math.nan, "wasted": math.nan}], False) == [
+    assert default_metrics([], False)[:3] == ["max_stretch_agg", "mean_stretch_agg", "gap"]
+    assert default_metrics([{"makespan": 1.0, "migrated": math.nan, "wasted": math.nan}], False) == [
         "max_stretch_agg",
         "makespan",
     ]

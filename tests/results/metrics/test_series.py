@@ -120,10 +120,10 @@ def test_a_distribution_ends_at_the_largest_value(values, points):
 def test_bad_input_is_named(result):
     plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
                       scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
-    must = r"must be from a recorded run: simulate\(\.\.\., record=True\), run --record$"
-    with pytest.raises(ScenarioError, match=f"^machines that were busy {must}"):
+    must = r"requires a recorded run: simulate\(\.\.\., record=True\), run --record$"
+    with pytest.raises(ScenarioError, match=f"^the number of busy machines {must}"):
         series.over_time(plain, "busy")
-    with pytest.raises(ScenarioError, match=f"^pictures of the schedule {must}"):
+    with pytest.raises(ScenarioError, match=f"^a chart of the schedule {must}"):
         series.occupancy(plain, 3, 3)
     with pytest.raises(ScenarioError, match="quantity must be active, waiting or busy, got 'idle'"):
         series.over_time(result, "idle")
@@ -178,12 +178,12 @@ def test_which_machines_are_meant():
     for wrong in (3, [5], [-1], [1, 1], [0.5], [[0, 1]], ["0"], range(10**15)):
         with pytest.raises(ScenarioError) as refused:
             series.chosen_machines(wrong, 5)
-        said = f"machines must be a slice, or different numbers in 0..4, got {wrong!r}"
+        said = f"machines must be a slice, or distinct numbers in 0..4, got {wrong!r}"
         assert str(refused.value) == said
     for none in ([], slice(5, None)):
         with pytest.raises(ScenarioError) as refused:
             series.chosen_machines(none, 5)
-        assert str(refused.value) == f"machines must leave some of 5 in, got {none!r}"
+        assert str(refused.value) == f"machines must select at least one of 5, got {none!r}"
     assert series.places_of(np.array([2, 0]), 4).tolist() == [1, -1, 0, -1]
 
 

@@ -114,7 +114,7 @@ def test_rates_far_from_one_are_solved_as_well() -> None:
     ("change", "words"),
     [
         ({"speeds": [1, 0]}, r"speeds\[1\] must be a finite number > 0, got 0.0"),
-        ({"bandwidth": [1, 2, 3]}, "bandwidth must be 2 numbers, or one for all"),
+        ({"bandwidth": [1, 2, 3]}, "bandwidth must be 2 numbers or a single one"),
         ({"task_size": []}, "task_size must be one number or more"),
         ({"input_bytes": [-1]}, r"input_bytes\[0\] must be a finite number >= 0, got -1.0"),
         ({"weights": math.nan}, r"weights\[0\] must be a finite number > 0"),

@@ -199,7 +199,7 @@ def says_nothing(machines: Machines) -> int:
 
 
 def test_functions_that_fail_badly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(gs.SchedulerError, match="machine_choice: Speechless: it has no text"):
+    with pytest.raises(gs.SchedulerError, match="machine_choice: Speechless: no text"):
         gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=says_nothing))
     (tmp_path / "module_that_ends.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)

@@ -321,7 +321,7 @@ def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
 def test_an_error_without_a_text_stops_nothing(fatal: Any, workers: bool) -> None:
     """Of a scheduler and of a metric."""
     metrics = {"bad": sys.modules[fatal.__module__].speechless}
-    said = "Speechless: it has no text, str() of it raises RuntimeError (fatal_scheduler.py:"
+    said = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
     with Processes(1) if workers else nullcontext() as where:
         schedulers = {"good": gs.Fcfs(), "bad": fatal(how="speechless")}
         found = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=where)
@@ -331,7 +331,7 @@ def test_an_error_without_a_text_stops_nothing(fatal: Any, workers: bool) -> Non
             small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=where
         )
         assert found.errors["good", 0].startswith(said)
-    with pytest.raises(gs.GridSimError, match="^fatal: Speechless: it has no text"):
+    with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
         gs.replicate(small(), schedulers, replicates=1)
 
 

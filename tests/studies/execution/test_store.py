@@ -243,7 +243,7 @@ def test_what_is_put_together_by_others_is_not_missed(
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 4):
             collect(some(k), store=store)
-    opened, tidied = stores.opened, []
+    opened, tidied = stores.open_regular, []
 
     def meanwhile(path: Any) -> Any:
         if not tidied:
@@ -251,7 +251,7 @@ def test_what_is_put_together_by_others_is_not_missed(
             other.tidy()
         return opened(path)
 
-    monkeypatch.setattr(stores, "opened", meanwhile)
+    monkeypatch.setattr(stores, "open_regular", meanwhile)
     assert len(store) == 3 and tidied
 
 
