@@ -160,7 +160,7 @@ def test_when_a_node_cannot_act(seconds: float, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_deferred_messages_move_nothing() -> None:
-    with pytest.raises(gs.ScenarioError, match="a deferred message must move no tasks"):
+    with pytest.raises(gs.ScenarioError, match="deferred=True requires a fixed size"):
         Message(10, deferred=True, moves_tasks=True, application=int, tasks=int)
 
 
