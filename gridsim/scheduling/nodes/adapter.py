@@ -27,7 +27,12 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Polic
 from gridsim.scheduling.nodes.compiled import CompiledProgram, compile_program
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
-from gridsim.scheduling.nodes.handlers import check_class_variables, check_handlers, defined_handlers, handler_of
+from gridsim.scheduling.nodes.handlers import (
+    check_class_variables,
+    check_handlers,
+    defined_handlers,
+    handler_of,
+)
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
 from gridsim.scheduling.nodes.source import CorePolicy
@@ -305,7 +310,7 @@ class Adapter(CorePolicy):
             raise self._with_time(error) from None
 
     def checked_row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
-        """Return `values` as a row of `table`, as `Notes.row` does; an error begins with the simulated time."""
+        """Return `values` as `Notes.row` does; an error begins with the simulated time."""
         try:
             return self.notes.row(node, table, values)
         except SchedulerError as error:
@@ -377,8 +382,8 @@ class Adapter(CorePolicy):
         elif events - self.progress_at > self.patience:
             rest = self.unplaced() or "the remaining tasks are in messages, or lost"
             raise SchedulerError(
-                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or run "
-                f"in the last {events - self.progress_at} events; {rest}"
+                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or "
+                f"run in the last {events - self.progress_at} events; {rest}"
             )
 
     def unplaced(self) -> str:
@@ -533,7 +538,7 @@ class Adapter(CorePolicy):
 
 
 def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
-    """Return the sizes that submitters state, in Mflop: of one task and of all, float64[applications] each."""
+    """Return the sizes that submitters state, of one task and of all: float64[applications] each, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
     # Queues plan with positive sizes; a stated size of 0 stands for one below the resolution of the log.

@@ -43,7 +43,9 @@ def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
         for name in _OPTIONAL
         if getattr(policy, name) is not getattr(NodeProgram, name)
     }
-    value_options = {takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer}
+    value_options = {
+        takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer
+    }
     if len(value_options) == 2:
         raise ScenarioError("on_timer must have the parameter value in all classes of nodes or in none")
     return sorted({*handlers, "value"} if True in value_options else handlers)
@@ -91,8 +93,12 @@ def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise ScenarioError(f"{location} must not be a generator or async: its body would never run")
         parameters = ("self", *signatures[name])
-        if not (_takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))):
-            raise ScenarioError(f"{location} must take ({', '.join(parameters)}), got {inspect.signature(function)}")
+        if not (
+            _takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))
+        ):
+            raise ScenarioError(
+                f"{location} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+            )
 
 
 def _uses(policy: type, name: str) -> bool:
@@ -117,7 +123,9 @@ def check_class_variables(scheduler: Any) -> None:
         isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, NodeProgram)
     ):
         entries = vars(type(scheduler)).items() if policy is None else ()
-        names = [name for name, entry in entries if isinstance(entry, type) and issubclass(entry, NodeProgram)]
+        names = [
+            name for name, entry in entries if isinstance(entry, type) and issubclass(entry, NodeProgram)
+        ]
         hint = f"; did you mean policy = {path}.{names[0]}?" if names else ""
         raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
     if not isinstance(scheduler.name, str) or not scheduler.name:

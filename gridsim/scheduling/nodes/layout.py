@@ -82,7 +82,7 @@ class Layout:
         return self.padded(up)[self.machine_of]
 
     def padded(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return `column`, which has a value per machine of the platform, extended by ones for further ones."""
+        """Return `column`, a value for each machine of the platform, extended by ones for further machines."""
         return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))
 
 

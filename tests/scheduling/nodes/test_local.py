@@ -236,7 +236,10 @@ class Wrong(Node):
         (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
-        (lambda view: view.note("table", x=1), "node 0: View.note does not know the table 'table'; known: none"),
+        (
+            lambda view: view.note("table", x=1),
+            "node 0: View.note does not know the table 'table'; known: none",
+        ),
         (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
     ],
 )
@@ -416,7 +419,7 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
         ({"policy": _handles("on_realease", "self")}, "Own.on_realease is never called, .* mean on_release?"),
         (
             {"policy": _handles("on_pp", "self")},
-            "Own.on_pp is never called, as there is no kind of message 'pp'",
+            "Own.on_pp is never called: there is no kind of message 'pp'",
         ),
         (
             {"policy": _handles("on_release", "self", "view", "tasks")},
@@ -425,7 +428,7 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
         ({"timers": "tick"}, r"Single.timers must be a tuple of texts, got 'tick'; write \('tick',\)"),
         ({"node_forms": "compiled"}, r"Single.node_forms .*; write \('compiled',\)"),
         ({"messages": {"p": 3}}, r"Single.messages\['p'\] must be a Message, got 3"),
-        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number of s above 0, got -1.0"),
+        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number of s > 0, got -1.0"),
         ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
     ],
 )
