@@ -202,7 +202,7 @@ def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
     run = command("run", *SMALL, "--scheduler", "mine:Mine", "--checkpoint-every", 0, "--json")
     assert run.returncode == 0, run.stderr
     without = command("resume", "gridsim.checkpoint")
-    assert without.returncode == 2 and "say --scheduler mine:Mine to import it" in without.stderr
+    assert without.returncode == 2 and "add --scheduler mine:Mine to import it" in without.stderr
     named = command("resume", "gridsim.checkpoint", "--scheduler", "mine:Mine", "--json")
     assert json.loads(named.stdout)["digest"] == json.loads(run.stdout)["digest"]
 

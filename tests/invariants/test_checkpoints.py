@@ -507,7 +507,7 @@ def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
     for wave in (3, 20, 50):
         cut_at(tmp_path / "file", wave, scenario, Asks())
         assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == whole.digest
-    with pytest.raises(gs.ScenarioError, match="not known by a name: say --scheduler"):
+    with pytest.raises(gs.ScenarioError, match="not registered: add --scheduler"):
         gs.resume(tmp_path / "file")
 
     class Opaque(Node):

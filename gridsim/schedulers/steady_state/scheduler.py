@@ -245,7 +245,7 @@ class FromMaster(Adapter):
         parameters, run = self.parameters, self.run
         return task_queues(
             run,
-            padded=self.layout.padded,
+            pad=self.layout.pad,
             order=parameters.local_order,
             watch=parameters.watch,
             record=run.record,

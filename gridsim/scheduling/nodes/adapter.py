@@ -241,7 +241,7 @@ class Adapter(CorePolicy):
         self.patience = (
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
-        self.progress, self.progress_at, self.failures = (0, 0), 0, 0
+        self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
 
     @property
     def nodes(self) -> list[NodeProgram]:
@@ -331,7 +331,7 @@ class Adapter(CorePolicy):
         if ends and parameters.reports:
             raise ScenarioError(f"{parameters.name}: on_done does not support reports=True")
         queues: TaskQueues = (run.queues or TaskQueues)(
-            self.layout.padded(run.speeds),
+            self.layout.pad(run.speeds),
             order=parameters.local_order,
             watch="completion" if ends else parameters.watch,
             log=ends or parameters.reports,
@@ -374,7 +374,8 @@ class Adapter(CorePolicy):
 
         It is no error while machines have queued tasks, after all tasks are done, or before the last release.
         """
-        events, progress = self.core.events + self.failures, (self.queues.enqueued, self.queues.tasks_done)
+        events = self.core.events + self.failure_count
+        progress = self.queues.enqueued, self.queues.tasks_done
         is_complete = progress[1] >= self.total_tasks
         has_releases = self.now < self.run.applications.release_ns[-1]
         if progress != self.progress or progress[0] > progress[1] or is_complete or has_releases:
@@ -453,7 +454,7 @@ class Adapter(CorePolicy):
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Lose the tasks and the memory of nodes on `failed` machines, and start those that are up again."""
         now = self.run.engine.now
-        self.failures += len(failed)
+        self.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)

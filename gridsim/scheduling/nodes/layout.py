@@ -79,10 +79,10 @@ class Layout:
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return bool[nodes], which nodes are up, from bool[machines], which machines are."""
-        return self.padded(up)[self.machine_of]
+        return self.pad(up)[self.machine_of]
 
-    def padded(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return `column`, a value for each machine of the platform, extended by ones for further machines."""
+    def pad(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return `column`, a value per machine of the platform, extended by ones for further machines."""
         return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))
 
 

@@ -109,7 +109,9 @@ def _literal(path: str, type_: Any, known: Any) -> str:
 def _number(path: str, kind: type, type_: Any) -> Any:
     """Return the type as which a number is passed; raise NotCompiled if `type_` is no such number."""
     if isinstance(type_, types.Optional):
-        raise NotCompiled(f"{path} must be a number, got a value that may be None; use, say, -1 for None")
+        raise NotCompiled(
+            f"{path} must be a number, got a value that may be None; use a number such as -1 for None"
+        )
     if kind is int and not isinstance(type_, (types.Integer, types.Boolean)):
         hint = "; int(...) makes one" if isinstance(type_, types.Float) else ""
         raise NotCompiled(f"{path} must be a whole number, got {type_text(type_)}{hint}")

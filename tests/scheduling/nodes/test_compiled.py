@@ -496,7 +496,9 @@ def _in_place(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize("method", [_array_replaced, _array_copied, _in_place])
 def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
     line = inspect.getsourcelines(method)[1] + 1
-    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: .*only elements can be assigned"):
+    with pytest.raises(
+        gs.CompileError, match=rf"test_compiled.py:{line}: .*only its elements can be assigned"
+    ):
         gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3, bool)), nodes="compiled")
 
 
@@ -510,7 +512,9 @@ def test_an_array_that_cannot_hold_what_is_added_is_named() -> None:
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
 def test_a_state_that_is_no_number_is_named(kept: Any) -> None:
-    with pytest.raises(gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept is .*write, say, -1"):
+    with pytest.raises(
+        gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept must be .*write, say, -1"
+    ):
         gs.simulate(SMALL, scheduler_of(_fraction, kept=kept), nodes="compiled")
 
 
