@@ -52,7 +52,7 @@ def chosen_schedulers(
     else:
         raise ScenarioError(f"{condition}, got {short_repr(schedulers)}")
     if not entries:
-        raise ScenarioError("schedulers must have at least one entry, got none")
+        raise ScenarioError("schedulers must name at least one, got none")
     result: dict[str, Scheduler] = {}
     for name, scheduler in entries:
         text("schedulers: a name", name)

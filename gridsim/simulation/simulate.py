@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridsim.engine.engine import TIMER, Engine
-from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
+from gridsim.engine.message_log import MAX_MESSAGES, MESSAGES_LIMIT
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
@@ -226,7 +226,7 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _checked(self.record))
         whole("decisions_limit", self.decisions_limit, low=1)
-        whole("messages_limit", self.messages_limit, low=1, high=MOST_MESSAGES)
+        whole("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
         if self.events_limit is not None:

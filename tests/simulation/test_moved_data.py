@@ -104,7 +104,7 @@ def test_data_that_the_clock_cannot_hold_are_rejected():
 
 
 def test_an_emulation_moves_no_data():
-    with pytest.raises(ScenarioError, match="platform.bandwidth must be absent in an emulation"):
+    with pytest.raises(ScenarioError, match="an emulation does not support platform.bandwidth"):
         gs.emulate(scenario(), gs.FairTree(), processes=1)
 
 

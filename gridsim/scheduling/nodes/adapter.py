@@ -221,7 +221,7 @@ class Adapter(CorePolicy):
             checked=self._converted,
             error=SchedulerError,
             compiled=self.compiled,
-            observe=network.tell if network.observed else None,
+            observe=network.notify_observer if network.observed else None,
             at_once=parameters.at_once,
             home=layout.home,
             until="" if parameters.to_the_end else self.until,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridcore.common.names import listed
 from gridcore.nodes.view import View
-from gridsim.engine.transport import MOST_BYTES, Transport, message
+from gridsim.engine.transport import MAX_BYTES, Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.arguments import flag
@@ -103,9 +103,9 @@ class Message:
         **fields: type | Array,
     ) -> None:
         is_whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool)
-        if not (nbytes is None or callable(nbytes) or (is_whole and 0 <= nbytes <= MOST_BYTES)):
+        if not (nbytes is None or callable(nbytes) or (is_whole and 0 <= nbytes <= MAX_BYTES)):
             raise ScenarioError(
-                f"nbytes of a message must be a whole number in 0..{MOST_BYTES}, got {nbytes!r}"
+                f"nbytes of a message must be a whole number in 0..{MAX_BYTES}, got {nbytes!r}"
             )
         moves_tasks = flag("moves_tasks of a message", moves_tasks)
         deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
