@@ -49,7 +49,7 @@ class _Decisions(_Kept, kw_only=True):
 
 
 class _Availability(msgspec.Struct):
-    """Provenance of a run whose machines may fail; see `gridsim.simulation.outages.Outages.about`."""
+    """Provenance of a run whose machines may fail; see `gridsim.simulation.outages.Outages.availability`."""
 
     at_start: _Whole
     never: _Whole

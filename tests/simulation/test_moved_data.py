@@ -89,7 +89,7 @@ def test_promises_are_kept():
             lambda: scenario(faults=gs.Faults.poisson(3600.0, 1)),
             gs.FairTree(),
             {},
-            "faults must be absent where tasks move data",
+            "faults must be absent if tasks move data",
         ),
     ],
 )

@@ -54,13 +54,13 @@ def resume_command(
     from gridsim.simulation.resume import resume
 
     with Checkpoint(file) as kept:
-        about = kept.about.scheduler
+        about = kept.header.scheduler
     title = about.name
     described = {"name": title, "class": about.cls, "parameters": about.parameters}
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        check_apart([("CHECKPOINT", file), *of_scenario(kept.about.files)], [("--out", out)])
+        check_apart([("CHECKPOINT", file), *of_scenario(kept.header.files)], [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(described, "the run", imported_as=name, imports=imports),

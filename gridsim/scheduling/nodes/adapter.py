@@ -218,7 +218,7 @@ class Adapter(CorePolicy):
             lost=self.task_lost,
             noted=self._add_note,
             decided=None if self.compiled and run.decisions is None else self._record_decision,
-            checked=self._converted,
+            checked=self._as_number,
             error=SchedulerError,
             compiled=self.compiled,
             observe=network.notify_observer if network.observed else None,
@@ -290,7 +290,7 @@ class Adapter(CorePolicy):
         """
         return max(self.core.now, self.run.engine.now)
 
-    def _converted(self, kind: Any, value: Any, node: int, name: str) -> Any:
+    def _as_number(self, kind: Any, value: Any, node: int, name: str) -> Any:
         """Return `value` as `as_number` does; an error begins with the simulated time."""
         try:
             return as_number(kind, value, node, name)

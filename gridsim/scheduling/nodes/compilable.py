@@ -40,7 +40,7 @@ class NotCompiled(Exception):
 # -- the source ----------------------------------------------------------------------------------------------
 
 #: Syntax that a compiled method cannot have, and what to write instead.
-_UNSUPPORTED: dict[type[ast.AST], str] = {
+_UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",
     ast.YieldFrom: "a generator cannot be compiled; write a loop",
@@ -87,8 +87,8 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
     local_names
         The names of the method's local variables.
     """
-    if type(node) in _UNSUPPORTED:
-        yield _UNSUPPORTED[type(node)]
+    if type(node) in _UNSUPPORTED_SYNTAX:
+        yield _UNSUPPORTED_SYNTAX[type(node)]
     match node:
         case ast.FunctionDef(args=ast.arguments(kwonlyargs=[first, *_])):
             yield f"{node.name} has the keyword-only argument {first.arg}; write it without the *"
@@ -105,17 +105,17 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
         case ast.Name(id="super") if "super" not in local_names:
             yield "super() cannot be compiled; give the method of the base class another name, and call that"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
-            if isinstance(found := names.get(name), type) and issubclass(found, NodeProgram):
+            if isinstance(value := names.get(name), type) and issubclass(value, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
         case ast.Name(id=name) if (
             name not in local_names and name not in names and not hasattr(builtins, name)
         ):
             yield f"the name {name} is not defined; {closest([*local_names, *names], name)}".rstrip("; ")
         case ast.Name(id=name) if name not in local_names and isinstance(
-            found := names.get(name), (dict, list, set)
+            value := names.get(name), (dict, list, set)
         ):
             yield (
-                f"{name} is a {type(found).__name__} of the module, which cannot be compiled; write a tuple "
+                f"{name} is a {type(value).__name__} of the module, which cannot be compiled; write a tuple "
                 "or an array there, or an attribute"
             )
 

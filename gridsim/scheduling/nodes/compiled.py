@@ -136,16 +136,14 @@ def compile_program(scheduler: Any) -> CompiledProgram:
 def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
     policy = scheduler.policy
-    unsupported = [
+    unsupported_kinds = [
         name
         for name, kind in messages.items()
         if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
     ]
     feature, location = "", place_of(type(scheduler))
-    if unsupported:
-        feature = (
-            f"message {unsupported[0]!r}, which is deferred or local, or has arrays or a size of its own"
-        )
+    if unsupported_kinds:
+        feature = f"message {unsupported_kinds[0]!r}, which is deferred or local, or has arrays or a size of its own"
     if scheduler.at_once or scheduler.to_the_end:
         feature = "at_once or to_the_end"
     if scheduler.ticks:

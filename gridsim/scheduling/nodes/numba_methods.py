@@ -153,7 +153,7 @@ class _Send:
         row = call_core(context, builder, at.context, "send", I64.as_pointer(), at.node, number, args[0])
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
-        if kind in view.program.checked:
+        if kind in view.program.checked_kinds:
             call_core(context, builder, at.context, "sent", I32, at.node, number, row)
         return context.get_dummy_value()
 

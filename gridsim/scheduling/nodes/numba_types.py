@@ -75,7 +75,7 @@ class Program:
         The scheduler's parameters that are texts or None.
     kinds, numbers
         The fields and the number of each kind of message.
-    checked
+    checked_kinds
         The kinds that the core checks when they are sent: those with an application or a delay.
     timers, tables, actions
         The names of timers, the tables with their columns, and the actions of decisions.
@@ -93,7 +93,7 @@ class Program:
     texts: dict[str, str | None]
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]
-    checked: frozenset[str]
+    checked_kinds: frozenset[str]
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
@@ -419,15 +419,15 @@ class _TableAttributes(templates.AttributeTemplate):
             return _ATTRIBUTES[type(value)][attr][0](value)
         if attr in METHODS.get(type(value), {}):
             return types.BoundFunction(METHODS[type(value)][attr], value)
-        path = f"{_INTERPRETED[type(value)][0]}.{attr}"
-        if hasattr(_INTERPRETED[type(value)][1], attr):
+        path = f"{_INTERPRETED_CLASSES[type(value)][0]}.{attr}"
+        if hasattr(_INTERPRETED_CLASSES[type(value)][1], attr):
             raise NotCompiled(f"compiled nodes do not support {path}")
         known = sorted({*_ATTRIBUTES.get(type(value), {}), *METHODS.get(type(value), {})})
         raise NotCompiled(f"there is no {path}; {listed(known, attr)}")
 
 
 #: Type -> its name in errors, and the class whose objects interpreted nodes have instead.
-_INTERPRETED = {
+_INTERPRETED_CLASSES = {
     ViewType: ("view", View),
     RandomType: ("view.random", RandomStream),
     ApplicationType: ("application", Application),
@@ -438,7 +438,7 @@ def _load_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     return _ATTRIBUTES[type(type_)][attr][1](context, builder, type_, value)
 
 
-for _type in _INTERPRETED:
+for _type in _INTERPRETED_CLASSES:
     templates.infer_getattr(type(f"_{_type.__name__}Attributes", (_TableAttributes,), {"key": _type}))
     imputils.lower_getattr_generic(_type)(_load_attribute)
 

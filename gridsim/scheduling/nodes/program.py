@@ -21,11 +21,21 @@ from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 
-__all__ = ["HIGHEST", "LOWEST", "Array", "NodeProgram", "Message", "Notes", "View", "array", "as_number"]
+__all__ = [
+    "HIGHEST",
+    "LOWEST",
+    "ArrayField",
+    "NodeProgram",
+    "Message",
+    "Notes",
+    "View",
+    "array",
+    "as_number",
+]
 
 
 @dataclass(frozen=True)
-class Array:
+class ArrayField:
     """The type of a message field that is an array of numbers of one kind, ``int`` or ``float``."""
 
     kind: type
@@ -34,7 +44,7 @@ class Array:
         return f"an array of {self.kind.__name__}"
 
 
-def array(kind: type) -> Array:
+def array(kind: type) -> ArrayField:
     """Return the type of a message field that is an array of ``int`` or ``float``, such as a matrix.
 
     The array has one or two dimensions; its shape may differ from message to message.  A sender may pass a
@@ -47,7 +57,7 @@ def array(kind: type) -> Array:
     """
     if kind not in (int, float):
         raise ScenarioError(f"kind of an array must be int or float, got {kind!r}")
-    return Array(kind)
+    return ArrayField(kind)
 
 
 #: The largest `Message` delay, s.
@@ -100,7 +110,7 @@ class Message:
         deferred: bool = False,
         delay: float | Fraction | None = None,
         counted: bool = True,
-        **fields: type | Array,
+        **fields: type | ArrayField,
     ) -> None:
         is_whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool)
         if not (nbytes is None or callable(nbytes) or (is_whole and 0 <= nbytes <= MAX_BYTES)):
@@ -119,7 +129,7 @@ class Message:
                 "a message with nbytes=None does not support delay: View.later sets the time of arrival"
             )
         for name, kind in fields.items():
-            is_supported = kind in (int, float) or isinstance(kind, Array)
+            is_supported = kind in (int, float) or isinstance(kind, ArrayField)
             reserved = ("node", "sender", "kind", "self", "seconds" if nbytes is None else "to")
             if not is_supported or name in reserved or name.startswith("_") or not name.isidentifier():
                 raise ScenarioError(
@@ -147,7 +157,7 @@ class Message:
                 "delay or arrays"
             )
         # A record holds numbers only, so for an array it has the number under which the core stores it.
-        self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, Array))
+        self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
 
     def declare(self, network: Transport, name: str, *, priority: int) -> None:
@@ -257,14 +267,14 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
     Parameters
     ----------
     kind
-        ``int``, ``float`` or an `Array`.
+        ``int``, ``float`` or an `ArrayField`.
 
     Raises
     ------
     SchedulerError
         If `value` has another type or, for an ``int``, has a fraction or needs more than 64 bits.
     """
-    if isinstance(kind, Array):
+    if isinstance(kind, ArrayField):
         return _as_array(kind, value, node, name)
     try:
         if kind is int:
@@ -279,7 +289,7 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
     raise SchedulerError(f"node {node}: {name} must be {expected}, got {value!r}") from None
 
 
-def _as_array(kind: Array, value: Any, node: int, name: str) -> NDArray[Any]:
+def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:
     """Return a read-only copy of `value` as an array; raise SchedulerError if it is not of this kind."""
     dtype = np.dtype(np.int64 if kind.kind is int else np.float64)
     try:

@@ -217,7 +217,7 @@ def test_without_zones_there_is_no_night() -> None:
 
 def test_hosts_that_all_go_for_good() -> None:
     faults = gs.Faults.of([0, 1], [10.0, 20.0], [np.inf, np.inf])
-    with pytest.raises(gs.ScenarioError, match="at 20 s the last one goes for good, with 3 tasks left"):
+    with pytest.raises(gs.ScenarioError, match="at 20 s the last one fails for good, with 3 tasks left"):
         ran(grid(2, 3, faults), "migration-linger")
 
 
