@@ -24,16 +24,16 @@ def seeds() -> Iterator[bytes]:
         simulation = Simulation(BAGS, scheduler(name), Options())
         if name != NAMES[0]:
             simulation.engine.run(20 * 10**9)
-        save(path, simulation, simulation.about(600.0))
+        save(path, simulation, simulation.checkpoint_header(600.0))
         yield path.read_bytes()
     simulation = Simulation(LISTED, scheduler(NAMES[0]), Options())
-    save(path, simulation, simulation.about(600.0))
+    save(path, simulation, simulation.checkpoint_header(600.0))
     yield path.read_bytes()
 
 
 def one(data: bytes) -> None:
     path = put("run.checkpoint", data)
     with refused(GridSimError, naming=path), Checkpoint(path) as kept:
-        name = kept.about.scheduler.name
+        name = kept.header.scheduler.name
         simulation = Simulation(BAGS, scheduler(name if name in NAMES else NAMES[0]), Options())
         kept.restore(simulation)

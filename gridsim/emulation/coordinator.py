@@ -513,7 +513,7 @@ class Coordinator(Part):
 
     def on_note(self, process: int, now: int, node: int, table: str, row: list[float]) -> None:
         """A node writes a row of a table."""
-        self.policy.note(node, table, dict(zip(self.policy.notes.declared[table], row, strict=True)))
+        self.policy.note(node, table, dict(zip(self.policy.notes.columns[table], row, strict=True)))
         self.noted.setdefault(table, []).append((now, node))
 
     def on_over(self, process: int, completed: int, rejected: int) -> None:

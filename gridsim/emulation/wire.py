@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError, SchedulerError
-from gridsim.scheduling.nodes.program import Array
+from gridsim.scheduling.nodes.program import ArrayField
 
 #: The only address on which an emulation listens, and to which it connects.
 LOOPBACK = "127.0.0.1"
@@ -213,7 +213,7 @@ class Kind:
         self.nbytes = 0 if nbytes is None or callable(nbytes) else int(nbytes)
         self.delay, self.counted, self.moves = delay, counted, moves
         self.about = "application" in fields
-        self.arrays = {each: kind for each, kind in fields.items() if isinstance(kind, Array)}
+        self.arrays = {each: kind for each, kind in fields.items() if isinstance(kind, ArrayField)}
         types = {int: _Int64, float: float}
         typed = [(each, types.get(kind, Packed)) for each, kind in fields.items()]
         self.type: Any = msgspec.defstruct(

@@ -1,6 +1,6 @@
 """The event engine: a clock, a queue of cohorts, and the transport of messages.
 
-A user's own scheduler needs only the names below.
+These names are all that a user's scheduler needs of it.
 """
 
 from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine, Source

@@ -1,17 +1,18 @@
-"""The event engine: a clock, a queue, and cohorts of rows.  It knows nothing of grids.
+"""The event engine: a clock, a queue, and cohorts of rows.
 
-**Cohorts.**  All that is due at one instant and of one *kind* forms a cohort, which is handled in one
-handler call.  The call must have the same effect as handling the rows one by one; ``Engine(cohort_limit=1)``
-hands them over one by one, and results must not change (an invariant that the tests check).
+**Cohorts.**  All events of one *kind* that are due at one instant form a cohort, which one handler call
+handles.  The call must have the same effect as handling the rows one by one.  With
+``Engine(cohort_limit=1)`` a call gets one row, and results must not change (an invariant that the tests
+check).
 
 **Order.**  Events have a total order: (time, phase, wave, priority of the kind, receiver, sequence).  An
 instant has three phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.
-A delivery that is posted while its own instant is being handled belongs to the next wave.  The engine goes
-back to the deliveries before anything else, so that no node acts before everything has arrived.  After each
-wave the hooks run: the network sends what the wave's handlers posted, in an order that does not depend on
-how the cohorts were cut.
+A delivery that is posted while its own instant is being handled belongs to the next wave.  The engine handles
+it before anything else, so that no node acts before all messages have arrived.  After each wave the hooks
+run: the network sends the messages that the wave's handlers posted, in an order that does not depend on the
+division into cohorts.
 
-**Time** is int64 nanoseconds, so that messages with equal delays meet in one cohort.
+**Time** is int64 nanoseconds, so that messages with equal delays arrive in one cohort.
 
 **Plain data.**  Handlers are registered by the name of their kind; pending events are integers and arrays,
 never closures.
@@ -37,24 +38,27 @@ DELIVERY, ACT, TIMER = 0, 1, 2
 _PRIORITY_BITS, _WAVE_BITS = 12, 40
 _PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
 _PRIORITIES = (1 << _PRIORITY_BITS) - 1
-#: The most steps at one instant, each of which calls a handler, or lets a source run; more never end.
-MOST_ROUNDS = 1_000_000
+#: The maximum number of steps at one instant; a run with more seems never to leave the instant.
+MAX_ROUNDS = 1_000_000
 _ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
 
 Handler = Callable[[Any], None]
 
 
 class Source(Protocol):
-    """A kernel that runs events of its own between two instants at which Python must act."""
+    """A kernel that runs its own events between two instants at which Python must act."""
 
     def advance(self, limit: int) -> int:
-        """Run own events up to `limit` ns.
+        """Run the source's own events up to `limit` ns.
 
-        Return the first instant <= `limit` at which a handler is needed, ns, or NEVER if there is none.
+        Returns
+        -------
+        int
+            The first instant <= `limit` that needs a handler of the engine, ns; NEVER if there is none.
         """
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Post what is due at `time` ns to the engine."""
+        """Post the events that are due at `time` ns to the engine."""
 
 
 class Engine:
@@ -63,19 +67,19 @@ class Engine:
     Parameters
     ----------
     cohort_limit
-        The most rows a handler gets in one call; None for whole cohorts.
+        The maximum number of rows in one handler call; None for whole cohorts.
     """
 
     def __init__(self, *, cohort_limit: int | None = None) -> None:
         if cohort_limit is not None and cohort_limit < 1:
             raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
         self.now = 0
-        self._own = 0
-        # Rows beyond the first of each handler call; most calls have one row and do not touch this counter.
-        self._together = 0
+        self._rows_handled = 0
+        # Counting the calls themselves would cost time for the many calls that have one row.
+        self._rows_beyond_first = 0
         self._limit = cohort_limit
-        # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for the rest: timers
-        # of one kind and instant are handed over in order of their items and need no sequence.
+        # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for others: timers of
+        # one kind and instant are handled in order of their items and need no sequence.
         self._queue = Calendar()
         self._sequence = 0
         self._rank: dict[str, int] = {}
@@ -85,26 +89,26 @@ class Engine:
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
         self._stopped = False
-        # Whether the last run was stopped within a wave, so that the hooks of this wave have not been called.
-        self._cut = False
+        # True if the last run stopped within a wave, so that the hooks of this wave have not been called.
+        self._is_wave_cut = False
         self._hooks: list[Callable[[], None]] = []
         self._sources: list[Source] = []
 
     @property
     def events(self) -> int:
-        """The number of rows handled so far, and of the ``events`` that sources have handled themselves."""
-        return self._own + sum(getattr(source, "events", 0) for source in self._sources)
+        """The number of rows handled so far, plus the ``events`` that sources have handled themselves."""
+        return self._rows_handled + sum(getattr(source, "events", 0) for source in self._sources)
 
     @property
     def calls(self) -> int:
-        """How many handler calls there have been; a call handles one or more `events`."""
-        return self.events - self._together
+        """The number of handler calls so far; a call handles one or more `events`."""
+        return self.events - self._rows_beyond_first
 
     def exhausted(self) -> bool:
-        """Whether nothing is left to do.
+        """Return whether no event is pending.
 
-        Sources that do not define ``exhausted`` themselves run ahead to find out, so this may only be called
-        at the end of a run.
+        Sources that do not define ``exhausted`` run ahead to determine it, so this may only be called at the
+        end of a run.
         """
         return not len(self._queue) and all(
             source.exhausted() if hasattr(source, "exhausted") else source.advance(NEVER) == NEVER
@@ -121,11 +125,14 @@ class Engine:
     def on(self, kind: str, handler: Handler, *, priority: int, phase: int = DELIVERY) -> None:
         """Register `handler` for `kind`; within a phase and wave, lower priorities go first.
 
-        A *delivery* handler gets a structured array sorted by its field ``node`` (rows of one node in
-        the order in which they were posted).  *Act* and *timer* handlers get a sorted list of integers;
-        acts have each integer once.
+        A *delivery* handler gets a structured array sorted by its field ``node``, with rows of one node in
+        the order of posting.  *Act* and *timer* handlers get a sorted list of integers; acts have each
+        integer once.
 
-        Raises ValueError for a kind registered twice or a (phase, priority) that is taken.
+        Raises
+        ------
+        ValueError
+            If the kind, or its combination of phase and priority, is registered already.
         """
         if phase not in (DELIVERY, ACT, TIMER):
             raise ValueError(f"phase of {kind!r} must be DELIVERY, ACT or TIMER, got {phase}")
@@ -135,7 +142,7 @@ class Engine:
         if kind in self._rank:
             raise ValueError(f"kind {kind!r} is registered already")
         if rank in self._handlers:
-            raise ValueError(f"priority {priority} of {kind!r} is taken in phase {phase}")
+            raise ValueError(f"priority of {kind!r} must differ from others in phase {phase}, got {priority}")
         self._rank[kind] = rank
         self._handlers[rank] = handler
 
@@ -144,7 +151,7 @@ class Engine:
         self._hooks.append(hook)
 
     def add_source(self, source: Source) -> None:
-        """Let `source` run its own events between the engine's instants."""
+        """Add `source`, which runs its own events between the engine's instants."""
         self._sources.append(source)
 
     # -- posting --------------------------------------------------------------------------------------
@@ -158,22 +165,22 @@ class Engine:
             self._post(time, kind, rank, rows)
 
     def touch(self, kind: str, items: Iterable[int], *, time: int | None = None) -> None:
-        """Let `items` act once, at `time` ns (default: now), after all deliveries of that instant."""
+        """Make each of `items` act once at `time` ns (default: now), after all deliveries of that instant."""
         items = items.tolist() if isinstance(items, np.ndarray) else list(items)
         if items:
             self._post(self.now if time is None else time, kind, self._rank[kind], items)
 
     def at(self, time: int, kind: str, item: int = 0) -> None:
         """Fire timer `kind` with the integer `item` at `time` ns."""
-        # This is `Calendar.add`, written out because a call would be a tenth of the cost of an event.
-        # The horizon is later than now, so only entries before the horizon can lie in the past.
+        # This is `Calendar.add`, inlined because a call would take a tenth of the time of an event.  The
+        # horizon is later than now, so only entries before the horizon can be in the past.
         queue = self._queue
         if time < queue.horizon:
             if time < self.now:
                 raise self._past(time, kind)
-            near = queue.near
-            insort(near, (time, self._rank[kind], item))
-            if len(near) > queue.room:
+            front = queue.front
+            insort(front, (time, self._rank[kind], item))
+            if len(front) > queue.front_limit:
                 queue.spill()
         else:
             queue.file((time, self._rank[kind], item))
@@ -192,17 +199,17 @@ class Engine:
         self._periods[rank] = period, due
 
     def cancel(self, time: int, kind: str, item: int = 0) -> bool:
-        """Cancel one timer; return False if there is none because it has fired or was cancelled already."""
+        """Cancel one timer; return False if it has fired or was cancelled already."""
         return self._queue.remove((time, self._rank[kind], item))
 
-    def _post(self, time: int, kind: str, rank: int, what: Any) -> None:
+    def _post(self, time: int, kind: str, rank: int, content: Any) -> None:
         if time < self.now:
             raise self._past(time, kind)
         self._sequence += 1
-        self._queue.add((time, rank, (self._sequence, what)))
+        self._queue.add((time, rank, (self._sequence, content)))
 
     def _past(self, time: int, kind: str) -> SchedulerError:
-        return SchedulerError(f"t = {self.now / NS} s: {kind!r} was posted for the past, {time / NS} s")
+        return SchedulerError(f"t = {self.now / NS} s: {kind!r} was posted for {time / NS} s, in the past")
 
     # -- checkpoints ----------------------------------------------------------------------------------
 
@@ -214,19 +221,19 @@ class Engine:
         Deliveries are (time, rank, sequence, rows).
         """
         timers, acts, items, deliveries = [], [], [], []
-        for time, rank, what in sorted(self._queue, key=lambda entry: entry[:2]):
+        for time, rank, content in sorted(self._queue, key=lambda entry: entry[:2]):
             if rank >= _TIMER_AT:
-                timers.append((time, rank, what))
+                timers.append((time, rank, content))
             elif rank >= _ACT_AT:
-                acts.append((time, rank, what[0], len(what[1])))
-                items += what[1]
+                acts.append((time, rank, content[0], len(content[1])))
+                items += content[1]
             else:
-                deliveries.append((time, rank, *what))
+                deliveries.append((time, rank, *content))
         return {
             "kinds": dict(self._rank),
             "now": self.now,
-            "events": self._own,
-            "together": self._together,
+            "events": self._rows_handled,
+            "together": self._rows_beyond_first,
             "sequence": self._sequence,
             "wave": self._wave,
             "periods": dict(self._periods),
@@ -237,7 +244,13 @@ class Engine:
         }
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Continue from what `getstate` of an engine with the same kinds returned; else raise ValueError."""
+        """Continue from a state that `getstate` of an engine with the same kinds returned.
+
+        Raises
+        ------
+        ValueError
+            If the state is not one of such an engine.
+        """
         if state["kinds"] != self._rank:
             raise ValueError(f"state['kinds'] must be those of the run, {len(self._rank)}, and their ranks")
         known = set(self._rank.values())
@@ -255,13 +268,17 @@ class Engine:
         for rank, (period, _) in state["periods"].items():
             if rank not in known or not 0 < period < NEVER:
                 raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
-        self.now, self._own, self._together = state["now"], state["events"], state["together"]
+        self.now, self._rows_handled, self._rows_beyond_first = (
+            state["now"],
+            state["events"],
+            state["together"],
+        )
         self._sequence, self._wave, self._periods = state["sequence"], state["wave"], state["periods"]
         self._queue = queue = Calendar()
-        items, done = state["items"].tolist(), 0
+        items, start = state["items"].tolist(), 0
         for time, rank, sequence, count in state["acts"].tolist():
-            queue.add((time, rank, (sequence, items[done : done + count])))
-            done += count
+            queue.add((time, rank, (sequence, items[start : start + count])))
+            start += count
         for time, rank, sequence, rows in state["deliveries"]:
             queue.add((time, rank, (sequence, rows)))
         for entry in state["timers"].tolist():
@@ -270,65 +287,68 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the current handler call, or the next `run` at once; the rest stays pending."""
+        """End `run` after the current handler call, or the next `run` at once; other events stay pending."""
         self._stopped = True
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop` has been called, so that `run` is about to end, or `leave`."""
+        """Whether `stop` has been called, so that `run` or `leave` is about to end."""
         return self._stopped
 
     def leave(self) -> None:
-        """Call the hooks of a wave that `stop` has cut off, because no further `run` will end it.
+        """Call the hooks of a wave in which `stop` was called, if no further `run` will end the wave.
 
-        What the wave's handlers have sent is sent, whatever else was still due in the wave.
+        So the messages of its handlers are sent, although other events of the wave are not handled.
         """
-        if self._cut:
-            self._cut, self._stopped = False, True
+        if self._is_wave_cut:
+            self._is_wave_cut, self._stopped = False, True
             for hook in self._hooks:
                 hook()
             self._stopped = False
 
     def run(self, until: int = NEVER) -> bool:
-        """Handle everything due up to and including `until` ns, or until `stop` is called.
+        """Handle all events that are due up to and including `until` ns, or until `stop` is called.
 
-        Return whether it was stopped.
+        Returns
+        -------
+        bool
+            Whether `stop` ended the run.
         """
         queue, handlers, periods = self._queue, self._handlers, self._periods
-        near, sources, hooks = queue.near, self._sources, self._hooks
+        front, sources, hooks = queue.front, self._sources, self._hooks
         instant, rounds = -1, 0
-        self._cut = False
+        self._is_wave_cut = False
         while not self._stopped:
             rounds += 1
             if self.now != instant:
                 instant, rounds = self.now, 0
-            elif rounds > MOST_ROUNDS:
+            elif rounds > MAX_ROUNDS:
                 raise SchedulerError(
-                    f"t = {self.now / NS} s: the run never leaves this instant: handlers have been called "
-                    f"{MOST_ROUNDS} times, and there is still something to do"
+                    f"t = {self.now / NS} s: the run seems never to leave this instant: after "
+                    f"{MAX_ROUNDS} calls of handlers, further events are due at it"
                 )
             if sources and self._poll(until):
                 continue
-            if not near and not queue.turn():
+            if not front and not queue.turn():
                 break
-            time, rank, what = near[0]
+            time, rank, content = front[0]
             if time > until:
                 break
             if time != self.now:
                 self.now = time
                 self._wave = -1
-            # The calendar never splits an instant: all that is due now is in `near`.
-            if len(near) > 1 and near[1][1] == rank and near[1][0] == time:
-                end = bisect_left(near, (time, rank + 1))
-                cohort = [entry[2] for entry in near[:end]]
-                del near[:end]
+            # The calendar never splits an instant, so all entries of this instant are in `front`.
+            if len(front) > 1 and front[1][1] == rank and front[1][0] == time:
+                end = bisect_left(front, (time, rank + 1))
+                cohort = [entry[2] for entry in front[:end]]
+                del front[:end]
             else:
-                cohort = [what]
-                del near[0]
+                cohort = [content]
+                del front[0]
             if rank >= _TIMER_AT:
                 if len(cohort) == 1:
-                    # A fast path without a further call, for the most frequent kind of event.
-                    self._own += 1
+                    # A fast path without a further call, since this is the most frequent kind of event.
+                    self._rows_handled += 1
                     handlers[rank](cohort)
                 else:
                     self._call(cohort, handlers[rank])
@@ -341,14 +361,14 @@ class Engine:
                 self._call(sorted(items), handlers[rank])
             else:
                 self._wave = rank >> _PRIORITY_BITS
-                self._call(_in_order([rows for _, rows in cohort]), handlers[rank & _PRIORITIES])
+                self._call(_sorted_by_node([rows for _, rows in cohort]), handlers[rank & _PRIORITIES])
             if hooks:
                 wave = rank >> _PRIORITY_BITS
-                if not near or near[0][0] != time or near[0][1] >> _PRIORITY_BITS != wave:
+                if not front or front[0][0] != time or front[0][1] >> _PRIORITY_BITS != wave:
                     for hook in hooks:
                         hook()
                 elif self._stopped:
-                    self._cut = True
+                    self._is_wave_cut = True
         stopped, self._stopped = self._stopped, False
         if not stopped and self.now < until < NEVER:
             self._start(until)
@@ -359,21 +379,21 @@ class Engine:
         self._wave = -1
 
     def _poll(self, until: int) -> bool:
-        """Run the sources up to the next pending instant; return True if one of them posted something."""
+        """Run the sources up to the next pending instant; return whether one of them posted events."""
         limit = until
-        if self._queue.near or self._queue.turn():
-            limit = min(limit, self._queue.near[0][0])
+        if self._queue.front or self._queue.turn():
+            limit = min(limit, self._queue.front[0][0])
         first = NEVER
         for source in self._sources:
             due = source.advance(limit)
             if due < first:
-                first, chosen, limit = due, source, due
+                first, chosen_source, limit = due, source, due
         if first == NEVER:
             return False
         if first != self.now:
-            # No wave of this instant has begun, so what the source posts belongs to its first wave.
+            # No wave of this instant has begun, so the events of the source belong to its first wave.
             self._start(first)
-        chosen.collect(self, first)
+        chosen_source.collect(self, first)
         return True
 
     def _call(self, cohort: Any, handler: Handler) -> None:
@@ -381,23 +401,23 @@ class Engine:
         limit = self._limit or count
         for i in range(0, count, limit):
             piece = cohort if limit >= count else cohort[i : i + limit]
-            self._own += len(piece)
-            self._together += len(piece) - 1
+            self._rows_handled += len(piece)
+            self._rows_beyond_first += len(piece) - 1
             handler(piece)
 
 
-def joined(pieces: list[Rows]) -> Rows:
-    """Return the rows of all pieces, which have one type, joined in order."""
+def concatenate(pieces: list[Rows]) -> Rows:
+    """Return the rows of all pieces, which have the same type, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    # concatenated as bytes: otherwise numpy would determine the common type of each field
+    # They are concatenated as bytes, because NumPy would otherwise determine the common type of each field.
     return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
         pieces[0].dtype
     )
 
 
-def _in_order(pieces: list[Rows]) -> Rows:
-    rows = joined(pieces)
+def _sorted_by_node(pieces: list[Rows]) -> Rows:
+    rows = concatenate(pieces)
     if len(rows) > 1:
         node = rows["node"]
         if (node[1:] < node[:-1]).any():

@@ -1,4 +1,4 @@
-"""The log of messages, recorded on request: kind, sender, receiver, times of sending and delivery."""
+"""The log of messages, with their kind, sender, receiver, and times of sending and delivery."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gridcore.network.links import Links
 from gridsim.results.table import Table
 from gridsim.support.clock import NS
 
-#: How many messages are kept by default.
+#: The number of messages that the log keeps by default.
 MESSAGES_LIMIT = 1_000_000
-#: The most messages that can be kept.
-MOST_MESSAGES = 2**31 - 1
+#: The maximum number of messages that the log can keep.
+MAX_MESSAGES = 2**31 - 1
 
 
-def place_of(dtype: np.dtype[Any], name: str) -> int:
-    """Return the offset of the field `name` in a row, in bytes; -1 if there is no such int64 field."""
+def offset_of(dtype: np.dtype[Any], name: str) -> int:
+    """Return the offset of the int64 field `name` in a row, in bytes; -1 if there is no such field."""
     fields = dtype.fields
     if fields is None or name not in fields or fields[name][0] != np.int64:
         return -1
@@ -37,27 +37,27 @@ def message_table(
     kinds
         The names of the kinds of messages, by number.
     applications
-        How many applications there are.
+        The number of applications.
     application_of
-        int64, the application of each thing that messages are about; None if messages are about applications
-        themselves.
+        int64[subjects], the application of each subject of a message, such as a job; None if the subjects are
+        applications.
     """
-    logged = links.logged()
-    about = logged["subject"]
+    rows = links.logged()
+    subject = rows["subject"]
     if application_of is not None:
-        known = (about >= 0) & (about < len(application_of))
-        about = np.where(known, np.append(application_of, -1)[np.where(known, about, -1)], -1)
-    ends = logged["delivered"]
+        known = (subject >= 0) & (subject < len(application_of))
+        subject = np.where(known, np.append(application_of, -1)[np.where(known, subject, -1)], -1)
+    delivered = rows["delivered"]
     columns = {
-        "kind": np.array(kinds, np.str_)[logged["kind"]],
-        "sender": logged["sender"],
-        "receiver": logged["receiver"],
-        "sent": logged["sent"] / NS,
-        "delivered": np.where(ends >= 0, ends / NS, np.nan),
-        "dropped": (ends == -2).astype(np.int64),
-        "bytes": logged["nbytes"],
-        "application": np.where((about >= 0) & (about < applications), about, -1),
+        "kind": np.array(kinds, np.str_)[rows["kind"]],
+        "sender": rows["sender"],
+        "receiver": rows["receiver"],
+        "sent": rows["sent"] / NS,
+        "delivered": np.where(delivered >= 0, delivered / NS, np.nan),
+        "dropped": (delivered == -2).astype(np.int64),
+        "bytes": rows["nbytes"],
+        "application": np.where((subject >= 0) & (subject < applications), subject, -1),
     }
-    # the log is not in order of sending: what a kernel accounts for itself is logged on arrival
-    order = np.argsort(logged["sent"], kind="stable")
+    # The log is not in order of sending, since a kernel may log a message on arrival.
+    order = np.argsort(rows["sent"], kind="stable")
     return Table({name: column[order] for name, column in columns.items()})

@@ -1,4 +1,4 @@
-"""Transport of messages between the machines of a run: runs the network model on the engine."""
+"""The transport of messages between the machines of a run, which runs the network model on the engine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.network.links import Links
-from gridsim.engine.engine import DELIVERY, Engine, Source, joined
-from gridsim.engine.message_log import message_table, place_of
+from gridsim.engine.engine import DELIVERY, Engine, Source, concatenate
+from gridsim.engine.message_log import message_table, offset_of
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
@@ -22,13 +22,13 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, put
 
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
-#: The longest time that a message may take on an interface, s (see `Links`).
-LONGEST = 2**40 / NS
-#: The most bytes of a message.
-MOST_BYTES = 2**31 - 1
-#: The most machine seconds for which the use of interfaces is recorded (4 GiB).
-MOST_WINDOWS = 2**29
-# Added to the priority of a kind for its lost messages, so that they are handled after those that arrived.
+#: The maximum time that a message may take on an interface, s; `Links` cannot count more.
+MAX_TRANSFER_TIME = 2**40 / NS
+#: The maximum size of a message, bytes.
+MAX_BYTES = 2**31 - 1
+#: The maximum number of machine seconds for which the use of interfaces is recorded (4 GiB).
+MAX_WINDOWS = 2**29
+# This is added to the priority of a kind for its lost messages, to handle them after those that arrived.
 _LOST = 2048
 
 
@@ -43,7 +43,7 @@ class _Kind:
     number: int
     dtype: np.dtype[Any]
     nbytes: int
-    handler: Any  # of rows; None where another source handles them
+    handler: Any  # a function of rows; None if another source handles them
     priority: int
     deferred: bool
     keep: bool
@@ -55,18 +55,30 @@ class _Kind:
 
 
 class Transport:
-    """Sends messages from node to node, each node being on a machine, and keeps the message accounting.
+    """The transport of messages from node to node, each of which is on a machine, and their accounting.
 
-    A policy first declares its kinds of messages (`kind`), then the machines of its nodes (`open`), then
-    sends.  Messages sent while one wave of an instant is handled leave when the wave is over.  They leave in
-    the order of kind, sending node, and the sender's own order, so that it does not matter how the cohorts
-    of the wave were cut.
+    A policy first declares its kinds of messages by `kind`, then the machines of its nodes by `open`; then it
+    may send messages.  Messages that are sent in one wave of an instant leave at the end of the wave.  They
+    leave in the order of kind, sending node, and sending, so that the division of the wave into cohorts does
+    not matter.
+
+    Parameters
+    ----------
+    engine
+        The event engine of the run.
+    network
+        The network model.
+    machines
+        Number of machines of the platform.
+    seed
+        Seed of the jitter of messages.
+    log
+        Number of messages to log, from the first one on; 0 for no log.
     """
 
     def __init__(
         self, engine: Engine, network: Network, machines: int, *, seed: int = 0, log: int = 0
     ) -> None:
-        """`log`: how many messages are logged, the first ones; 0 for no log."""
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
         self._log = log
         self._application_of: NDArray[np.int64] | None = None
@@ -79,20 +91,20 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Call `observer` for all that is sent: (ns, kind, rows, machines of the senders, opaque fields)."""
+        """Call `observer` for all messages with (ns, kind, rows, machines of the senders, opaque fields)."""
         self._observer = observer
 
     @property
     def observed(self) -> bool:
-        """Whether there is an observer, which `tell` must be called for."""
+        """Whether there is an observer, which kernels must call by `notify_observer`."""
         return self._observer is not None
 
-    def tell(self, now: int, number: int, records: NDArray[np.uint8]) -> None:
-        """Tell the observer of records of kind `number` that a kernel sends at `now` ns."""
+    def notify_observer(self, now: int, number: int, records: NDArray[np.uint8]) -> None:
+        """Call the observer for records of kind `number` that a kernel sends at `now` ns."""
         kind = self._kinds[number]
-        self._show(now, kind, records.view(kind.dtype).reshape(-1))
+        self._call_observer(now, kind, records.view(kind.dtype).reshape(-1))
 
-    def _show(self, now: int, kind: _Kind, rows: Rows) -> None:
+    def _call_observer(self, now: int, kind: _Kind, rows: Rows) -> None:
         assert self._observer is not None
         self._observer(now, kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
 
@@ -112,21 +124,45 @@ class Transport:
         counted: bool = True,
         delay: int | None = None,
     ) -> None:
-        """Declare a kind of message of `nbytes` bytes; `handler` gets cohorts of rows of `dtype`.
+        """Declare a kind of message.
 
-        The handler is None where another source runs the links (see `open`) and handles this kind.
-        `deferred`: no node acts on such a message on arrival, so that its rows may reach the handler later,
-        at the latest when `drain` is called.  `lost` gets the rows that were dropped because a machine had
-        failed, at the instant at which they would have arrived; it must not send anything.  `keep`: dropped
-        rows go to the source that runs the links, not to `lost`.  `opaque` names fields that refer to
-        something in memory: their values mean nothing to an observer.  `about` names the field with the
-        number of the application that the message is about; if it numbers something else, such as jobs,
-        `open` must be given the application of each.  `counted`: whether the accounting has a row for it.
-        `delay`: ns that it takes, where the source that runs the links does not let the network say.
+        Parameters
+        ----------
+        name
+            The name of the kind.
+        dtype
+            The type of its rows, which `message` returns.
+        nbytes
+            The size of one message, bytes.
+        handler
+            A function of cohorts of rows; None if another source runs the links and handles this kind.
+        priority
+            The order of handling at one instant; lower numbers go first.
+        deferred
+            Whether no node acts on such a message on arrival.  Its rows may then reach the handler later, at
+            the latest when `drain` is called.
+        keep
+            Whether dropped rows go to the source that runs the links, instead of `lost`.
+        lost
+            A function of the rows that were dropped because a machine had failed, called at the instant at
+            which they would have arrived; it must not send messages.
+        opaque
+            The names of fields that refer to objects in memory, so that an observer must ignore their values.
+        about
+            The name of the field with the number of the application that the message is about.  If it has
+            other numbers, such as those of jobs, `open` needs the application of each number.
+        counted
+            Whether the accounting has a row for this kind.
+        delay
+            The time from sending to arrival, ns, for a source that runs the links; None if the network
+            determines it.
 
-        Raises ScenarioError for bytes that are no whole number up to `MOST_BYTES`.
+        Raises
+        ------
+        ScenarioError
+            If `nbytes` is not a whole number in 0..`MAX_BYTES`.
         """
-        nbytes = whole(f"nbytes of {name!r}", nbytes, high=MOST_BYTES)
+        nbytes = whole(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
         keep = keep or lost is not None
         number = len(self._kinds)
         new = _Kind(
@@ -152,14 +188,16 @@ class Transport:
         Parameters
         ----------
         machine_of
-            The machine that each node is on; None if node i is on machine i.  There may be further machines
-            than those of the platform.
+            int64[nodes], the machine of each node, which may be a further one besides those of the platform;
+            None if node i is on machine i.
         level_of
-            The level of each node, below 64; messages are also counted by level.
+            int64[nodes], the level of each node, in 0..63, by which messages are also counted; None to count
+            them without levels.
         application_of
-            The application of each thing that messages are about; None if they name applications.
+            The application of each number in the field `about` of messages; None if the field has the number
+            of an application itself.
         carried
-            Whether another source of the engine runs the links; then nothing may be sent by `send`.
+            Whether another source of the engine runs the links; then `send` must not be called.
         """
         self._application_of = application_of
         if machine_of is not None:
@@ -169,7 +207,7 @@ class Transport:
         for number, kind in enumerate(self._kinds):
             kind.number = number
         self._check_lengths()
-        self.__dict__.pop("links", None)  # made before this, they would have no kinds
+        self.__dict__.pop("links", None)  # links of an earlier access would have no kinds
         if not carried:
             self._engine.add_source(self)
             self._engine.at_wave_end(self._flush)
@@ -181,22 +219,22 @@ class Transport:
 
     @property
     def machines(self) -> int:
-        """The number of machines: of the platform, and further ones."""
+        """The number of machines, those of the platform and further ones."""
         return max(self._machines, int(self._machine_of.max(initial=-1)) + 1)
 
     @property
     def machine_of(self) -> NDArray[np.int64]:
-        """The machine that each node is on."""
+        """The machine of each node."""
         return self._machine_of
 
     @property
     def delays(self) -> dict[str, float]:
-        """How long messages take, s, of each kind that does not take the network's time."""
+        """The delay in s of each kind of message whose delay the network does not determine."""
         return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
 
     @cached_property
     def links(self) -> Links:
-        """The kernel that carries the messages; made when it is first used, after the kinds are declared."""
+        """The kernel that carries the messages; it is made at the first access, after all declarations."""
         return self._connect()
 
     def _connect(self) -> Links:
@@ -214,16 +252,16 @@ class Transport:
             level_of=self._level_of,
         )
         if self._log:
-            links.log(self._log, [place_of(kind.dtype, kind.about) for kind in self._kinds])
+            links.log(self._log, [offset_of(kind.dtype, kind.about) for kind in self._kinds])
         return links
 
     def _check_lengths(self) -> None:
-        """Raise ScenarioError for a kind of message whose transfer takes longer than the links can count."""
+        """Raise ScenarioError if the transfer of a message takes longer than the links can count."""
         for kind in self._kinds:
             seconds = kind.nbytes / self.network.bandwidth
-            if not seconds <= LONGEST:
+            if not seconds <= MAX_TRANSFER_TIME:
                 raise ScenarioError(
-                    f"network.bandwidth must let each message through within {LONGEST:.4g} s, got "
+                    f"network.bandwidth must transfer each message within {MAX_TRANSFER_TIME:.4g} s, got "
                     f"{self.network.bandwidth!r}: a {kind.name} of {kind.nbytes} bytes takes {seconds:g} s"
                 )
 
@@ -241,14 +279,14 @@ class Transport:
         for kind in self._kinds:
             if not kind.outbox:
                 continue
-            rows = joined(kind.outbox)
+            rows = concatenate(kind.outbox)
             kind.outbox.clear()
             if len(rows) > 1:
                 sender = rows["sender"]
                 if (sender[1:] < sender[:-1]).any():
                     rows = rows[np.argsort(sender, kind="stable")]
             if self._observer is not None:
-                self._show(now, kind, rows)
+                self._call_observer(now, kind, rows)
             records = np.ascontiguousarray(rows).view(np.uint8).reshape(len(rows), -1)
             self.links.send(now, kind.number, records, kind.nbytes)
 
@@ -260,17 +298,17 @@ class Transport:
         return kind.number, kind.nbytes
 
     def run_by(self, inner: Source) -> None:
-        """Let `inner` run the links from now on; it is a kernel that handles some kinds itself."""
+        """Hand the links over to `inner`, a kernel that runs them and handles some kinds itself."""
         self._inner = inner
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
+        """Carry messages up to `limit` ns; return the first instant at which one needs its handler, ns."""
         if self._inner is not None:
             return self._inner.advance(limit)
         return self.links.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
+        """Post the messages that arrive or are lost at `time` ns to the engine."""
         for number, records in self.links.collect(time):
             kind = self._kinds[number]
             engine.post(time, kind.name, records.view(kind.dtype).reshape(-1))
@@ -281,7 +319,7 @@ class Transport:
             self._inner.collect(engine, time)
 
     def drain(self) -> None:
-        """Hand over the deferred messages that have arrived by now."""
+        """Pass the deferred messages that have arrived by now to their handlers."""
         for number, records, _ in self.links.drain(self._engine.now):
             kind = self._kinds[number]
             kind.handler(records.view(kind.dtype).reshape(-1))
@@ -289,7 +327,13 @@ class Transport:
     # -- failures ---------------------------------------------------------------------------------------
 
     def fail(self, machines: NDArray[np.int64], *, down: bool = False) -> None:
-        """Make `machines` fail now: drop messages addressed to them or waiting at them.  See `Links.fail`."""
+        """Make `machines` fail now, and drop the messages addressed to them or waiting at them.
+
+        Parameters
+        ----------
+        down
+            Whether they stay down until `restore`; otherwise they recover at once.
+        """
         self.links.advance(self._engine.now)
         self.links.fail(machines, self._engine.now, down=down)
 
@@ -302,11 +346,11 @@ class Transport:
     def getstate(self) -> dict[str, Any]:
         """Return the state of the links: messages in flight and accounting; valid between waves only."""
         if self._waiting:
-            raise RuntimeError("the state of the network can be read at the end of a wave only")
+            raise RuntimeError("the state of the network can only be read at the end of a wave")
         return {"links": self.links}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Continue from what `getstate` returned."""
+        """Continue from a state that `getstate` returned."""
         check_names(self, state, ("links",))
         for kind in self._kinds:
             kind.outbox.clear()
@@ -316,20 +360,24 @@ class Transport:
     # -- accounting --------------------------------------------------------------------------------------
 
     def accounting(self) -> dict[str, NDArray[Any]]:
-        """Count the messages of each kind: columns kind, sent, delivered, dropped, in_flight, bytes (sent).
+        """Count the messages of each kind, after the deferred ones have been handled.
 
-        Hands over deferred messages first, see `drain`.
+        Returns
+        -------
+        dict
+            The columns kind, sent, delivered, dropped, in_flight (messages) and bytes (sent).
         """
         self.drain()
-        links, counted = self.links, np.array([kind.number for kind in self._kinds if kind.counted], np.int64)
-        sent, delivered, dropped = (each[counted] for each in (links.sent, links.delivered, links.dropped))
+        links, numbers = self.links, np.array([kind.number for kind in self._kinds if kind.counted], np.int64)
+        sent, delivered = links.sent[numbers], links.delivered[numbers]
+        dropped = links.dropped[numbers]
         return {
-            "kind": np.array([self.kinds[number] for number in counted], dtype="U"),
+            "kind": np.array([self.kinds[number] for number in numbers], dtype="U"),
             "sent": sent,
             "delivered": delivered,
             "dropped": dropped,
             "in_flight": sent - delivered - dropped,
-            "bytes": links.traffic[counted],
+            "bytes": links.traffic[numbers],
         }
 
     def counts(self) -> list[NDArray[np.int64]]:
@@ -339,11 +387,11 @@ class Transport:
         return [*counts, links.by_level, *([] if links.windows is None else [links.windows])]
 
     def message_log(self, applications: int) -> Table:
-        """Return the log of messages, as of the last call of `accounting`; see `message_table`."""
+        """Return the log of messages, as of the last call of `accounting`, with a row per message."""
         return message_table(self.links, self.kinds, applications, self._application_of)
 
     def interfaces(self) -> dict[str, NDArray[np.int64]]:
-        """Return the bytes that each machine has sent and received: columns bytes_out, bytes_in."""
+        """Return the bytes that each machine has sent and received, in columns bytes_out and bytes_in."""
         columns = {"bytes_out": self.links.bytes_out, "bytes_in": self.links.bytes_in}
         return {name: column[: self._machines].copy() for name, column in columns.items()}
 
@@ -356,9 +404,9 @@ class Transport:
             return
         last = max(last, first + NS)
         seconds = -(-(last - first) // NS)
-        if seconds * self._machines > MOST_WINDOWS:
+        if seconds * self._machines > MAX_WINDOWS:
             raise ScenarioError(
-                f"network.record_use must be for at most {MOST_WINDOWS} machine seconds, "
+                f"network.record_use must cover at most {MAX_WINDOWS} machine seconds, "
                 f"got {self._machines} machines for {seconds} s"
             )
         self.links.watch(first, last, NS)
@@ -367,9 +415,12 @@ class Transport:
     def use(self) -> dict[str, NDArray[np.float64]]:
         """Return the share of the bandwidth that each machine used, in and out together (at most about 2).
 
-        Columns: use_mean is the share over all the time watched; use_peak_1s and use_peak_10s are those in
-        the busiest windows of 1 s and 10 s.  A message counts in the window in which it begins to cross the
-        interface.  There are no columns if the use was not watched.
+        Returns
+        -------
+        dict
+            The column use_mean, the share over the recorded time, and the columns use_peak_1s and
+            use_peak_10s, the shares in the busiest windows of 1 s and 10 s.  A message counts in the window
+            in which it begins to cross the interface.  The dict is empty if the use was not recorded.
         """
         if self.links.windows is None:
             return {}
@@ -383,10 +434,16 @@ class Transport:
         }
 
     def by_level(self) -> dict[str, NDArray[Any]]:
-        """Return the messages sent per kind and level of the sender: columns kind, level, messages, bytes."""
+        """Return the messages sent per kind and level of the sender.
+
+        Returns
+        -------
+        dict
+            The columns kind, level, messages and bytes.
+        """
         counts = self.links.by_level
         kind, level = np.nonzero(counts[0])
-        names = np.array([each.name for each in self._kinds], dtype="U")
+        names = np.array([entry.name for entry in self._kinds], dtype="U")
         return {
             "kind": names[kind],
             "level": level.astype(np.int64),

@@ -1,8 +1,8 @@
-"""How long a machine is likely to stay up, predicted from its own past.
+"""Predictions of how long a machine stays up, from its own past up times.
 
-The predictors of the information-aware WQR-FT (Arora et al.), apart from the exact one: "past" is the mean
-of the up times so far that were longer than the present one is already, E[X | X > age]; "age" is as long
-again as the machine has been up.  All times are whole ns.
+These are the predictors of the information-aware WQR-FT (Arora et al.), except for the exact one.  "past"
+predicts an up time of E[X | X > age]: the mean of the past up times that exceed the present one, the age.
+"age" predicts that the machine stays up for as long again as it has been up.  All times are whole ns.
 """
 
 from __future__ import annotations
@@ -11,30 +11,43 @@ import numpy as np
 
 from gridsim.support.clock import NEVER
 
-#: How many of its last up times a machine remembers.
-KEPT = 32
+#: The number of its last up times that a machine remembers.
+MAX_UP_TIMES = 32
 
 
-def remember(stays: list[int], number: int, stay: int) -> None:
-    """Add an up time to the last `KEPT` of a machine, of which there have been `number` before.
+def add_up_time(up_times: list[int], number: int, up_time: int) -> None:
+    """Add an up time, in ns, to the last `MAX_UP_TIMES` ones of a machine.
 
-    It takes the place of the oldest, so that up times are added up in the same order each time.
+    It replaces the oldest one in place, so that the order of additions in a mean does not change.
+
+    Parameters
+    ----------
+    number
+        The number of up times that were added before.
     """
-    place = number % KEPT
-    stays[place : place + 1] = [stay]
+    index = number % MAX_UP_TIMES
+    up_times[index : index + 1] = [up_time]
 
 
-def likely_until(predictor: str, now: int, since: int, stays: list[int]) -> int:
-    """Return until when a machine that has been up since `since` is predicted to stay up; NEVER for ever.
+def predicted_end(predictor: str, now: int, since: int, up_times: list[int]) -> int:
+    """Return the time, in ns, until which a machine is predicted to stay up; NEVER if it never fails.
 
     Parameters
     ----------
     predictor
-        "past", or "age", which also holds where no up time in `stays` was longer.
+        ``"past"`` or ``"age"``.  If no up time in `up_times` was longer, "past" predicts the same as "age".
+    now
+        The simulated time, ns.
+    since
+        The time at which the machine came up, ns.
+    up_times
+        Its past up times, ns.
     """
     age = now - since
-    longer = [float(stay) for stay in stays if stay > age]
+    longer = [float(up_time) for up_time in up_times if up_time > age]
     if predictor == "past" and longer:
-        mean = float(np.cumsum(longer)[-1]) / len(longer)  # added up in this order
+        mean = float(np.cumsum(longer)[-1]) / len(
+            longer
+        )  # np.sum adds in another order, and rounds otherwise
         return since + round(mean) if mean < 9.2e18 - since else NEVER
     return min(now + age, NEVER)

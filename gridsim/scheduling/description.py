@@ -1,4 +1,4 @@
-"""Descriptions of schedulers for files: name, class and parameters as plain values."""
+"""Descriptions of schedulers in files: name, class and parameters as plain values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support.imports import stored_name
 from gridsim.support.text import plain
 
-#: Types whose repr has the whole value.
+#: Types whose repr describes the value completely.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)
 
 
@@ -30,13 +30,13 @@ class Description:
 
     Attributes
     ----------
-    told
-        Its ``name``, ``class`` (``module:Class``) and ``parameters``.
+    values
+        The ``name``, ``class`` (``module:Class``) and ``parameters`` of the scheduler.
     modules
-        The modules of its class and of all classes and functions among its parameters.
+        The modules of its class and of all classes and functions in its parameters.
     texts
-        The texts among the parameters; some may name a function.
-    unsaid
+        The texts in its parameters; some may name a function.
+    opaque_values
         Parameter -> a value in it that is described only by its repr, which may be incomplete.
     """
 
@@ -44,8 +44,8 @@ class Description:
         kind = type(scheduler)
         self.modules: dict[str, None] = {kind.__module__: None}
         self.texts: list[str] = []
-        self.unsaid: dict[str, Any] = {}
-        self.told: dict[str, Any] = {
+        self.opaque_values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {
             "name": kind.name,
             "class": stored_name(kind),
             "parameters": {
@@ -65,45 +65,45 @@ class Description:
         if value is None or isinstance(value, (str, bool, int, float)):
             return plain(value)
         if isinstance(value, (list, tuple)):
-            return [self._of(path, each) for each in value]
+            return [self._of(path, entry) for entry in value]
         if isinstance(value, Mapping):
-            told = {str(key): self._of(path, each) for key, each in value.items()}
-            if len(told) < len(value):  # keys such as 1 and "1" have become the same
-                self.unsaid[path] = value
-            return told
+            entries = {str(key): self._of(path, entry) for key, entry in value.items()}
+            if len(entries) < len(value):  # keys such as 1 and "1" have become the same
+                self.opaque_values[path] = value
+            return entries
         if isinstance(value, Set):
-            return sorted((self._of(path, each) for each in value), key=_said)
+            return sorted((self._of(path, entry) for entry in value), key=_sort_key)
         if isinstance(value, msgspec.Struct):
             fields = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-            return self._object(path, value, {told: getattr(value, name) for name, told in fields})
+            return self._object(path, value, {key: getattr(value, name) for name, key in fields})
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value)]
             return self._object(path, value, {name: getattr(value, name) for name in names})
         if isinstance(value, os.PathLike):
             return self._of(path, os.fspath(value))
-        if (name := self._named(value)) is not None:
+        if (name := self._name_of(value)) is not None:
             return name
         if not isinstance(value, _EXACT):
-            self.unsaid[path] = value
+            self.opaque_values[path] = value
         return repr(value)
 
     def _object(self, path: str, value: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the class and the fields of an object."""
-        name = self._named(type(value))
+        """Return the class and the fields of an object as plain values."""
+        name = self._name_of(type(value))
         if name is None:
-            self.unsaid[path] = value
-        told = {key: self._of(path, each) for key, each in fields.items()}
-        return {"class": name or repr(type(value)), **told}
+            self.opaque_values[path] = value
+        values = {key: self._of(path, each) for key, each in fields.items()}
+        return {"class": name or repr(type(value)), **values}
 
-    def _named(self, value: Any) -> str | None:
-        """Return a class or function as ``module:name``; None if it is not found there."""
+    def _name_of(self, value: Any) -> str | None:
+        """Return a class or function as ``module:name``; None if the module has no such name."""
         module, name = (getattr(value, key, None) for key in ("__module__", "__qualname__"))
         if not (isinstance(module, str) and isinstance(name, str)):
             return None
-        found: Any = sys.modules.get(module)
+        definition: Any = sys.modules.get(module)
         for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is not value:
+            definition = getattr(definition, part, None)
+        if definition is not value:
             return None
         self.modules[module] = None
         return f"{module}:{name}"
@@ -111,8 +111,8 @@ class Description:
 
 def describe(scheduler: Scheduler) -> dict[str, Any]:
     """Return the name, class and parameters of a scheduler as plain values."""
-    return Description(scheduler).told
+    return Description(scheduler).values
 
 
-def _said(told: Any) -> str:
-    return json.dumps(told, sort_keys=True)
+def _sort_key(values: Any) -> str:
+    return json.dumps(values, sort_keys=True)

@@ -1,9 +1,9 @@
-"""Overlays: how the nodes of a decentralized scheduler are connected.
+"""Overlays, which connect the nodes of a decentralized scheduler: a binary tree and a random graph.
 
-The complete balanced binary tree is pure index arithmetic.  With N machines there are routers 0 .. N-2 and
-leaves N-1 .. 2N-2.  The children of router k are the nodes 2k+1 and 2k+2.  Leaf u (node N-1+u) runs on
-machine u, and router k on machine k.  (The CYCLON overlay of DGS_ASAP, which changes all the time, is in
-`gridcore.dgs.overlay`.)
+The nodes of the complete balanced binary tree over N machines are the routers 0 .. N-2 and the leaves
+N-1 .. 2N-2.  The children of router k are the nodes 2k+1 and 2k+2.  Leaf u (node N-1+u) runs on machine u,
+and router k on machine k.  The CYCLON overlay of DGS_ASAP, which changes during a run, is in
+`gridcore.dgs.overlay`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ def tree_machines(machines: int) -> Integers:
 
 
 def tree_level(nodes: ArrayLike) -> Integers:
-    """Return the level of each of `nodes`, or of one, in the binary tree; the root, node 0, has level 0."""
+    """Return the level of a node, or of each of `nodes`, in the binary tree; the root has level 0."""
     return (np.frexp(np.asarray(nodes, np.float64) + 1)[1] - 1).astype(np.int64)
 
 
 def tree_spans(machines: int) -> tuple[Integers, Integers]:
-    """Return which leaves, counted from left to right, the subtree of each of the 2N-1 nodes has.
+    """Return the leaves in the subtree of each of the 2N-1 nodes, with leaves counted from left to right.
 
-    Returns the first of them and their number: int64[2N-1] each.
+    Returns
+    -------
+    first, count
+        int64[2N-1] each, the first leaf and the number of leaves.
     """
     first, count = np.zeros(2 * machines - 1, np.int64), np.ones(2 * machines - 1, np.int64)
     routers = np.arange(machines - 1)
@@ -40,49 +43,70 @@ def tree_spans(machines: int) -> tuple[Integers, Integers]:
     return first, count
 
 
-def added_up(leaves: ArrayLike) -> list[float]:
-    """Return for each node the sum of the values of the `leaves` below it, which are in order of machine."""
+def subtree_sums(leaves: ArrayLike) -> list[float]:
+    """Return for each node of the tree the sum over the leaves in its subtree.
+
+    Parameters
+    ----------
+    leaves
+        float64[N], the value of each leaf, in order of machine.
+    """
     values: list[float] = np.asarray(leaves, np.float64).tolist()
     first_leaf = len(values) - 1
-    found = [0.0] * first_leaf + values
+    sums = [0.0] * first_leaf + values
     for node in range(first_leaf - 1, -1, -1):
-        found[node] = found[2 * node + 1] + found[2 * node + 2]
-    return found
+        sums[node] = sums[2 * node + 1] + sums[2 * node + 2]
+    return sums
 
 
 def tree_parts(machines: int, parts: int) -> Integers:
     """Divide the machines of the tree into equal parts with few edges between them.
 
-    Returns the part of each machine: int64[machines].  Machine u has leaf u and router u, which lie far apart
-    in the tree, so subtrees are no parts.  From any division, machines of two parts change places while that
-    leaves fewer edges between parts (as in Kernighan & Lin 1970, but many at a time).  With two parts one
-    edge in ten is left.
+    Machine u has leaf u and router u, which are far apart in the tree, so subtrees cannot be the parts.
+    Instead, machines of two parts are swapped as long as this reduces the number of edges between parts (as
+    in Kernighan & Lin 1970, but many machines at a time).  With two parts, about one edge in ten remains
+    between them.
+
+    Returns
+    -------
+    int64[machines]
+        The part of each machine.
     """
-    each, part = np.arange(machines), np.arange(machines) * parts // machines
-    node, of = np.arange(1, 2 * machines - 1), tree_machines(machines)
-    one, other = of[node], of[(node - 1) // 2]
-    ends, others = np.concatenate((one, other)), np.concatenate((other, one))
-    for turn in range(1, min(60 * (parts - 1), 400) if machines > parts else 0):
-        # neighbours in each part; how many more of them in the part to change with, equal gains in any order
-        around = np.bincount(ends * parts + part[others], minlength=machines * parts).reshape(-1, parts)
-        gain = around[each, (turn - part) % parts] - around[each, part] + each * (turn * 0.6180339887) % 1.0
+    machine, part = np.arange(machines), np.arange(machines) * parts // machines
+    node, machine_of = np.arange(1, 2 * machines - 1), tree_machines(machines)
+    child, parent = machine_of[node], machine_of[(node - 1) // 2]
+    start, end = np.concatenate((child, parent)), np.concatenate((parent, child))
+    for step in range(1, min(60 * (parts - 1), 400) if machines > parts else 0):
+        # A swap gains the neighbours in the new part minus those in the old one; a fraction breaks ties.
+        neighbours = np.bincount(start * parts + part[end], minlength=machines * parts).reshape(-1, parts)
+        gain = neighbours[machine, (step - part) % parts] - neighbours[machine, part]
+        gain = gain + machine * (step * 0.6180339887) % 1.0
         for low in range(parts):
-            if low < (high := (turn - low) % parts):
-                pair = [np.flatnonzero((part == which) & (gain >= 0.0)) for which in (low, high)]
-                here, there = (mine[np.argsort(-gain[mine], kind="stable")] for mine in pair)
-                count = min(len(here), len(there)) // 2  # half: neighbours that move together gain nothing
-                part[here[:count]], part[there[:count]] = high, low
+            if low < (high := (step - low) % parts):
+                candidates = [np.flatnonzero((part == number) & (gain >= 0.0)) for number in (low, high)]
+                from_low, from_high = (rows[np.argsort(-gain[rows], kind="stable")] for rows in candidates)
+                # Only half of them move, since neighbours that move together gain nothing.
+                count = min(len(from_low), len(from_high)) // 2
+                part[from_low[:count]], part[from_high[:count]] = high, low
     return part
 
 
-def random_neighbours(machines: int, degree: int, chance: np.random.Generator) -> Integers:
-    """Draw neighbours for each machine uniformly without replacement: int64[machines, k], rows ascending.
+def random_neighbours(machines: int, degree: int, stream: np.random.Generator) -> Integers:
+    """Draw neighbours for each machine, uniformly without replacement.
 
-    k is `degree`, or the number of other machines if that is smaller.
+    Parameters
+    ----------
+    degree
+        The number of neighbours of each machine, at most the number of other machines.
+
+    Returns
+    -------
+    int64[machines, degree]
+        The neighbours of each machine, ascending.
     """
     count = min(degree, machines - 1)
-    made = np.zeros((machines, count), np.int64)
+    neighbours = np.zeros((machines, count), np.int64)
     for u in range(machines):
-        drawn = chance.choice(machines - 1, size=count, replace=False)
-        made[u] = np.sort(drawn + (drawn >= u))
-    return made
+        numbers = stream.choice(machines - 1, size=count, replace=False)
+        neighbours[u] = np.sort(numbers + (numbers >= u))
+    return neighbours

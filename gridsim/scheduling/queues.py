@@ -1,4 +1,4 @@
-"""The task queues of the machines of a run: with links where tasks move data, else without."""
+"""The task queues of the machines of a run, with links if tasks move data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def task_queues(
     run: Run,
     *,
     aware: bool = True,
-    padded: Callable[[Floats], Floats] = lambda column: column,
+    pad: Callable[[Floats], Floats] = lambda column: column,
     **options: Any,
 ) -> TaskQueues:
     """Return the queues of all machines, without applications.
@@ -24,27 +24,28 @@ def task_queues(
     Parameters
     ----------
     aware
-        Whether machines count the data of tasks in what they can take (`DataQueues`).
-    padded
-        Adds entries for further machines, such as that of a server, to a column (`Layout.padded`).
+        Whether machines take the data of tasks into account when they estimate how much work they can accept
+        (`DataQueues`).
+    pad
+        Extends a column with values for further machines, such as that of a server (`Layout.pad`).
     **options
-        Those of `TaskQueues`.
+        Options of `TaskQueues`.
 
     Raises
     ------
     ScenarioError
-        Where tasks move data and the run has queues of its own, as an emulation has.
+        If tasks move data and the run has queues of its own, as an emulation does.
     """
     if run.bandwidth is not None:
         if run.queues is not None:
-            raise ScenarioError("platform.bandwidth must be absent in an emulation, whose tasks move no data")
-        return DataQueues(padded(run.speeds), bandwidth=padded(run.bandwidth), aware=aware, **options)
-    made: Callable[..., TaskQueues] = run.queues or TaskQueues
-    return made(padded(run.speeds), **options)
+            raise ScenarioError("an emulation does not support platform.bandwidth: its tasks move no data")
+        return DataQueues(pad(run.speeds), bandwidth=pad(run.bandwidth), aware=aware, **options)
+    factory: Callable[..., TaskQueues] = run.queues or TaskQueues
+    return factory(pad(run.speeds), **options)
 
 
 def moved_bytes(run: Run) -> dict[str, Floats]:
-    """Return the bytes that tasks of each application move, for ``add_applications`` of the queues."""
+    """Return the bytes that a task of each application transfers, as arguments of ``add_applications``."""
     if run.bandwidth is None:
         return {}
     fetched, sent = run.applications.moved()

@@ -1,4 +1,4 @@
-"""Schedulers by name: registered ones, classes in modules of users, and those that a file describes."""
+"""Schedulers by name: registered ones, classes in users' modules, and schedulers that a file describes."""
 
 from __future__ import annotations
 
@@ -21,75 +21,96 @@ from gridsim.support.imports import current_name, import_object, names_code, sto
 from gridsim.support.parameters import changed_fields, fields_of, limits_of
 from gridsim.support.plugins import plugins
 
-#: Schedulers as a user gives them: objects, names or ``module:Class``, with or without names for them.
+#: The schedulers that a user passes: objects, names or ``module:Class``, as a list or mapped by names.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
 
 def chosen_schedulers(
-    given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
+    schedulers: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
 ) -> dict[str, Scheduler]:
-    """Return name -> scheduler for `given`, `Schedulers`; those without a name of their own get one.
-
-    Raises ScenarioError for anything else, for none, and for two schedulers of one name.
+    """Return name -> scheduler for the schedulers that a user passes; those in a list get a name.
 
     Parameters
     ----------
+    schedulers
+        A scheduler or its name, a list of these, or a mapping of names to these.
     tables
-        Parameters of schedulers that are given by name, such as ``Scenario.schedulers``.
+        Name -> parameters of the schedulers that are passed by name, such as ``Scenario.schedulers``.
+
+    Raises
+    ------
+    ScenarioError
+        If `schedulers` has another type or is empty, or two schedulers have the same name.
     """
-    if isinstance(given, (str, Scheduler)):
-        given = [given]
-    wanted = "schedulers must map names to Scheduler objects, or be a list of these or of names"
-    if isinstance(given, Mapping):
-        entries = list(given.items())
-    elif isinstance(given, Sequence):
-        entries = [(each if isinstance(each, str) else label(each), each) for each in given]
+    if isinstance(schedulers, (str, Scheduler)):
+        schedulers = [schedulers]
+    condition = "schedulers must map names to Scheduler objects, or be a list of these or of names"
+    if isinstance(schedulers, Mapping):
+        entries = list(schedulers.items())
+    elif isinstance(schedulers, Sequence):
+        entries = [(entry if isinstance(entry, str) else label(entry), entry) for entry in schedulers]
     else:
-        raise ScenarioError(f"{wanted}, got {short_repr(given)}")
+        raise ScenarioError(f"{condition}, got {short_repr(schedulers)}")
     if not entries:
         raise ScenarioError("schedulers must name at least one, got none")
-    chosen: dict[str, Scheduler] = {}
+    result: dict[str, Scheduler] = {}
     for name, scheduler in entries:
         text("schedulers: a name", name)
-        if name in chosen:
-            raise ScenarioError(f"schedulers has {name!r} twice: map names of your own to them")
-        chosen[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
-    return chosen
+        if name in result:
+            raise ScenarioError(f"schedulers must have different names, got {name!r} twice: use a mapping")
+        result[name] = scheduler_of(f"schedulers[{name!r}]", scheduler, tables)
+    return result
 
 
-def scheduler_of(path: str, given: Any, tables: Mapping[str, Mapping[str, Any]] | None = None) -> Scheduler:
-    """Return `given` if it is a scheduler, or the one of this name, with its parameters in `tables`.
+def scheduler_of(
+    path: str, scheduler: Any, tables: Mapping[str, Mapping[str, Any]] | None = None
+) -> Scheduler:
+    """Return `scheduler` if it is a scheduler; if it is a name, return the scheduler of this name.
 
-    Raises ScenarioError that begins with `path` for anything else.
+    Parameters
+    ----------
+    path
+        The path of the argument in error messages.
+    tables
+        Name -> parameters of the schedulers that are passed by name.
+
+    Raises
+    ------
+    ScenarioError
+        If `scheduler` has another type or is an unknown name.
     """
-    if isinstance(given, str):
-        return named_scheduler(given, (tables or {}).get(given, {}))
-    if not isinstance(given, Scheduler):
-        close = " (an object, not the class)" if isinstance(given, type) else ""
-        raise ScenarioError(f"{path} must be a Scheduler object or a name{close}, got {short_repr(given)}")
-    return given
+    if isinstance(scheduler, str):
+        return named_scheduler(scheduler, (tables or {}).get(scheduler, {}))
+    if not isinstance(scheduler, Scheduler):
+        hint = " (an object, not the class)" if isinstance(scheduler, type) else ""
+        raise ScenarioError(f"{path} must be a Scheduler object or a name{hint}, got {short_repr(scheduler)}")
+    return scheduler
 
 
 def label(scheduler: Any) -> str:
-    """Return a name for a scheduler: the registered one with its parameters, else its own and the parameters.
+    """Return a name for a scheduler.
 
-    Only parameters that differ from their defaults are named.
+    It is the registered name that has the same class and parameters.  If there is none, it is the name of the
+    class and the parameters that differ from their defaults.
     """
     if not isinstance(scheduler, Scheduler):
         return short_repr(scheduler)
     kind = type(scheduler)
-    given = changed_fields(scheduler)
-    changed = {name: getattr(scheduler, name) for name in given}
+    parameters = changed_fields(scheduler)
+    changed = {name: getattr(scheduler, name) for name in parameters}
     for name, entry in _entries():
-        if entry.stated == stored_name(kind) and entry.preset == changed and entry.cls is kind:
+        if entry.class_path == stored_name(kind) and entry.preset == changed and entry.cls is kind:
             return name
-    return " ".join([kind.name, *(f"{name}={said}" for name, said in given.items())])
+    return " ".join([kind.name, *(f"{name}={value}" for name, value in parameters.items())])
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """Return the scheduler NAME or module:Class with `parameters`.
+    """Return the scheduler that is registered as `name`, or of the class module:Class, with `parameters`.
 
-    Raises ScenarioError as `make_scheduler` and `import_scheduler` do.
+    Raises
+    ------
+    ScenarioError
+        If `make_scheduler` or `import_scheduler` raises it.
     """
     return (import_scheduler if ":" in name else make_scheduler)(name, parameters)
 
@@ -97,58 +118,73 @@ def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
 def make_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
     """Return the scheduler that is registered as `name`, with `parameters`.
 
-    Raises ScenarioError for an unknown name or parameter (the message lists the known ones), for a value that
-    does not fit, and for one that contradicts a value for which the name stands.
+    Raises
+    ------
+    ScenarioError
+        If the name or a parameter is unknown, a value does not fit, or a value contradicts a preset parameter
+        of the name.
     """
-    cls, preset = _known(name)
+    cls, preset = _class_and_preset(name)
     check_preset(name, cls, parameters or {})
     return build_scheduler(cls, {**preset, **(parameters or {})}, name)
 
 
 def scheduler_class(name: str) -> type[Scheduler]:
-    """Return the class of a scheduler that is registered, or ``module:Class``.  Raises ScenarioError."""
-    return _imported(name) if ":" in name else _known(name)[0]
+    """Return the class of a scheduler that is registered as `name`, or the class ``module:Class``.
+
+    Raises
+    ------
+    ScenarioError
+        If the name is unknown or the class cannot be imported.
+    """
+    return _import_class(name) if ":" in name else _class_and_preset(name)[0]
 
 
-def _known(name: str) -> tuple[type[Scheduler], Mapping[str, Any]]:
-    """Return the class and the preset parameters of a name; raise ScenarioError for an unknown one."""
+def _class_and_preset(name: str) -> tuple[type[Scheduler], Mapping[str, Any]]:
+    """Return the class and the preset parameters of a registered name; raise ScenarioError for others."""
     if (entry := _entry(name)) is None:
-        raise ScenarioError(f"unknown scheduler {name!r}; {_near(registered(), name)}")
+        raise ScenarioError(f"unknown scheduler {name!r}; {_suggestion(registered(), name)}")
     return entry.cls, entry.preset
 
 
-def _near(known: Collection[str], name: str) -> str:
-    """Return what the user of an unknown name may have meant."""
+def _suggestion(names: Collection[str], name: str) -> str:
+    """Return a hint for an unknown name: the closest of `names`, or a file in the current folder."""
     if os.path.isfile(file := f"{name}.py"):
         with open(file, encoding="utf-8", errors="replace") as stream:
             classes = re.findall(r"^class (\w+)\(.*Scheduler\b", stream.read(), re.MULTILINE)
         return f"{file} is in this folder: did you mean {name}:{classes[0] if classes else 'Class'}?"
-    meant = _MEANT.get(name.lower()) or closest(known, name).removeprefix("did you mean ").strip("? ")
-    return (f"did you mean {meant}? " if meant else "") + f"gridsim list schedulers shows all {len(known)}"
+    suggestion = _SYNONYMS.get(name.lower()) or closest(names, name).removeprefix("did you mean ").strip("? ")
+    return (
+        f"did you mean {suggestion}? " if suggestion else ""
+    ) + f"gridsim list schedulers shows all {len(names)}"
 
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
-    """Raise ScenarioError if a parameter contradicts the preset of `name`, where that stands for `cls`."""
+    """Raise ScenarioError if a parameter contradicts a preset parameter of `name`, if that is of `cls`."""
     if not parameters or (entry := _entry(name)) is None or entry.cls is not cls or name == cls.name:
         return
     for key, value in parameters.items():
         if value != entry.preset.get(key, value):
             raise ScenarioError(
-                f"{name}.{key} must be {entry.preset[key]!r}, for which the name stands, got "
-                f"{short_repr(value)}; say {cls.name} for others"
+                f"{name}.{key} must be {entry.preset[key]!r}, as the name presets it, got "
+                f"{short_repr(value)}; use {cls.name} for other values"
             )
 
 
 def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """Import the scheduler class module:Class and return it with `parameters`.
+    """Import the class module:Class and return a scheduler of it with `parameters`.
 
-    Modules in the current directory are found too, after installed ones.  Raises ScenarioError if anything
-    fails, including the code of the module.
+    Modules in the current directory are found too, after installed ones.
+
+    Raises
+    ------
+    ScenarioError
+        If the import or the code of the module fails, or a parameter does not fit.
     """
-    return build_scheduler(_imported(name), parameters or {}, name)
+    return build_scheduler(_import_class(name), parameters or {}, name)
 
 
-def _imported(name: str) -> type[Scheduler]:
+def _import_class(name: str) -> type[Scheduler]:
     module = name.partition(":")[0]
     if not all(part.isidentifier() for part in module.split(".")):
         raise ScenarioError(
@@ -156,21 +192,21 @@ def _imported(name: str) -> type[Scheduler]:
             f"{module!r} is not the name of a module"
         )
     try:
-        found = import_object(name)
+        cls = import_object(name)
     except (Exception, SystemExit) as error:  # the module may raise anything
-        said = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
-        raise ScenarioError(f"cannot import scheduler {name!r}: {said}") from error
-    if not (isinstance(found, type) and issubclass(found, Scheduler)):
-        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {found!r}")
-    if found.start is Scheduler.start:
-        raise ScenarioError(f"scheduler {name!r} must define start(run), {found.__name__} does not")
-    return found
+        cause = f"{type(error).__name__}: {text_of(error)}{_place(error)}"
+        raise ScenarioError(f"cannot import scheduler {name!r}: {cause}") from error
+    if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
+        raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {cls!r}")
+    if cls.start is Scheduler.start:
+        raise ScenarioError(f"scheduler {name!r} must define start(run), {cls.__name__} does not")
+    return cls
 
 
 def _place(error: BaseException) -> str:
-    """Return where a module of a user raised `error`; "" if the import itself raised it."""
+    """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
     if isinstance(error, SyntaxError):
-        return ""  # its message has the place
+        return ""  # the message of a syntax error has its place already
     ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
@@ -180,61 +216,66 @@ def _place(error: BaseException) -> str:
 
 def scheduler_from(
     description: Mapping[str, Any],
-    whose: str,
+    owner: str,
     *,
     imported_as: str | None = None,
     imports: Collection[str] = (),
 ) -> Scheduler:
-    """Return the scheduler that `gridsim.scheduling.description.describe` described, if it is registered.
+    """Return the scheduler of a description that `gridsim.scheduling.description.describe` returned.
 
     Parameters
     ----------
-    whose
-        What the description belongs to, for error messages.
+    owner
+        The owner of the description in error messages, such as "the run".
     imported_as
-        The ``module:Class`` of a scheduler that is not registered.
+        The ``module:Class`` of the scheduler if it is not registered.
     imports
-        The code that its parameters may name; nothing is imported only because a file names it.
+        The code that its parameters may name.  For safety, code is not imported only because a file names it.
 
     Raises
     ------
     ScenarioError
-        If the scheduler is another one, is not registered, or names other code.
+        If the class is not `imported_as` or is not registered, or a parameter names other code.
     """
-    stated, parameters = description["class"], _given(description, whose, imports)
+    class_path, parameters = description["class"], _described_parameters(description, owner, imports)
     if imported_as is not None:
-        if current_name(imported_as) != stated:
-            raise ScenarioError(f"--scheduler must be {whose}'s, {stated}, got {imported_as!r}")
+        if current_name(imported_as) != class_path:
+            raise ScenarioError(f"--scheduler must be {class_path}, that of {owner}, got {imported_as!r}")
         return import_scheduler(imported_as, parameters)
     for _, entry in _entries():
-        if entry.stated == stated:
+        if entry.class_path == class_path:
             return build_scheduler(entry.cls, parameters, entry.cls.name)
     raise ScenarioError(
-        f"the scheduler of {whose}, {description['name']!r}, is {stated}, which is not known by a name: "
-        f"say --scheduler {stated} to import it"
+        f"the scheduler of {owner}, {description['name']!r}, is {class_path}, which is not registered: "
+        f"add --scheduler {class_path} to import it"
     )
 
 
-def _given(description: Mapping[str, Any], whose: str, imports: Collection[str]) -> dict[str, Any]:
-    given = dict(description["parameters"])
-    for key, value in given.items():
+def _described_parameters(
+    description: Mapping[str, Any], owner: str, imports: Collection[str]
+) -> dict[str, Any]:
+    parameters = dict(description["parameters"])
+    for key, value in parameters.items():
         if (code := names_code(value)) is not None and code not in imports:
             raise ScenarioError(
-                f"{whose} names the code {code!r} for {description['name']}.{key}.  Code is not imported "
+                f"{owner} names the code {code!r} for {description['name']}.{key}.  Code is not imported "
                 f"because a file names it: add --import {shlex.quote(code)}, or pass the scheduler object"
             )
-    return given
+    return parameters
 
 
 def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: str) -> Scheduler:
     """Return ``cls(**parameters)``, with each value converted to the type of its field.
 
-    Raises ScenarioError for unknown or missing parameters, and for values that the class does not take.
-
     Parameters
     ----------
     name
-        The scheduler in error messages.
+        The name of the scheduler in error messages.
+
+    Raises
+    ------
+    ScenarioError
+        If a parameter is unknown or missing, or the class does not accept a value.
     """
     fields = fields_of(cls)
     limits = limits_of(cls)
@@ -243,12 +284,12 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         if key not in fields:
             known = listed(fields, key) if fields else "it has none"
             raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; {known}")
-        if value is None and fields[key].default is None:  # the default, whatever the type
+        if value is None and fields[key].default is None:  # the annotation need not allow the default
             continue
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
-            if key in limits:  # the class says the range as well
+            if key in limits:  # the check of the class also has the range in its error
                 values[key] = value
                 continue
             if words := _words(fields[key].type):
@@ -269,12 +310,12 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
 
 
 def command(file: str, scheduler: Scheduler) -> str:
-    """Return the command that runs `scheduler`, which must be registered, on the scenario in `file`."""
-    name, usual = scheduler.name, type(scheduler)()
+    """Return the shell command that runs `scheduler`, which must be registered, on the scenario in `file`."""
+    name, default = scheduler.name, type(scheduler)()
     words = ["gridsim", "run", file, "--scheduler", name]
     for field in scheduler.__struct_fields__:
         value = getattr(scheduler, field)
-        if value != getattr(usual, field):
+        if value != getattr(default, field):
             text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
             words += ["--set", f"{name}.{field}={text.lower() if isinstance(value, bool) else text}"]
     return shlex.join(words)
@@ -289,7 +330,7 @@ _WORDS: dict[Any, tuple[str, str]] = {
 
 
 def _words(kind: Any) -> tuple[str, str] | None:
-    """Return what one value and several values of a type are called; None if there is no simple name."""
+    """Return the terms for one value and for several values of a type; None if it has no simple term."""
     if kind in _WORDS:
         return _WORDS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
@@ -297,42 +338,42 @@ def _words(kind: Any) -> tuple[str, str] | None:
         listed = ", ".join(map(repr, entries))
         return f"one of {listed}", f"entries of {listed}"
     if origin in (Union, UnionType):
-        named = [_words(entry) for entry in entries if entry is not NoneType]
-        some = [words for words in named if words is not None]
-        if len(some) < len(named):
+        texts = [_words(entry) for entry in entries if entry is not NoneType]
+        terms = [words for words in texts if words is not None]
+        if len(terms) < len(texts):
             return None
-        return " or ".join(one for one, _ in some), " or ".join(several for _, several in some)
+        return " or ".join(singular for singular, _ in terms), " or ".join(plural for _, plural in terms)
     if origin in (tuple, list) and entries and len(set(entries)) == 1 and (words := _words(entries[0])):
         count = "" if origin is list or Ellipsis in get_args(kind) else f"{len(entries)} "
         return f"a list of {count}{words[1]}", f"lists of {count}{words[1]}"
     return None
 
 
-#: Other names of schedulers -> the name here.
-_MEANT = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
+#: Synonyms of schedulers' names -> the registered name.
+_SYNONYMS = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
 #: The package of gridsim's own schedulers, which registers their names when it is imported.
-_OWN = "gridsim.schedulers"
+_PACKAGE = "gridsim.schedulers"
 
 
 class _Entry:
-    """What a name stands for: a class, or a name of one in `_OWN`, and preset parameters.
+    """An entry of the registry: a class, or the name of a class in `_PACKAGE`, and preset parameters.
 
     Attributes
     ----------
-    stated
-        The class, as `stored_name` says it, for which it need not be imported.
+    class_path
+        The class as ``module:Class``, which is known without an import of the class.
     """
 
     def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:
         self._cls, self.preset = cls, preset
-        self.stated = f"gridsim:{cls}" if isinstance(cls, str) else stored_name(cls)
+        self.class_path = f"gridsim:{cls}" if isinstance(cls, str) else stored_name(cls)
 
     @property
     def cls(self) -> type[Scheduler]:
-        """The class; one of gridsim's own is imported when it is first asked for."""
+        """The class; a class of gridsim is imported at the first access."""
         if isinstance(self._cls, str):
-            found: type[Scheduler] = getattr(importlib.import_module(_OWN), self._cls)
-            self._cls = found
+            cls: type[Scheduler] = getattr(importlib.import_module(_PACKAGE), self._cls)
+            self._cls = cls
         return self._cls
 
 
@@ -342,29 +383,33 @@ _REGISTRY: dict[str, _Entry] = {}
 def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     """Make ``cls(**parameters)`` available under `name`.
 
-    Raises ValueError for a name that is invalid or taken, TypeError for a class that is not a Scheduler or
-    that does not have these parameters.
+    Raises
+    ------
+    ValueError
+        If the name is invalid or registered already.
+    TypeError
+        If the class is not a `Scheduler` or does not have these parameters.
     """
     if not isinstance(name, str) or not name or ":" in name:
-        raise ValueError(f"the name of a scheduler must be a text without a colon, got {name!r}")
-    importlib.import_module(_OWN)
+        raise ValueError(f"name of a scheduler must be a text without a colon, got {name!r}")
+    importlib.import_module(_PACKAGE)
     if name in _REGISTRY:
         raise ValueError(f"scheduler {name!r} is registered already")
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
         raise TypeError(f"scheduler {name!r} must be a subclass of Scheduler, got {cls!r}")
     for key in parameters:
         if key not in cls.__struct_fields__:
-            raise TypeError(f"{key!r} is not a parameter of {cls.__name__}, for the scheduler {name!r}")
+            raise TypeError(f"scheduler {name!r}: {key!r} is not a parameter of {cls.__name__}")
     _REGISTRY[name] = _Entry(cls, parameters)
 
 
 def register_own(name: str, cls: str, **parameters: Any) -> None:
-    """Make the class called `cls` of gridsim's own package available under `name`, without importing it."""
+    """Make the class `cls` of `gridsim.schedulers` available under `name`, without importing it."""
     _REGISTRY[name] = _Entry(cls, parameters)
 
 
-class _Registered(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
-    """Name -> (class, preset parameters); a class is imported when it is asked for."""
+class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
+    """Name -> (class, preset parameters); a class is imported at the first access."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
@@ -381,33 +426,34 @@ class _Registered(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
 
 
 def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Return name -> (class, preset parameters) of all schedulers with a name.
+    """Return name -> (class, preset parameters) of all schedulers that have a name.
 
-    These are the registered ones, and those that installed packages add by entry points of the group
-    ``gridsim.schedulers``, whose value is a class.  A class of gridsim is imported when it is asked for.
+    These are the registered schedulers, and those that installed packages add by entry points of the group
+    ``gridsim.schedulers``, whose value is a class.  A class of gridsim is imported at the first access.
     """
-    return _Registered(dict(_entries()))
+    return _RegistryView(dict(_entries()))
 
 
 def _entry(name: str) -> _Entry | None:
-    """Return what a name stands for.  A registered name needs no look at installed packages."""
-    importlib.import_module(_OWN)
-    return _REGISTRY.get(name) or _added().get(name)
+    """Return the entry of a name; None if there is none."""
+    importlib.import_module(_PACKAGE)
+    # The scan of installed packages takes long; a registered name does not need it.
+    return _REGISTRY.get(name) or _plugin_entries().get(name)
 
 
 def _entries() -> Iterator[tuple[str, _Entry]]:
-    """Iterate over the names and what they stand for: the registered ones, then those of packages."""
-    importlib.import_module(_OWN)
+    """Iterate over names and entries: the registered ones, then those of installed packages."""
+    importlib.import_module(_PACKAGE)
     yield from list(_REGISTRY.items())
-    yield from _added().items()
+    yield from _plugin_entries().items()
 
 
-def _added() -> dict[str, _Entry]:
+def _plugin_entries() -> dict[str, _Entry]:
     return {name: _Entry(cls, {}) for name, cls in plugins("gridsim.schedulers", _fault, _REGISTRY).items()}
 
 
-def _fault(loaded: Any) -> str:
-    """Return what is wrong with what a package adds; "" if it is a scheduler."""
-    if not (isinstance(loaded, type) and issubclass(loaded, Scheduler)):
-        return f"it must be a subclass of gridsim.Scheduler, got {short_repr(loaded)}"
-    return "" if loaded.start is not Scheduler.start else "it must define start(run)"
+def _fault(plugin: Any) -> str:
+    """Return why an object that a package adds is not a scheduler; "" if it is one."""
+    if not (isinstance(plugin, type) and issubclass(plugin, Scheduler)):
+        return f"it must be a subclass of gridsim.Scheduler, got {short_repr(plugin)}"
+    return "" if plugin.start is not Scheduler.start else "it must define start(run)"

@@ -1,9 +1,9 @@
 """Checkpoints: files from which an unfinished run can be resumed.
 
-A checkpoint is a zip file with ``checkpoint.json`` and one .npy member per array.  It holds what is needed to
-set the run up again, and the state of all that has changed since then.  The file is replaced as a whole: a
-process that is killed while it writes leaves the previous checkpoint in place.  (Checkpoints of tasks, which
-the model has, are in `gridsim.schedulers.wqr`.)
+A checkpoint is a zip file with ``checkpoint.json`` and one .npy member per array.  It has a header, from
+which the run can be set up again, and the state of everything that has changed since then.  The file is
+replaced as a whole, so that a process that is killed while it writes leaves the previous checkpoint in place.
+The checkpoints of tasks, which are part of the model, are in `gridsim.schedulers.wqr`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gridsim.support.state import Array, SavedState, pack, unpack
 
 #: Version of the file format.
 FORMAT = 2
-_ABOUT = "checkpoint.json"
+_HEADER_FILE = "checkpoint.json"
 
 
 class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The scheduler of a run as plain values; see `gridsim.scheduling.description.describe`."""
+    """The scheduler of a run as plain values, as `gridsim.scheduling.description.describe` returns them."""
 
     name: str
     cls: str = msgspec.field(name="class")
@@ -41,22 +41,24 @@ class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a checkpoint holds besides the state: all that is needed to set up the run again.
+    """The header of a checkpoint, from which the run can be set up again.
 
     Parameters
     ----------
     scenario, arrays
-        The scenario, see `gridsim.model.scenario.ArchivedScenario`.
+        The fields of a `gridsim.model.scenario.ArchivedScenario`.
     files
         SHA-256 of each trace file.
+    scheduler
+        The scheduler of the run.
     options
-        Fields of `gridsim.simulation.simulate.Options`.
+        The fields of `gridsim.simulation.simulate.Options`.
     every
-        S between checkpoints.
+        Time of work between two checkpoints, s.
     worked
-        s of work so far.
+        Time of work so far, s.
     resumed
-        How often the run has been resumed.
+        The number of times that the run has been resumed.
     """
 
     scenario: str
@@ -70,135 +72,152 @@ class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class CheckpointWriter:
-    """Saves a run to a file at intervals; a hook of the engine (`Engine.at_wave_end`).
+    """A hook of the engine (`Engine.at_wave_end`) that saves a run to a file at intervals.
 
-    If the file cannot be written, memory does not suffice, or the file holds another run by now, it issues a
-    `CheckpointWarning` and tries again after `every` s.
+    If the file cannot be written, memory does not suffice, or the file has another run by now, the hook
+    issues a `CheckpointWarning` and tries again after the interval.
 
     Parameters
     ----------
-    every
-        The least number of s between the end of one writing and the beginning of the next.
-    about
-        Returns what is written besides the state.
+    path
+        The file.
+    interval
+        The minimum time between the end of one save and the beginning of the next, s.
+    simulation
+        The run, an object with ``getstate``.
+    engine
+        The engine of the run.
+    make_header
+        Returns the header of the checkpoint.
+    has_run
+        Whether the file has an earlier checkpoint of this run.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        every: float,
-        what: Any,
+        interval: float,
+        simulation: Any,
         engine: Engine,
-        about: Callable[[], CheckpointHeader],
-        kept: bool = False,
+        make_header: Callable[[], CheckpointHeader],
+        has_run: bool = False,
     ) -> None:
         self.path = os.fspath(path)
-        #: Identity of the file that may be replaced, whether that holds this run, and identity of the file
-        #: that is about to replace it.
-        self._known, self._has = _identity(self.path), kept
+        #: Identity of the file that may be replaced, whether it has this run, and identity of the file that
+        #: is about to replace it.
+        self._known, self._has_run = _identity(self.path), has_run
         self._next: _Identity | None = None
-        self._every, self._what, self._engine, self._about = every, what, engine, about
-        self._due = time.monotonic() + every
+        self._interval, self._engine = interval, engine
+        self._simulation, self._make_header = simulation, make_header
+        self._due = time.monotonic() + interval
 
     @property
-    def kept(self) -> bool:
-        """Whether the file holds this run: it was written, and has not been replaced by another file."""
-        there = _identity(self.path)  # an interrupt may come just after the next file took its place
-        return there is not None and there in (self._known if self._has else None, self._next)
+    def has_run(self) -> bool:
+        """Whether the file has this run: it was written, and no other file has replaced it."""
+        identity = _identity(self.path)  # an interrupt may come just after the next file replaced it
+        return identity is not None and identity in (self._known if self._has_run else None, self._next)
 
     def __call__(self) -> None:
         if time.monotonic() < self._due or self._engine.stopping:
             return
         try:
-            why = self._keep()
+            reason = self._save()
         except (OSError, MemoryError) as error:
-            why = error.strerror if isinstance(error, OSError) else "not enough memory"
-        if why is not None:
-            said = f"{self.path}: no checkpoint could be written ({why}); the run goes on"
-            warnings.warn(said, CheckpointWarning, stacklevel=2)
-        self._due = time.monotonic() + self._every
+            reason = error.strerror if isinstance(error, OSError) else "not enough memory"
+        if reason is not None:
+            message = f"{self.path}: no checkpoint could be written ({reason}); the run goes on"
+            warnings.warn(message, CheckpointWarning, stacklevel=2)
+        self._due = time.monotonic() + self._interval
 
-    def _keep(self) -> str | None:
-        """Write the file and return None, or return why not: it may have come to hold another run."""
-        about, there = self._about(), _identity(self.path)
-        if there != self._known and (other := _other_run(self.path, about)) is not None:
-            return f"it holds {other}"
+    def _save(self) -> str | None:
+        """Write the file and return None; if it has another run by now, return this as the reason not to."""
+        header, identity_now = self._make_header(), _identity(self.path)
+        if identity_now != self._known and (other_run := _other_run(self.path, header)) is not None:
+            return f"it holds {other_run}"
 
-        def ready(identity: _Identity | None) -> None:
-            if _identity(self.path) != there:  # replaced during the writing; the next attempt will read it
-                raise FileExistsError(errno.EEXIST, "another file has come there", self.path)
+        def check_unchanged(identity: _Identity | None) -> None:
+            if (
+                _identity(self.path) != identity_now
+            ):  # replaced during the writing; the next attempt will read it
+                raise FileExistsError(errno.EEXIST, "another process has replaced the file", self.path)
             self._next = identity
 
-        save(self.path, self._what, about, new=there is None, ready=ready)
-        self._known, self._has = self._next, True
+        save(self.path, self._simulation, header, new=identity_now is None, before_replace=check_unchanged)
+        self._known, self._has_run = self._next, True
         return None
 
 
-#: What distinguishes a file from one that replaces it: device, inode, time of change (ns), size (bytes).
+#: Identity of a file, which differs from that of a replacement: device, inode, time of change (ns), size.
 _Identity = tuple[int, int, int, int]
 
 
 def _identity(file: str | int) -> _Identity | None:
     try:
-        of = os.stat(file)
+        status = os.stat(file)
     except OSError:  # there is no file, or it cannot be accessed
         return None
-    return of.st_dev, of.st_ino, of.st_mtime_ns, of.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def save(
     path: str | os.PathLike[str],
-    what: Any,
-    about: CheckpointHeader,
+    simulation: Any,
+    header: CheckpointHeader,
     *,
     new: bool = False,
-    ready: Callable[[_Identity | None], None] = lambda identity: None,
+    before_replace: Callable[[_Identity | None], None] = lambda identity: None,
 ) -> None:
-    """Write the state of `what` and `about` to one file, whole or not at all.
+    """Write the state of `simulation` and `header` to one file, completely or not at all.
 
-    Arrays are written one by one and uncompressed.
+    Arrays are written one by one and uncompressed, so that the copy of one array is the only extra memory.
 
     Parameters
     ----------
     new
-        Whether there must be no file at `path` yet; see `gridsim.support.files.atomic_file`.
-    ready
-        Called with the identity of the new file before that is put in place.
+        Whether it is an error if there is a file at `path` already.
+    before_replace
+        A function that is called with the identity of the new file before it replaces the old one.
     """
     arrays = 0
     with atomic_file(path, new=new) as stream:
         with Writer(stream, compress=False) as archive:
 
-            def put_aside(array: Array) -> int:
+            def store_array(array: Array) -> int:
                 nonlocal arrays
                 archive.array(_member(arrays), array)
                 arrays += 1
                 return arrays - 1
 
-            state = pack(what, put_aside)
-            archive.arrays(about.arrays)
-            record = msgspec.to_builtins(about, builtin_types=(np.ndarray,))
-            record["arrays"] = list(about.arrays)
-            archive.json(_ABOUT, {**_made_by(), "about": record, "state": state})
+            state = pack(simulation, store_array)
+            archive.arrays(header.arrays)
+            record = msgspec.to_builtins(header, builtin_types=(np.ndarray,))
+            record["arrays"] = list(header.arrays)
+            archive.json(_HEADER_FILE, {**_provenance(), "about": record, "state": state})
         stream.flush()
-        os.fsync(stream.fileno())  # before the identity is taken: on some disks this changes the file's time
-        ready(_identity(stream.fileno()))
+        # On some disks this changes the file's time, which is part of its identity.
+        os.fsync(stream.fileno())
+        before_replace(_identity(stream.fileno()))
 
 
-def _made_by() -> dict[str, Any]:
+def _provenance() -> dict[str, Any]:
     return {"format": FORMAT, "code": code_version(), "byteorder": sys.byteorder}
 
 
 class Checkpoint:
-    """A checkpoint file that is open for reading; a context manager that closes it.
-
-    Raises GridSimError for a file that is no checkpoint, is damaged, or was made by other code, with another
-    numpy, or on another kind of machine; OSError for one that cannot be read.
+    """A checkpoint file that is open for reading; as a context manager it closes the file.
 
     Attributes
     ----------
-    about
-        What was written besides the state.
+    header
+        The header, from which the run can be set up again.
+
+    Raises
+    ------
+    GridSimError
+        If the file is not a checkpoint, is damaged, or was written by other code, with another version of
+        NumPy, or on another kind of machine.
+    OSError
+        If the file cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -206,20 +225,20 @@ class Checkpoint:
         self._stream = open_regular(path)
         try:
             self._archive = Reader(self._stream)
-            content = self._archive.json(_ABOUT)
-            for key, value in _made_by().items():
+            content = self._archive.json(_HEADER_FILE)
+            for key, value in _provenance().items():
                 if content[key] != value:
                     raise GridSimError(
-                        f"{self.path}: a checkpoint of {key} {content[key]!r}, this is {value!r}: a run "
-                        "goes on only with what it began with"
+                        f"{self.path}: {key} of a checkpoint must be {value!r}, got {content[key]!r}: a run "
+                        "can only be resumed by the version that began it"
                     )
             record = content["about"]
             record["arrays"] = self._archive.arrays(record.get("arrays", ()))
-            self.about = msgspec.convert(record, CheckpointHeader)
+            self.header = msgspec.convert(record, CheckpointHeader)
             self._state = content["state"]
         except Exception as error:
             self._stream.close()
-            raise damaged(self.path, error) from error
+            raise damage_error(self.path, error) from error
 
     def __enter__(self) -> Checkpoint:
         return self
@@ -228,58 +247,58 @@ class Checkpoint:
         self._archive.__exit__()
         self._stream.close()
 
-    def restore(self, what: Any) -> None:
-        """Set the state of `what`, which has been set up as at the beginning of the run."""
+    def restore(self, simulation: Any) -> None:
+        """Set the state of `simulation`, which has been set up as at the beginning of the run."""
         try:
-            kept = unpack(self._state, lambda number: self._archive.array(_member(number)))
-            if not isinstance(kept, SavedState):
-                raise ValueError("state must be one of a run")
-            what.setstate(kept.state)
+            content = unpack(self._state, lambda number: self._archive.array(_member(number)))
+            if not isinstance(content, SavedState):
+                raise ValueError("state must be that of a run")
+            simulation.setstate(content.state)
         except Exception as error:
-            raise damaged(self.path, error) from error
+            raise damage_error(self.path, error) from error
 
 
-def check_replaceable(path: str | os.PathLike[str], about: CheckpointHeader) -> None:
-    """Raise ScenarioError if the file at `path` holds a resumable run that is not that of `about`."""
-    if (other := _other_run(path, about)) is not None:
+def check_replaceable(path: str | os.PathLike[str], header: CheckpointHeader) -> None:
+    """Raise ScenarioError if the file at `path` has a resumable run that is not that of `header`."""
+    if (run := _other_run(path, header)) is not None:
         raise ScenarioError(
-            f"checkpoint {os.fspath(path)} holds {other}: name another file, or remove that one"
+            f"checkpoint {os.fspath(path)} holds {run}: name another file, or remove that one"
         )
 
 
-def _other_run(path: str | os.PathLike[str], about: CheckpointHeader) -> str | None:
-    """Describe the run that the file at `path` holds, if it can be resumed and is not that of `about`.
+def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | None:
+    """Return in words which run the file at `path` has, if it can be resumed and is not that of `header`.
 
-    Return None if there is no such run.
+    Returns None if there is no such run.
     """
     try:
-        with Checkpoint(path) as kept:
-            held = kept.about
-    except (GridSimError, OSError):  # there is no file, or none from which a run can be resumed
+        with Checkpoint(path) as checkpoint:
+            file_header = checkpoint.header
+    except (GridSimError, OSError):  # without a sound file there is no run to protect
         return None
-    if _which(held) == _which(about):
+    if _run_key(file_header) == _run_key(header):
         return None
-    return f"another run, of {held.scheduler.name} after {held.worked:.3g} s of work"
+    return f"another run, of {file_header.scheduler.name} after {file_header.worked:.3g} s of work"
 
 
-def _which(about: CheckpointHeader) -> Any:
-    """Return what identifies a run.
+def _run_key(header: CheckpointHeader) -> Any:
+    """Return the identity of a run: its scenario, scheduler and options.
 
-    The SHA-256 of trace files are left out: a run whose files have changed cannot be resumed anyway.
+    The SHA-256 of trace files are not part of it, because a run whose files have changed cannot be resumed.
     """
-    options = {key: value for key, value in about.options.items() if key not in ("threads", "cohort_limit")}
-    told = about.scenario, msgspec.to_builtins(about.scheduler), options
-    return json.loads(json.dumps(told))
+    options = {key: value for key, value in header.options.items() if key not in ("threads", "cohort_limit")}
+    key = header.scenario, msgspec.to_builtins(header.scheduler), options
+    return json.loads(json.dumps(key))
 
 
-def damaged(path: str, error: Exception) -> Exception:
-    """Return the exception to raise for `error`, which came up while the checkpoint at `path` was in use.
+def damage_error(path: str, error: Exception) -> Exception:
+    """Return the exception to raise for `error`, which occurred while the checkpoint at `path` was in use.
 
-    Any error that a damaged file causes in zip, npy, JSON, states or runs becomes one GridSimError.
+    A damaged file may cause any error in zip, npy, JSON, states or runs; all of them become a GridSimError.
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    if isinstance(error, OSError) and error.filename == path:  # the file may be sound, but cannot be read
+    if isinstance(error, OSError) and error.filename == path:  # a file that cannot be read may be sound
         return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
 

@@ -31,8 +31,8 @@ from gridsim.support.arrays import Floats, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
-#: The largest latency, s: the clock counts int64 nanoseconds, and must hold a run of many messages.
-LONGEST_LATENCY = 1.0e6
+#: The maximum latency, s: the clock counts int64 nanoseconds, and must not overflow after many messages.
+MAX_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
 _RIGID_COLUMNS = (*_APPLICATION_COLUMNS, "failed")
@@ -55,16 +55,25 @@ _MACHINE_NAMES = (
 def check_kind(
     applications: Applications,
     scheduler: Scheduler,
-    pace: Pace | None,
+    load_profile: Pace | None,
     faults: Faults | None = None,
     *,
     data: bool = False,
 ) -> None:
     """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
 
-    Rigid jobs need a scheduler that starts tasks together; bags need one that does not.  Unequal tasks in a
-    bag, constraints of jobs, background load, failures, and data that take time need schedulers that support
+    Rigid jobs require a scheduler of rigid jobs; bags require a scheduler of bags.  Unequal tasks in a bag,
+    constraints of jobs, background load, failures, and data that take time require a scheduler that supports
     them.
+
+    Parameters
+    ----------
+    load_profile
+        The background load of the machines; None for none.
+    faults
+        The failures of machines; None for none.
+    data
+        Whether tasks move data over links.
     """
     if faults is not None and faults.reachable and not scheduler.owners:
         raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
@@ -73,23 +82,29 @@ def check_kind(
         raise ScenarioError(f"{scheduler.name} does not support failures: remove faults (--failures){only}")
     if data and not scheduler.moves_data:
         raise ScenarioError(
-            f"platform.bandwidth must be absent for {scheduler.name}, whose tasks move no data, or "
-            "workload.input_bytes and workload.output_bytes must be 0; fair-tree (maintenance ideal, "
-            "release_cell 0), ideal-tree, mincent-once, steady-state and bandwidth-centric run with data"
+            f"platform.bandwidth must be absent for {scheduler.name}, which does not support data, or "
+            "workload.input_bytes and workload.output_bytes must be 0; schedulers that support data: "
+            "fair-tree (maintenance ideal, release_cell 0), ideal-tree, mincent-once, steady-state, "
+            "bandwidth-centric"
         )
-    if data and (faults is not None or pace is not None or applications.unequal):
-        given = "faults" if faults is not None else "fluctuation" if pace is not None else "workload.spread"
+    if data and (faults is not None or load_profile is not None or applications.unequal):
+        part = "workload.spread"
+        if faults is not None or load_profile is not None:
+            part = "faults" if faults is not None else "fluctuation"
         raise ScenarioError(
-            f"{given} must be absent where tasks move data: with workload.input_bytes or "
-            "workload.output_bytes and platform.bandwidth, machines are always up at their whole speed, and "
-            "tasks of a bag are equal"
+            f"{part} must be absent if tasks move data (workload.input_bytes or workload.output_bytes with "
+            "platform.bandwidth), since machines are then always up at full speed, and tasks of a bag are "
+            "equal"
         )
     if applications.rigid != scheduler.rigid:
-        takes, given = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
-        other = "; the kinds jobs, job-log and job-list have them, and --rigid makes them of a log"
+        kinds, part = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
+        alternatives = "; the kinds jobs, job-log and job-list have rigid jobs, and so has a log with --rigid"
         if not scheduler.rigid:
-            other = "; for these: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, metascheduler"
-        raise ScenarioError(f"workload must have {takes} for {scheduler.name}, got {given}{other}")
+            alternatives = (
+                "; schedulers that support them: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, "
+                "metascheduler"
+            )
+        raise ScenarioError(f"workload must have {kinds} for {scheduler.name}, got {part}{alternatives}")
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         (i,) = first_true(low < high)
@@ -103,77 +118,80 @@ def check_kind(
             )
         )
     if applications.group is not None and not scheduler.constraints:
-        wanted = applications.wants.said(_wanting(applications))
-        a_job, able = "a job", "dgs-asap, dgs-acap, asap"
+        requirement = applications.wants.said(_first_constrained(applications))
+        noun, schedulers = "a job", "dgs-asap, dgs-acap, asap"
         if not applications.rigid:
-            a_job = "a task"
-            able = "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull)"
+            noun = "a task"
+            schedulers = "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull)"
         raise ScenarioError(
-            f"workload must have no constraints for {scheduler.name}, which takes all machines to be alike, "
-            f"got {a_job} that wants {wanted}; for these: {able}"
+            f"workload must have no constraints for {scheduler.name}, which does not support them, "
+            f"got {noun} that wants {requirement}; schedulers that support them: {schedulers}"
         )
     if applications.group is not None and not applications.rigid and faults is not None:
         raise ScenarioError(
-            "faults must be absent where tasks need memory or disk that not all machines have: all machines "
-            "that suit a task might be down"
+            "faults must be absent if tasks need memory or disk that not all machines have, since all "
+            "machines that suit a task might be down"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
             raise ScenarioError(
-                f"workload.{name} must be absent for {scheduler.name}, which does not know it; for this: "
-                "dgs-asap, dgs-acap, asap"
+                f"workload.{name} must be absent for {scheduler.name}, which does not support it; schedulers "
+                "that support it: dgs-asap, dgs-acap, asap"
             )
-    if pace is not None and not scheduler.fluctuating:
+    if load_profile is not None and not scheduler.fluctuating:
         raise ScenarioError(
-            f"fluctuation must be absent for {scheduler.name}, which needs machines that always have their "
-            "whole speed"
+            f"fluctuation must be absent for {scheduler.name}, which needs machines that always run at full "
+            "speed"
         )
 
 
-def _wanting(applications: Applications) -> int:
-    """Return the first application that not all machines suit."""
+def _first_constrained(applications: Applications) -> int:
+    """Return the first application that cannot run on all machines."""
     assert applications.group is not None and applications.suited is not None
     suited = applications.suited
     return int((suited.sum(axis=1) < suited.shape[1])[applications.group].argmax())
 
 
 def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
-    """Raise ScenarioError if `scheduler` cannot run its nodes as `nodes` says; see `Scheduler.node_forms`."""
+    """Raise ScenarioError if `nodes` is not among the `Scheduler.node_forms` of `scheduler`."""
     if nodes is None or nodes in scheduler.node_forms:
         return
     known = ", ".join(map(repr, scheduler.node_forms))
-    why = "which has no node program" if nodes == "interpreted" else "whose nodes have no compiled form"
-    raise ScenarioError(f"nodes must be {known} or None for {scheduler.name}, {why}; got {nodes!r}")
+    reason = "which has no node program" if nodes == "interpreted" else "whose nodes have no compiled form"
+    raise ScenarioError(f"nodes must be {known} or None for {scheduler.name}, {reason}; got {nodes!r}")
 
 
 def check_size(
     applications: Applications,
     platform: Platform,
     latency: float,
-    pace: Pace | None = None,
+    load_profile: Pace | None = None,
     bandwidth: Floats | None = None,
 ) -> None:
-    """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.
+    """Raise ScenarioError if the run may last longer than the clock can count.
 
-    It also checks the latency, the numbers of tasks, and that each task takes at least 1 ns.
+    The limit holds for machines at the smallest factor of `load_profile`.  The function also checks the
+    latency, the numbers of tasks, and that each task takes at least 1 ns.
 
     Parameters
     ----------
+    latency
+        The latency of the network, s.
     bandwidth
-        Of the links over which tasks move data, bytes/s; None if none does.
+        The bandwidth of the links over which tasks move data, bytes/s; None if no task moves data.
     """
-    if latency > LONGEST_LATENCY:
-        raise ScenarioError(f"network.latency must be at most {LONGEST_LATENCY:g} s, got {latency!r}")
-    field, (least, most) = "sizes" if applications.unequal else "task_size", applications.extremes()
+    if latency > MAX_LATENCY:
+        raise ScenarioError(f"network.latency must be at most {MAX_LATENCY:g} s, got {latency!r}")
+    field, (smallest, largest) = "sizes" if applications.unequal else "task_size", applications.extremes()
     slowest, fastest = platform.extremes
     with np.errstate(over="ignore"):
-        shortest = least / fastest * NS
-        longest = float(most.max() / slowest)
+        shortest = smallest / fastest * NS
+        longest = float(largest.max() / slowest)
         work = float(applications.size.sum())
     for i in first_true(shortest < 1):
         raise ScenarioError(
             f"workload.{field} of application {i} must take at least 1 ns on the fastest machine, "
-            f"got {least[i]:g} Mflop"
+            f"got {smallest[i]:g} Mflop"
         )
     for i in first_true(applications.tasks >= 2**31):  # a machine counts its share in 32 bits
         raise ScenarioError(
@@ -181,115 +199,119 @@ def check_size(
         )
     if (tasks := int(applications.tasks.sum())) > 2**53:
         raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
-    factor, said = 1.0, ""
-    if pace is not None:
-        factor = float(pace.factors.min())
-        said = f" where machines have {factor:g} of their speed"
+    factor, condition = 1.0, ""
+    if load_profile is not None:
+        factor = float(load_profile.factors.min())
+        condition = f" if machines run at {factor:g} of their speed"
     last = float(applications.ready.max())
     field = "not_before" if last > applications.release[-1] else field
     end = last + work / platform.aggregate_speed / factor
     longest /= factor
     if bandwidth is not None:
-        # as if one machine with the narrowest link moved all data
+        # In the worst case one machine with the narrowest link moves all data.
         moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
         if moved * NS > NEVER / 4:
             raise ScenarioError(
                 "workload.input_bytes and workload.output_bytes must be less, or platform.bandwidth more: "
-                f"one link may take {moved:.3g} s for all, and the run may last {NEVER / 4 / NS:.3g} s"
+                f"one link may take {moved:.3g} s for all data, the limit of a run is {NEVER / 4 / NS:.3g} s"
             )
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
-            f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{said}, "
-            f"and may last {NEVER / 4 / NS:.3g} s"
+            f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{condition}, "
+            f"the limit is {NEVER / 4 / NS:.3g} s"
         )
 
 
 def check_contract(outcome: Outcome, applications: Applications, machines: int, now: int) -> dict[str, Table]:
-    """Return the additional tables of `outcome`; raise SchedulerError if it breaks the contract."""
-    when = f"t = {now / NS} s:"
+    """Return the additional tables of `outcome`; raise SchedulerError if it violates the contract."""
+    time_text = f"t = {now / NS} s:"
     if not isinstance(outcome, Outcome):
-        raise SchedulerError(f"{when} finish() must return an Outcome, got {type(outcome).__name__}")
-    own = _RIGID_COLUMNS if applications.rigid else _APPLICATION_COLUMNS
+        raise SchedulerError(f"{time_text} finish() must return an Outcome, got {type(outcome).__name__}")
+    required = _RIGID_COLUMNS if applications.rigid else _APPLICATION_COLUMNS
     if applications.cancel_at is not None:
-        own = (*own, "cancelled")
-    for what, columns, wanted, taken, rows in (
-        ("applications", outcome.applications, own, _APPLICATION_NAMES, len(applications)),
+        required = (*required, "cancelled")
+    for table, columns, required_columns, reserved, rows in (
+        ("applications", outcome.applications, required, _APPLICATION_NAMES, len(applications)),
         ("machines", outcome.machines, _MACHINE_COLUMNS, _MACHINE_NAMES, machines),
     ):
-        for name in wanted:
+        for name in required_columns:
             if name not in columns:
-                raise SchedulerError(f"{when} outcome.{what} has no column {name!r}")
+                raise SchedulerError(f"{time_text} outcome.{table} has no column {name!r}")
         for name, column in columns.items():
-            if name in taken:
-                raise SchedulerError(f"{when} outcome.{what} has {name!r}, which every result has already")
+            if name in reserved:
+                raise SchedulerError(
+                    f"{time_text} outcome.{table} has {name!r}, which every result has already"
+                )
             if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
-                raise SchedulerError(f"{when} outcome.{what}[{name!r}] must be {rows} whole numbers")
+                raise SchedulerError(f"{time_text} outcome.{table}[{name!r}] must be {rows} whole numbers")
     tables = {}
     for name, columns in outcome.tables.items():
         if name in (*CORE_TABLES, *RECORDS, "cycles"):
-            raise SchedulerError(f"{when} outcome.tables has {name!r}, which every result has already")
+            raise SchedulerError(f"{time_text} outcome.tables has {name!r}, which every result has already")
         try:
             tables[check_name(name)] = Table(columns)
         except ValueError as error:
-            raise SchedulerError(f"{when} outcome.tables[{name!r}]: {error}") from error
+            raise SchedulerError(f"{time_text} outcome.tables[{name!r}]: {error}") from error
     if outcome.cycles:
         shapes = {np.shape(column) for column in outcome.cycles.values()}
         if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
             raise SchedulerError(
-                f"{when} outcome.cycles must have {len(applications)} of {', '.join(CYCLES)}"
+                f"{time_text} outcome.cycles must have {len(applications)} of {', '.join(CYCLES)}"
             )
         tables["cycles"] = Table(outcome.cycles)
     try:
         json.dumps(plain(outcome.facts))
     except (TypeError, ValueError, RecursionError) as error:
-        raise SchedulerError(f"{when} outcome.facts: {error}") from error
+        raise SchedulerError(f"{time_text} outcome.facts: {error}") from error
     return tables
 
 
 def record_tables(outcome: Outcome, now: int) -> dict[str, Table]:
-    """Return the recorded tables, times in s; raise SchedulerError for missing or unequal columns."""
+    """Return the recorded tables, with times in s; raise SchedulerError if they are not complete."""
     tables = {}
-    for name, wanted, given in (
+    for name, names, columns in (
         ("schedule", SCHEDULE, outcome.schedule),
         ("arrivals", ARRIVALS, outcome.arrivals or {column: np.zeros(0, np.int64) for column in ARRIVALS}),
     ):
-        if "task" in given:
-            wanted = (*wanted, *COPIES)
-        shapes = {np.shape(given.get(column, 0)) for column in wanted}
+        if "task" in columns:
+            names = (*names, *COPIES)
+        shapes = {np.shape(columns.get(column, 0)) for column in names}
         if len(shapes) > 1 or len(shapes.pop()) != 1:
             raise SchedulerError(
-                f"t = {now / NS} s: a run that is recorded needs outcome.{name} with equally long columns "
-                f"{', '.join(wanted)}"
+                f"t = {now / NS} s: record requires outcome.{name} with columns {', '.join(names)} of equal "
+                "length"
             )
         times = ("start", "end", "time")
-        tables[name] = Table({c: given[c] / NS if c in times else given[c] for c in wanted})
+        tables[name] = Table({c: columns[c] / NS if c in times else columns[c] for c in names})
     return tables
 
 
-def check_laws(outcome: Outcome, applications: Applications, platform: Platform, outages: Outages) -> None:
-    """Raise InvariantViolation if the outcome breaks an invariant.
+def check_invariants(
+    outcome: Outcome, applications: Applications, platform: Platform, outages: Outages
+) -> None:
+    """Raise InvariantViolation if the outcome violates an invariant.
 
-    No task is lost or done twice, nothing starts before its release, and no machine is busy for longer than
-    its tasks take, or than it was up.
+    Each task is completed exactly once, no application starts before its release, and no machine is busy for
+    longer than its tasks take, or than it was up.
     """
     first, finish = outcome.applications["first_start"], outcome.applications["finish"]
     completed, tasks = outcome.applications["completed"], applications.tasks
     size, release = applications.size, applications.release_ns
-    if (failed := given_up(outcome, applications)).any():
+    if (failed := rejected_applications(outcome, applications)).any():
         for i in first_true(failed & ((completed != 0) | (finish != -1))):
             raise InvariantViolation(
                 f"application {i}: rejected or cancelled, but {completed[i]} tasks were completed"
             )
         tasks, size = np.where(failed, 0, tasks), size[~failed]
-        # a rejected one need neither start nor finish
+        # A rejected application need not have a start or a finish.
         first = np.where(failed & (first == -1), release, first)
         finish = np.where(failed, first, finish)
     for i in first_true(completed != tasks):
-        others = int((completed != tasks).sum()) - 1
-        more = f"; {others} more such application{'s' if others > 1 else ''}" if others else ""
+        count = int((completed != tasks).sum()) - 1
+        suffix = f"; {count} more such application{'s' if count > 1 else ''}" if count else ""
         raise InvariantViolation(
             f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
-            f"{more}"
+            f"{suffix}"
         )
     for i in first_true(first < release):
         raise InvariantViolation(
@@ -299,13 +321,13 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
         raise InvariantViolation(
             f"application {i}: finished at {finish[i]} ns, before its start at {first[i]} ns"
         )
-    done = outcome.machines["tasks"]
-    if int(done.sum()) != int(tasks.sum()):
+    task_counts = outcome.machines["tasks"]
+    if int(task_counts.sum()) != int(tasks.sum()):
         raise InvariantViolation(
-            f"machines: completed {int(done.sum())} tasks, the applications have {int(tasks.sum())}"
+            f"machines: completed {int(task_counts.sum())} tasks, the applications have {int(tasks.sum())}"
         )
     last = int(outcome.applications["finish"].max())
-    # copies that others have outdone may end later than the last task
+    # Copies of completed tasks may end later than the last task.
     cut = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
     later = cut or outages.failures.any() or "ended" in outcome.machines
     end = max(last, outages.now if later else 0)
@@ -317,24 +339,24 @@ def check_laws(outcome: Outcome, applications: Applications, platform: Platform,
     for u in first_true(busy > up_time):
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
     speeds = platform.speeds / NS
-    worked, work = float((busy * speeds).sum()), float(size.sum())
-    # each task's duration is rounded to whole ns, and products and sums have rounding errors too
-    slack = float(done @ speeds) + 1e-9 * max(work, worked)
+    work_done, work = float((busy * speeds).sum()), float(size.sum())
+    # The duration of each task is rounded to whole ns; products and sums have rounding errors, too.
+    slack = float(task_counts @ speeds) + 1e-9 * max(work, work_done)
     if outcome.cycles:
-        _check_cycles(outcome, applications, worked, slack)
-    elif worked < work - slack or (worked > work + slack and not _in_vain(outcome)):
+        _check_cycles(outcome, applications, work_done, slack)
+    elif work_done < work - slack or (work_done > work + slack and not _may_have_lost_work(outcome)):
         raise InvariantViolation(
-            f"machines: their busy time is worth {worked!r} Mflop, the applications have {work!r} Mflop"
+            f"machines: their busy time is worth {work_done!r} Mflop, the applications have {work!r} Mflop"
         )
 
 
-def _in_vain(outcome: Outcome) -> bool:
-    """Return whether machines may have worked on what is lost: of failures, or of users who cancel jobs."""
-    given = outcome.applications
-    return any(np.any(given[name]) for name in ("resubmitted", "cancelled") if name in given)
+def _may_have_lost_work(outcome: Outcome) -> bool:
+    """Return whether work may have been lost because of failures or of users who cancelled jobs."""
+    columns = outcome.applications
+    return any(np.any(columns[name]) for name in ("resubmitted", "cancelled") if name in columns)
 
 
-def _check_cycles(outcome: Outcome, applications: Applications, worked: float, slack: float) -> None:
+def _check_cycles(outcome: Outcome, applications: Applications, work_done: float, slack: float) -> None:
     """Raise InvariantViolation unless cycles account for all work of the machines, up to `slack` Mflop."""
     for i in first_true(outcome.cycles["useful"] != applications.size):
         useful = float(outcome.cycles["useful"][i])
@@ -344,23 +366,23 @@ def _check_cycles(outcome: Outcome, applications: Applications, worked: float, s
     for name in CYCLES:
         for i in first_true(~(outcome.cycles[name] >= -slack)):
             raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
-    told = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
-    if not abs(told - worked) <= slack:
+    reported = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
+    if not abs(reported - work_done) <= slack:
         raise InvariantViolation(
-            f"machines: busy for {worked!r} Mflop, useful and wasted cycles are {told!r} Mflop"
+            f"machines: busy for {work_done!r} Mflop, but useful and wasted cycles are {reported!r} Mflop"
         )
 
 
-def unfinished(outcome: Outcome, applications: Applications) -> int:
+def unfinished_tasks(outcome: Outcome, applications: Applications) -> int:
     """Return the number of tasks that are neither completed nor rejected nor cancelled."""
-    left = applications.tasks - outcome.applications["completed"]
-    return int(left[~given_up(outcome, applications)].sum())
+    rest = applications.tasks - outcome.applications["completed"]
+    return int(rest[~rejected_applications(outcome, applications)].sum())
 
 
-def given_up(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
-    """Return bool[applications], which applications the scheduler reports as rejected or cancelled."""
-    found = np.zeros(len(applications), np.bool_)
+def rejected_applications(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
+    """Return bool[applications], the applications that the scheduler reports as rejected or cancelled."""
+    is_rejected = np.zeros(len(applications), np.bool_)
     for name in ("failed", "cancelled"):
         if (name == "cancelled" or applications.rigid) and name in outcome.applications:
-            found |= np.asarray(outcome.applications[name]) != 0
-    return found
+            is_rejected |= np.asarray(outcome.applications[name]) != 0
+    return is_rejected

@@ -1,4 +1,4 @@
-"""Outages: which machines are up during a run, according to the faults of its scenario."""
+"""The outages of machines during a run, according to the faults of its scenario."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gridsim.support.state import check_names
 class Outages:
     """Makes machines fail and recover, and records their failures and down times.
 
-    It notifies the network, then the policy, when each change is due.  For a policy that takes blocks it is
-    the `gridsim.scheduling.contract.FailureFeed`; then its records are updated only when the policy takes
+    It notifies the network, then the policy, when each change is due.  For a policy that takes blocks, it is
+    the `gridsim.scheduling.contract.FailureFeed`.  Its records are then updated only when the policy takes
     the next block, is saved in a checkpoint, or has ended.
 
     Attributes
@@ -29,28 +29,29 @@ class Outages:
     up
         bool[machines], which machines are up now.
     failures
-        int64[machines], how often each machine has failed so far.
+        int64[machines], the number of failures of each machine so far.
     over_at
-        ns at which the run was over because the last machine had failed for good; None if that never
-        happened.
+        The time in ns at which the run ended because the last machine had failed for good; None if a machine
+        is up or will recover.
     first
-        int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.Course`.
+        int64[machines], the time of each machine's first failure, ns; 0 if it is down from the beginning,
+        NEVER if it never fails.
     """
 
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
         self.up = np.ones(machines, np.bool_)
         self.failures = np.zeros(machines, np.int64)
         self.over_at: int | None = None
-        # For each machine the sum over its outages of (time of recovery - time of failure), ns; of the outage
-        # of a machine that is down the recovery is not yet added.
+        # For each machine the sum over its outages of (time of recovery - time of failure), ns.  For the
+        # outage of a machine that is down, the recovery is not added yet.
         self._down = np.zeros(machines, np.int64)
-        self._back = np.zeros(machines, np.bool_)  # used within `_fire` only
+        self._is_recovered = np.zeros(machines, np.bool_)  # buffer of `_fire`, all False between its calls
         self._engine, self._network, self._faults = engine, network, faults
         never = Course(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
         self.first, self._blocks = course.first, course.blocks
-        self._taken = 0  # number of blocks taken so far
-        # the current block, and how many of its changes have happened
+        self._block_count = 0
+        # `_at` is the number of changes of the current block that have happened.
         self._block, self._at = Events.none(), 0
 
     @property
@@ -65,7 +66,7 @@ class Outages:
         """
         self._policy = policy
         if policy.takes_blocks:
-            # If nothing were pending, the engine would let the policy run beyond a time limit.
+            # Without a pending event, the engine would run the policy beyond a time limit.
             self._engine.on("fault", self._pass, priority=FAULT_PRIORITY, phase=TIMER)
             self._engine.at(END, "fault")
             return
@@ -81,21 +82,31 @@ class Outages:
         Parameters
         ----------
         stopped
-            Whether the run was stopped; then changes at this very instant do not count.
+            Whether the run was stopped; then changes at the current instant do not count.
         """
         self._settle(self.now if stopped else self.now + 1)
-        if self._over():
+        if self._is_over():
             self.over_at = self.now
 
     def down_time(self, until: int) -> Integers:
-        """Return int64[machines], ns that each machine was down before `until`, which is not before now."""
+        """Return the time that each machine was down before `until`: int64[machines], ns.
+
+        Parameters
+        ----------
+        until
+            A time that is not before now, ns.
+        """
         result: Integers = self._down + np.where(self.up, 0, until)
         return result
 
-    def about(self) -> dict[str, Any] | None:
-        """Return how many machines were up at time 0, how many never, and their mean availability so far.
+    def availability(self) -> dict[str, Any] | None:
+        """Return the availability of machines so far; None if the scenario has no faults.
 
-        None without faults.
+        Returns
+        -------
+        dict
+            ``at_start`` (number of machines up at time 0), ``never`` (number of machines that have never been
+            up) and ``mean`` (mean share of the time that machines were up).
         """
         if self._faults is None:
             return None
@@ -107,30 +118,30 @@ class Outages:
             "mean": float(1.0 - down.mean() / now),
         }
 
-    # -- what happens ---------------------------------------------------------------------------------
+    # -- changes --------------------------------------------------------------------------------------
 
     def _next(self) -> int | None:
-        """Return the time of the next change, ns, or None if there are no more; fetch blocks as needed."""
+        """Return the time of the next change, ns, and fetch its block; None if there are no more changes."""
         while self._at == len(self._block):
             block = next(self._blocks, None)
             if block is None:
                 return None
             self._block, self._at = block, 0
-            self._taken += 1
+            self._block_count += 1
         return int(self._block.time[self._at])
 
     def _happen(self, end: int) -> Events:
-        """Apply the changes of the current block up to row `end`; return those that are new."""
+        """Apply the changes of the current block up to row `end`; return the changes that are new."""
         rows = self._block[self._at : end]
         self._at = end
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
         np.add.at(self.failures, rows.machine[~rows.up & ~joins], 1)
         np.add.at(self._down, rows.machine, np.where(rows.up, rows.time, -rows.time))
-        self.up[rows.machine] = rows.up  # of several assignments to one machine the last one counts
+        self.up[rows.machine] = rows.up  # the last assignment to a machine counts
         return rows
 
-    def _over(self) -> bool:
-        """Whether all machines are down and none will recover."""
+    def _is_over(self) -> bool:
+        """Return whether all machines are down and none will recover."""
         return not self.up.any() and self._next() is None
 
     # -- change by change -----------------------------------------------------------------------------
@@ -141,70 +152,75 @@ class Outages:
 
     def _fire(self, _: list[int]) -> None:
         rows = self._happen(int(np.searchsorted(self._block.time, self.now, side="right")))
-        failed, back = rows.machine[~rows.up], rows.machine[rows.up]
-        # by marks, and not by sorting: there are thousands of changes, of one or two machines each
-        self._back[back] = True
-        reset = self._back[failed]
-        self._back[failed] = False  # what is left of `back`
-        returned = back[self._back[back]]
-        self._back[back] = False
+        failed, recovered = rows.machine[~rows.up], rows.machine[rows.up]
+        # Marks in a buffer are faster than sorting: there are thousands of changes of one or two machines.
+        self._is_recovered[recovered] = True
+        reset = self._is_recovered[failed]
+        self._is_recovered[failed] = False  # machines that failed and recovered are in `reset`
+        returned = recovered[self._is_recovered[recovered]]
+        self._is_recovered[recovered] = False
         self._network.fail(failed[reset])
         self._network.fail(failed[~reset], down=True)
         self._network.restore(returned)
-        self._policy.on_faults(failed, back)
+        self._policy.on_faults(failed, recovered)
         self._wait()
-        if self._over():
+        if self._is_over():
             self._engine.stop()
 
     # -- block by block -------------------------------------------------------------------------------
 
     @property
     def mean_up_time(self) -> float:
-        """About how long a machine is up between failures, s; see `Faults.mean_up_time`."""
+        """The approximate mean time that a machine is up between failures, s."""
         return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
 
     def take(self) -> Events | None:
-        """See `gridsim.scheduling.contract.FailureFeed`."""
+        """Count the changes of the current block as applied; return the next block, None if there is none."""
         self._happen(len(self._block))
         return None if self._next() is None else self._block
 
     def _pass(self, _: list[int]) -> None:
-        """Do nothing: this timer only marks the end of the clock, after which no machine changes."""
+        """Do nothing; this timer only marks the end of the clock, after which no machine changes."""
 
     def _settle(self, until: int) -> None:
-        """Apply all changes before `until` ns; there can be new ones only where a policy takes blocks."""
+        """Apply all changes before `until` ns, of which a policy that takes blocks may have left some."""
         if self._at < (end := int(np.searchsorted(self._block.time, until))):
             self._happen(end)
 
     # -- checkpoints ----------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return which machines are up, their failures and down times, and the position in the faults."""
+        """Return the states, failures and down times of machines, and the position in the faults."""
         self._settle(self.now)
         return {
             "up": self.up,
             "failures": self.failures,
             "down": self._down,
-            "taken": self._taken,
+            "taken": self._block_count,
             "at": self._at,
         }
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Continue from what `getstate` returned, with the same faults.
+        """Continue from a state that `getstate` returned, with the same faults.
 
-        Raises ValueError for a state of something else, or one that does not fit these faults.
+        Raises
+        ------
+        ValueError
+            If the state does not fit the faults.
         """
         check_names(self, state, ("up", "failures", "down", "taken", "at"))
-        # written in place: other objects hold references to the first two
+        # The arrays are written in place, because other objects have references to the first two.
         self.up[...], self.failures[...], self._down[...] = state["up"], state["failures"], state["down"]
-        if state["taken"] < self._taken:
-            raise ValueError(f"state['taken'] must be at least {self._taken}, got {state['taken']}")
-        while self._taken < state["taken"]:
-            # a block is taken only when all changes of the block before it have happened
+        if state["taken"] < self._block_count:
+            raise ValueError(f"state['taken'] must be at least {self._block_count}, got {state['taken']}")
+        while self._block_count < state["taken"]:
+            # A block is only taken when all changes of the block before it have happened.
             if len(self._block) and self._block.time[-1] > self.now:
-                raise ValueError(f"state['taken'] must not lead beyond {self.now} ns, got {state['taken']}")
+                raise ValueError(
+                    f"state['taken'] must be a number of blocks up to {self.now} ns, got {state['taken']}"
+                )
             self._block = next(self._blocks)
-            self._taken += 1
+            self._block_count += 1
         self._at = state["at"]
         if not 0 <= self._at <= len(self._block):
             raise ValueError(f"state['at'] must be in 0..{len(self._block)}, got {self._at}")

@@ -1,4 +1,4 @@
-"""resume(): continues an interrupted run from its checkpoint."""
+"""`resume`, which continues an interrupted run from its checkpoint."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from gridsim.scheduling.contract import Scheduler
     from gridsim.support.progress import Progress
 
-#: Exceptions that a run may raise after it was given a well-formed state that no real run can have.
-_OF_STATES = (
+#: Exceptions that a run may raise with a well-formed state that no actual run can have.
+_ERRORS_OF_DAMAGED_STATES = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -35,73 +35,86 @@ def resume(
 ) -> Result:
     """Continue the run whose checkpoint is the file `path`, and return its result.
 
-    The result is the same as without the interruption.  Checkpoints go on being written to `path`.
-
-    Raises GridSimError for a file that is no checkpoint, is damaged, or was made by another version;
-    ScenarioError for a scheduler that is not known or not that of the run, or where a trace file has
-    changed; otherwise as `simulate`.  An unexpected exception after the restart means, with a scheduler of
-    gridsim, that the file is damaged; with a scheduler of your own it is raised as it is, since it may be an
-    error in your code.
+    The result is the same as without the interruption.  Further checkpoints are written to `path`.
 
     Parameters
     ----------
+    path
+        The checkpoint file.
     scheduler
-        The run's scheduler; needed if it is not one of those known by name, because what a file says is never
-        imported.
+        The scheduler of the run.  It is required if the scheduler is not registered, because code is never
+        imported only because a file names it.
     progress
         As in `simulate`.
     threads, checkpoint_every
         As in `simulate`; None for the values that the run had.
+
+    Raises
+    ------
+    GridSimError
+        If the file is not a checkpoint, is damaged, or was written by another version.  With a scheduler of
+        gridsim, an unexpected exception of the run means that the file is damaged.  With a user's scheduler
+        that exception is raised unchanged, since it may be an error in the user's code.
+    ScenarioError
+        If the scheduler is unknown or not that of the run, or a trace file has changed.
+    Exception
+        If `simulate` raises it.
     """
     from gridsim.errors import ScenarioError, naming
     from gridsim.model.scenario import ArchivedScenario, Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.description import describe
     from gridsim.scheduling.registry import scheduler_from
-    from gridsim.simulation.checkpoint import Checkpoint, damaged
+    from gridsim.simulation.checkpoint import Checkpoint, damage_error
     from gridsim.simulation.simulate import Options, Simulation
     from gridsim.support import provenance
     from gridsim.support.files import remove_leftovers
 
     name = os.fspath(path)
-    with Checkpoint(path) as kept:
-        about = kept.about
-        told = about.scheduler
-        stated = {"name": told.name, "class": told.cls, "parameters": told.parameters}
-        chosen = scheduler_from(stated, f"the run of {name}") if scheduler is None else scheduler
-        if not isinstance(chosen, Scheduler):
+    with Checkpoint(path) as checkpoint:
+        header = checkpoint.header
+        scheduler_header = header.scheduler
+        description = {
+            "name": scheduler_header.name,
+            "class": scheduler_header.cls,
+            "parameters": scheduler_header.parameters,
+        }
+        scheduler_object = (
+            scheduler_from(description, f"the run of {name}") if scheduler is None else scheduler
+        )
+        if not isinstance(scheduler_object, Scheduler):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
-        if scheduler is not None and describe(scheduler) != stated:
-            raise ScenarioError(f"scheduler must be the run's, {stated}, got {scheduler!r}")
+        if scheduler is not None and describe(scheduler) != description:
+            raise ScenarioError(f"scheduler must be that of the run, {description}, got {scheduler!r}")
         with naming([name]):
-            scenario = Scenario.from_archive(ArchivedScenario(about.scenario, about.arrays))
-        _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, about.files)
+            scenario = Scenario.from_archive(ArchivedScenario(header.scenario, header.arrays))
+        _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, header.files)
         try:
             with naming([name]) if threads is None else nullcontext():
-                options = Options(**(about.options | ({} if threads is None else {"threads": threads})))
+                options = Options(**(header.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
-            raise damaged(name, error) from error
+            raise damage_error(name, error) from error
         with naming([name]):
-            simulation = Simulation(scenario, chosen, options)
-        _check_files(name, simulation.files, about.files)  # they may have changed since the first check
-        kept.restore(simulation)
+            simulation = Simulation(scenario, scheduler_object, options)
+        _check_files(name, simulation.files, header.files)  # they may have changed since the first check
+        checkpoint.restore(simulation)
     remove_leftovers(path)
-    simulation.worked, simulation.resumed = about.worked, about.resumed + 1
+    simulation.earlier_work, simulation.resumed = header.worked, header.resumed + 1
     try:
         with naming([name]) if checkpoint_every is None else nullcontext():
-            simulation.checkpoint_to(path, about.every if checkpoint_every is None else checkpoint_every)
+            simulation.checkpoint_to(path, header.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
-    except _OF_STATES as error:
-        if type(chosen).__module__.partition(".")[0] != "gridsim":  # its author needs the traceback
-            raise
-        raise damaged(name, error) from error
+    except _ERRORS_OF_DAMAGED_STATES as error:
+        if type(scheduler_object).__module__.partition(".")[0] != "gridsim":
+            raise  # the author of the scheduler needs the traceback
+        raise damage_error(name, error) from error
 
 
-def _check_files(name: str, found: Mapping[str, str], began: Mapping[str, str]) -> None:
+def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[str, str]) -> None:
     from gridsim.errors import ScenarioError
 
-    for file in sorted(began.keys() - found.keys()):  # such as a table of nodes that has disappeared
-        raise ScenarioError(f"the scenario of {name} must read {file!r}, as when its run began")
-    for file in found:
-        if found[file] != began.get(file):
+    for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
+        raise ScenarioError(f"the scenario of {name} must still read {file!r}, as at the start of its run")
+    for file in files:
+        if files[file] != files_at_start.get(file):
             raise ScenarioError(f"{file} has changed since the run of {name} began")

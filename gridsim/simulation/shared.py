@@ -1,8 +1,8 @@
-"""A run that several processes share, each of which has some of the machines.
+"""Runs that several processes share, each of which has some of the machines.
 
-Every process runs the whole program: the scenario, the engine and the scheduler, with the same numbers.  Only
-what a compiled protocol does for the nodes is divided, see `gridcore.network.exchange`.  The first
-process makes the result, from what the others report at the end.
+Every process runs the complete program: the scenario, the engine and the scheduler, with the same random
+numbers.  Only the work of a compiled protocol for the nodes is divided (`gridcore.network.exchange`).  The
+first process makes the result from the reports of the others at the end.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from gridsim.support.clock import nanoseconds
 from gridsim.support.processes import Processes
 from gridsim.support.warning_scope import collect_warnings
 
-#: Bytes of the shared memory of each process; what is longer goes in parts.
-_ROOM = 8 * 2**20
+#: Size of the shared memory of each process, bytes; longer data are exchanged in parts.
+_MEMORY_PER_PROCESS = 8 * 2**20
 
 
-def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **others: Any) -> None:
-    """Raise ScenarioError unless so many processes can share a run.
+def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **features: Any) -> None:
+    """Raise ScenarioError unless `processes` processes can share a run.
 
     Parameters
     ----------
-    others
-        What else the run is to do, by what it is; anything true is refused.
+    features
+        Further features of the run, such as ``a_record``, and whether it has them; none is supported.
     """
     network = scenario.network
-    refused = {
+    unsupported_features = {
         f"a run of {scheduler.name}, which cannot be shared": not scheduler.shares,
         "machines that fail": scenario.faults is not None,
         "background load": scenario.fluctuation is not None,
         "a message that may take no time (network.latency less network.jitter)": (
             nanoseconds(network.latency) - nanoseconds(network.jitter) < 1
         ),
-        **{what.replace("_", " "): bool(given) for what, given in others.items()},
+        **{feature.replace("_", " "): bool(value) for feature, value in features.items()},
     }
-    for what, wrong in refused.items():
-        if wrong:
-            raise ScenarioError(f"processes must be 1 with {what}, got {processes}")
+    for feature, is_unsupported in unsupported_features.items():
+        if is_unsupported:
+            raise ScenarioError(f"processes must be 1 with {feature}, got {processes}")
     if processes > scenario.platform.nodes:
         raise ScenarioError(
             f"processes must be at most the number of machines ({scenario.platform.nodes}), got {processes}"
@@ -56,19 +56,23 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **ot
 
 @contextmanager
 def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[ProcessShare]:
-    """Start processes that call ``part(share, *args)`` each, and provide the share of this one.
+    """Start processes that call ``part(share, *args)``, and provide the share of this process.
 
-    Raises what one of them raises, as soon as this one waits for it.
+    An exception in one of them is raised here as soon as this process waits for it.
     """
-    memory = SharedMemory(create=True, size=processes * _ROOM)
+    memory = SharedMemory(create=True, size=processes * _MEMORY_PER_PROCESS)
     try:
         with Processes(processes - 1) as pool:
-            others = [
+            futures = [
                 pool.submit(_call, memory.name, rank, processes, part, args) for rank in range(1, processes)
             ]
-            report = partial(_reported, pool)
+            report = partial(_result_of, pool)
             share = ProcessShare(
-                0, processes, _cells(memory), partial(_look, others, report), lambda: [*map(report, others)]
+                0,
+                processes,
+                _shared_array(memory),
+                partial(_raise_failure, futures, report),
+                lambda: [*map(report, futures)],
             )
             try:
                 yield share
@@ -79,32 +83,32 @@ def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Pr
         memory.unlink()
 
 
-def _cells(memory: SharedMemory) -> Any:
+def _shared_array(memory: SharedMemory) -> Any:
     assert memory.buf is not None
     return np.frombuffer(memory.buf, np.uint8)
 
 
-def _reported(pool: Processes, other: Future[Any]) -> Any:
+def _result_of(pool: Processes, future: Future[Any]) -> Any:
     try:
-        return other.result()
+        return future.result()
     except BrokenExecutor as error:
         raise GridSimError(f"a process that shares the run {pool.loss()}") from error
 
 
-def _look(others: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:
-    """Raise what another process has raised."""
-    for other in others:
-        if other.done():
-            report(other)
+def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:
+    """Raise the exception of another process that has ended; if it has none, raise GridSimError."""
+    for future in futures:
+        if future.done():
+            report(future)
             raise GridSimError("a process that shares the run has ended before the others")
 
 
 def _call(name: str, rank: int, ranks: int, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Call `part` as process `rank` of those that share the memory `name`."""
     memory = SharedMemory(name)
-    share = ProcessShare(rank, ranks, _cells(memory), lambda: None, list)
+    share = ProcessShare(rank, ranks, _shared_array(memory), lambda: None, list)
     try:
-        with collect_warnings():  # the process that the user sees issues the same warnings
+        with collect_warnings():  # the first process issues the same warnings, to the user
             return part(share, *args)
     finally:
         share.end()

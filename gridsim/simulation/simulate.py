@@ -11,11 +11,11 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from gridsim.engine.engine import TIMER, Engine
-from gridsim.engine.message_log import MESSAGES_LIMIT, MOST_MESSAGES
+from gridsim.engine.message_log import MAX_MESSAGES, MESSAGES_LIMIT
 from gridsim.engine.transport import Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
@@ -30,12 +30,12 @@ from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
+    check_invariants,
     check_kind,
-    check_laws,
     check_nodes,
     check_size,
     record_tables,
-    unfinished,
+    unfinished_tasks,
 )
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
@@ -50,14 +50,14 @@ from gridsim.support.state import Stateful, pack
 if TYPE_CHECKING:
     from gridsim.simulation.checkpoint import CheckpointHeader, CheckpointWriter
 
-#: Names of what a run can record.
+#: The names of the recordings of a run.
 Recording = Literal["schedule", "decisions", "messages"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
-#: Seconds of work between two checkpoints.
+#: Time in s of work between two checkpoints by default.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
-#: Where a policy reads releases itself, the engine gets control only once in so many releases.
+#: The number of releases between two instants of the engine, if the policy reads the releases itself.
 _STRIDE = 4096
 
 
@@ -80,54 +80,62 @@ def simulate(
 ) -> Result:
     """Run `scenario` under `scheduler`.
 
-    Raises ScenarioError for a workload that does not fit the platform, a scheduler that cannot run its nodes
-    in the way asked for, a run that meets the time limit, or a checkpoint file that holds another run;
-    SchedulerError when the scheduler breaks its contract, meets the limit of events, or cannot be saved in a
-    checkpoint; CompileError, which is one, when its nodes cannot be compiled; InvariantViolation when an
-    invariant of the simulation does not hold afterwards; OSError for a checkpoint that cannot be written.
-
     Parameters
     ----------
+    scenario
+        The platform, the workload, the network and the faults.
     scheduler
         The scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
     progress
-        Whether to show a progress bar on stderr, if that is a terminal or a notebook (``"force"``: elsewhere
-        print a line every 10 s); the result does not depend on it.
+        Whether to show a progress bar on stderr, if that is a terminal or a notebook.  ``"force"`` also
+        prints a line every 10 s if it is neither.  The result does not depend on it.
     cohort_limit
-        The most rows a handler gets in one call; the result does not depend on it.
+        Maximum number of rows in one call of a handler; None for no limit.  The result does not depend on it.
     threads
-        How many threads the kernels may use where many machines act at one instant, as with equal delays; the
-        result does not depend on it.
+        Number of threads that the kernels may use if many machines act at one instant, as with equal delays.
+        The result does not depend on it.
     processes
-        How many processes share the run, each of which has some of the machines; only the fair tree can be
-        shared, where machines do not fail and nothing is recorded.  It pays from about 10,000 machines on.  A
-        script that asks for several must keep what it does under ``if __name__ == "__main__":``.  The result
-        does not depend on it.
+        Number of processes that share the run, each with some of the machines.  Only runs of the fair tree
+        without failures and without records can be shared; it pays from about 10,000 machines on.  A script
+        with several processes must have its code under ``if __name__ == "__main__":``.  The result does not
+        depend on it.
     nodes
-        How the nodes of a decentralized scheduler are run: ``"interpreted"``, as its node program, whose
-        handlers are Python methods; ``"compiled"``, as its compiled protocol; None, the scheduler's default,
-        which is the fastest.  The result does not depend on it.
+        The way to run the nodes of a decentralized scheduler: ``"interpreted"``, as its node program, whose
+        handlers are Python methods; ``"compiled"``, as its compiled protocol; None for the fastest one that
+        the scheduler has.  The result does not depend on it.
     time_limit
-        s of the run's clock after which the run is stopped.  Only failures can make a run endless, when
-        machines do not stay up for as long as a task takes.  Without failures the clock may end when the last
-        task has been placed, long before it is completed.
+        Simulated time in s after which the run is stopped; None for no limit.  Only failures can make a run
+        endless, if machines do not stay up for as long as a task takes.  Without failures the simulated clock
+        may end when the last task has been placed, long before it is completed.
     events_limit
-        About how many events (messages, timers and so on) the run may handle before it is stopped, because
-        the scheduler seems never to end; compiled protocols do not count theirs.
+        Approximate number of events (messages, timers and so on) after which the run is stopped, because the
+        scheduler seems never to end; None for no limit.  Compiled protocols do not count their events.
     record
-        True or ``"schedule"`` adds the tables ``schedule`` and ``arrivals``, which say what ran where and
-        when; ``"decisions"`` adds the table ``decisions``, for `Result.why`; ``"messages"`` adds
-        ``message_log``, with one row per message.  Several of these names may be given; ``"all"`` stands for
-        all that the scheduler supports.  The digest does not depend on it.
+        The additional tables to record.  True or ``"schedule"`` adds ``schedule`` and ``arrivals``, the
+        executions and arrivals of tasks.  ``"decisions"`` adds ``decisions``, for `Result.why`.
+        ``"messages"`` adds ``message_log``, with one row per message.  A list of these names adds several;
+        ``"all"`` adds all that the scheduler supports.  The digest does not depend on it.
     decisions_limit, messages_limit
-        The most rows of ``decisions`` and ``message_log`` that are kept; the first ones are kept, the others
-        only counted.
+        Maximum number of rows of ``decisions`` and ``message_log``; later rows are only counted.
     checkpoint
-        The file in which the state of the run is saved, and from which `gridsim.resume` continues it; the
-        file stays when the run is over.  A file that holds another run that can still be resumed is not
-        overwritten.
+        The file to which the state of the run is saved, and from which `gridsim.resume` continues it.  The
+        file remains after the run.  A file of another run that can still be resumed is not overwritten.
     checkpoint_every
-        s of work after which the file is written again, at the first moment when that is possible.
+        Time in s of work between two checkpoints.
+
+    Raises
+    ------
+    ScenarioError
+        If the workload does not fit the platform, the scheduler does not support `nodes`, the run reaches
+        `time_limit`, or the checkpoint file has another run.
+    SchedulerError
+        If the scheduler breaks its contract, reaches `events_limit`, or cannot be saved in a checkpoint.
+    CompileError
+        If the nodes cannot be compiled; it is a SchedulerError.
+    InvariantViolation
+        If an invariant of the simulation does not hold after the run.
+    OSError
+        If the checkpoint cannot be written.
     """
     options = Options(
         cohort_limit=cohort_limit,
@@ -140,10 +148,15 @@ def simulate(
         decisions_limit=decisions_limit,
         messages_limit=messages_limit,
     )
-    chosen = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
+    scheduler_object = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
     warn_unusual(scenario)
     return execute(
-        scenario, chosen, options, progress=progress, checkpoint=checkpoint, checkpoint_every=checkpoint_every
+        scenario,
+        scheduler_object,
+        options,
+        progress=progress,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
     )
 
 
@@ -155,34 +168,36 @@ def execute(
     progress: Progress = False,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
-    **more: Any,
+    **fields: Any,
 ) -> Result:
-    """Run as `simulate` does, without warnings about unusual values: for runs of studies, checks and tests.
+    """Run `scenario` as `simulate` does, but without warnings about unusual values.
+
+    It is for runs of studies, checks and tests.
 
     Parameters
     ----------
     options
-        How to run; None for `Options` of the arguments `more`.
+        The options of the run; None for `Options` with the fields `fields`.
     """
-    begun = time.perf_counter()
-    options = Options(**more) if options is None else options
+    start = time.perf_counter()
+    options = Options(**fields) if options is None else options
     with _shared(scenario, scheduler, options, checkpoint) as share:
         simulation = Simulation(scenario, scheduler, options, share)
         _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
         if checkpoint is not None:
             simulation.checkpoint_to(checkpoint, checkpoint_every)
         result = simulation.run(progress)
-    _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - begun)
+    _LOG.info("%s: run ends after %.2f s", scheduler.name, time.perf_counter() - start)
     return result
 
 
 def _shared(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
 ) -> AbstractContextManager[ProcessShare | None]:
-    """Return the share of this process in the run, None if it is the only one."""
+    """Return the share of this process in the run; None if the run has one process."""
     if options.processes == 1:
         return nullcontext()
-    from gridsim.simulation.shared import check_sharing, sharing  # with what processes share
+    from gridsim.simulation.shared import check_sharing, sharing  # multiprocessing takes long to import
 
     check_sharing(
         check_scenario(scenario),
@@ -201,7 +216,10 @@ def _run_part(share: ProcessShare, scenario: Scenario, scheduler: Scheduler, opt
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How to execute a run, see `simulate`; only limits of time and events can change it, to an error."""
+    """The options of a run, which are arguments of `simulate`.
+
+    The result does not depend on them, except that limits of time and events can make it an error.
+    """
 
     cohort_limit: int | None = None
     threads: int = 1
@@ -214,19 +232,19 @@ class Options:
     messages_limit: int = MESSAGES_LIMIT
 
     @cached_property
-    def recorded(self) -> tuple[Recording, ...]:
-        """The names of what is recorded, in the order of `Recording`."""
+    def recordings(self) -> tuple[Recording, ...]:
+        """The names of the recordings, in the order of `Recording`."""
         if self.record == "all":
             return _RECORDINGS
         if isinstance(self.record, tuple):
             return self.record
-        wanted = "schedule" if self.record is True else self.record
-        return tuple(name for name in _RECORDINGS if name == wanted)
+        name_ = "schedule" if self.record is True else self.record
+        return tuple(name for name in _RECORDINGS if name == name_)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "record", _checked(self.record))
+        object.__setattr__(self, "record", _checked_record(self.record))
         whole("decisions_limit", self.decisions_limit, low=1)
-        whole("messages_limit", self.messages_limit, low=1, high=MOST_MESSAGES)
+        whole("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
         if self.cohort_limit is not None:
             whole("cohort_limit", self.cohort_limit, low=1)
         if self.events_limit is not None:
@@ -240,42 +258,42 @@ class Options:
 
 
 def checked_limit(time_limit: Any) -> float | None:
-    """Return `time_limit` as a float, or None; raise ScenarioError unless it is a time above 0."""
+    """Return `time_limit` as a float or None; raise ScenarioError unless it is positive."""
     return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
 
 
-def _checked(record: Any) -> Any:
-    """Return `record` checked; several names become a tuple in the order of `_RECORDINGS`."""
+def _checked_record(record: Any) -> Any:
+    """Return `record`, with a list of names as a tuple in the order of `_RECORDINGS`; check it first."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
-        wanted = tuple(record)
-        if all(name in _RECORDINGS for name in wanted):
-            return tuple(name for name in _RECORDINGS if name in wanted)
-        record = wanted
-    elif record in (known := (False, True, *names)):
-        return known[known.index(record)]
+        names_ = tuple(record)
+        if all(name in _RECORDINGS for name in names_):
+            return tuple(name for name in _RECORDINGS if name in names_)
+        record = names_
+    elif record in (choices := (False, True, *names)):
+        return choices[choices.index(record)]
     raise ScenarioError(
         f"record must be one of False, True, {', '.join(map(repr, names))}, or several of "
         f"{', '.join(map(repr, _RECORDINGS))}, got {record!r}"
     )
 
 
-def _ours(error: BaseException) -> bool:
-    """Whether a kernel or gridsim itself raised `error`, rather than a scheduler from another package."""
+def _is_own_error(error: BaseException) -> bool:
+    """Return whether gridsim or one of its kernels raised `error`, and not a user's scheduler."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] in ("gridcore", "gridsim")
 
 
 class _LastWorkload:
-    """Cache of the last workload, so that the runs of a study draw it, or parse its log, once."""
+    """A cache of the last workload, so that the runs of a study draw it, or parse its log, only once."""
 
     def __init__(self) -> None:
-        self._kept: tuple[Any, Applications] | None = None
+        self._entry: tuple[Any, Applications] | None = None
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """Return all that the workload depends on; None if its file cannot be read."""
+        """Return everything on which the workload depends; None if its file cannot be read."""
         path = getattr(scenario.workload.recipe, "path", None)
         content = "" if path is None else files.get(path)
         if content is None:
@@ -283,17 +301,17 @@ class _LastWorkload:
         return content, scenario.workload, scenario.platform, scenario.platform.files
 
     def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
-        """Return the cached workload if it is that of `scenario` and of `files` (SHA-256), else drop it."""
-        kept, key = self._kept, self._key(scenario, files)
-        if kept is not None and key is not None and kept[0] == key:
-            return kept[1]
-        self._kept = None  # not to have two workloads in memory
+        """Return the cached workload if it is that of `scenario` and `files` (SHA-256); drop it otherwise."""
+        entry, key = self._entry, self._key(scenario, files)
+        if entry is not None and key is not None and entry[0] == key:
+            return entry[1]
+        self._entry = None  # a new workload is made next, and memory might not suffice for two
         return None
 
     def keep(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
-        """Cache `applications`, which were made from files that have not changed meanwhile."""
+        """Cache `applications`, the workload of `scenario` and of `files` (SHA-256)."""
         if (key := self._key(scenario, files)) is not None:
-            self._kept = key, applications
+            self._entry = key, applications
 
 
 _LAST_WORKLOAD = _LastWorkload()
@@ -302,7 +320,8 @@ _LAST_WORKLOAD = _LastWorkload()
 class Simulation(Stateful):
     """One run of a scheduler on a scenario.
 
-    Its state is that of its parts; another `Simulation` with the same arguments can continue from it."""
+    Another `Simulation` with the same arguments can continue from its state, which is that of its parts.
+    """
 
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
 
@@ -314,15 +333,16 @@ class Simulation(Stateful):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         self.scenario, self.scheduler, self.options, self.sharing = scenario, scheduler, options, share
         self._started = time.perf_counter()
-        #: s of work before this process took over, and how often the run has been resumed.
-        self.worked, self.resumed = 0.0, 0
-        self._keeper: CheckpointWriter | None = None
+        #: Time in s of work before the last interruption, and number of interruptions after which the run
+        #: was resumed.
+        self.earlier_work, self.resumed = 0.0, 0
+        self._checkpoint_writer: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
         with provenance.reading(file for file in paths if file not in read) as files:
             self._begin(scenario, scheduler, options, _LAST_WORKLOAD.of(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
-        #: SHA-256 of each trace file as it was read: for this run, or earlier when the platform was made.
+        #: SHA-256 of each trace file as it was read, for this run or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
         _LAST_WORKLOAD.keep(scenario, files, self.applications)
 
@@ -331,18 +351,18 @@ class Simulation(Stateful):
     ) -> None:
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
-        pace = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
+        load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: The links of machines, if tasks move data over them.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
         check_kind(
             applications,
             scheduler,
-            pace,
+            load_profile,
             scenario.faults,
             data=self.bandwidth is not None,
         )
         check_nodes(scheduler, options.nodes)
-        check_size(applications, platform, scenario.network.latency, pace, self.bandwidth)
+        check_size(applications, platform, scenario.network.latency, load_profile, self.bandwidth)
 
         self.engine, self.network = engine, network = self.make_engine()
         self.outages = Outages(scenario.faults, platform.nodes, engine, network)
@@ -357,14 +377,14 @@ class Simulation(Stateful):
                 speeds=platform.speeds,
                 applications=applications,
                 streams=self.streams,
-                up=frozen(self.outages.up[:]),  # a view: only the engine writes
+                up=frozen(self.outages.up[:]),  # a read-only view, since only the outages may change it
                 faults=scenario.faults is not None,
-                record="schedule" in options.recorded,
+                record="schedule" in options.recordings,
                 decisions=self.decisions,
                 threads=options.threads,
                 nodes=options.nodes,
                 feed=None if scenario.faults is None else self.outages,
-                load_profile=pace,
+                load_profile=load_profile,
                 bandwidth=self.bandwidth,
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
@@ -384,19 +404,19 @@ class Simulation(Stateful):
             engine.at_wave_end(self._check_events)
 
     def make_engine(self) -> tuple[Engine, Transport]:
-        """Make the engine of the run, and its network."""
+        """Make the engine and the network of the run."""
         options, scenario = self.options, self.scenario
         engine = Engine(cohort_limit=options.cohort_limit)
-        log = options.messages_limit if "messages" in options.recorded else 0
+        log = options.messages_limit if "messages" in options.recordings else 0
         nodes = scenario.platform.nodes
         return engine, Transport(engine, scenario.network, nodes, seed=scenario.seed, log=log)
 
     def begin_faults(self) -> None:
-        """Let machines fail and recover from now on."""
+        """Start the failures and recoveries of machines."""
         self.outages.begin(self.policy)
 
     def parts(self) -> dict[str, Any]:
-        """Return what stands for the kernels on which node programs run, see `Run`."""
+        """Return the factories that replace the kernels of node programs, as arguments of `Run`."""
         return {}
 
     def _check_events(self) -> None:
@@ -405,101 +425,109 @@ class Simulation(Stateful):
         if limit is None or events <= limit:
             return
         kinds = self.network.kinds
-        most = max(zip(links.sent.tolist(), kinds, strict=True), default=(0, ""))
-        sent = (
-            f"most messages are of kind {most[1]!r}, {most[0]}"
-            if most[0]
+        count_and_kind = max(zip(links.sent.tolist(), kinds, strict=True), default=(0, ""))
+        hint = (
+            f"most messages are of kind {count_and_kind[1]!r}, {count_and_kind[0]}"
+            if count_and_kind[0]
             else "no message was sent to another machine"
         )
         raise SchedulerError(
             f"t = {self.engine.now / NS} s: {self.scheduler.name} has not ended after {events} events, and "
-            f"events_limit is {limit}; {'; '.join(filter(None, (sent, self.policy.unplaced())))}"
+            f"events_limit is {limit}; {'; '.join(filter(None, (hint, self.policy.unplaced())))}"
         )
 
     def _decisions(self) -> Decisions | None:
-        if "decisions" not in self.options.recorded:
+        if "decisions" not in self.options.recordings:
             return None
         words = self.scheduler.decision_words
         if not words and self.options.record == "all":
             return None
         if not words:
             raise ScenarioError(
-                f"record must not be {self.options.record!r} for {self.scheduler.name}, which does "
-                "not say what it decides"
+                f"record must not be {self.options.record!r} for {self.scheduler.name}, which has no "
+                "decision_words"
             )
         return Decisions(words, self.options.decisions_limit)
 
     def _schedule_releases(self) -> None:
         release = self.applications.release_ns
-        # where the policy takes them, the engine must get control now and then: for a progress bar, a
-        # checkpoint, and Ctrl-C
-        which = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
-        for index, due in zip(which, release[:: which.step].tolist(), strict=True):
+        # If the policy reads the releases itself, the engine still needs control from time to time, for a
+        # progress bar, a checkpoint, and Ctrl-C.
+        indices = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
+        for index, due in zip(indices, release[:: indices.step].tolist(), strict=True):
             self.engine.at(due, "release", index)
-        if which[-1] < len(release) - 1:
+        if indices[-1] < len(release) - 1:
             self.engine.at(int(release[-1]), "release", len(release) - 1)
 
-    def checkpoint_to(self, path: str | os.PathLike[str], every: float) -> None:
-        """Save the run in the checkpoint file `path` from now on, after each `every` s of work."""
+    def checkpoint_to(self, path: str | os.PathLike[str], interval: float) -> None:
+        """Start to save the run to the checkpoint file `path`, after each `interval` s of work."""
         from gridsim.simulation.checkpoint import CheckpointWriter, check_replaceable
 
-        every = real("checkpoint_every", every, low=0, unit="s")
+        interval = real("checkpoint_every", interval, low=0, unit="s")
         if not os.fspath(path):
             raise ScenarioError(f"checkpoint must name a file, got {path!r}")
         if not os.path.isdir(os.path.dirname(os.path.realpath(path))):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        # the keeper notes the file's identity before the file is read: it notices one that is replaced since
-        keeper = CheckpointWriter(path, every, self, self.engine, lambda: self.about(every), self.resumed > 0)
+        # The writer reads the identity of the file before the content is checked, and so detects a file that
+        # is replaced after the check.
+        make_header = partial(self.checkpoint_header, interval)
+        writer = CheckpointWriter(path, interval, self, self.engine, make_header, self.resumed > 0)
         if not self.resumed:
-            check_replaceable(path, self.about(every))
-        pack(self, lambda array: 0)  # if the state cannot be saved, raise the error at once
-        self._keeper = keeper
-        self.engine.at_wave_end(keeper)
+            check_replaceable(path, self.checkpoint_header(interval))
+        pack(self, lambda array: 0)  # a state that cannot be saved is an error now, not at the first save
+        self._checkpoint_writer = writer
+        self.engine.at_wave_end(writer)
 
-    def about(self, every: float) -> CheckpointHeader:
-        """Return all that is needed to set up this simulation again, for a checkpoint each `every` s."""
+    def checkpoint_header(self, interval: float) -> CheckpointHeader:
+        """Return the header of a checkpoint, from which this simulation can be set up again.
+
+        Parameters
+        ----------
+        interval
+            Time in s of work between two checkpoints.
+        """
         from gridsim.simulation.checkpoint import CheckpointHeader, SchedulerHeader
 
-        told, archived = describe(self.scheduler), self._archived
+        description, archive = describe(self.scheduler), self._archive
         return CheckpointHeader(
-            scenario=archived.toml,
-            arrays=dict(archived.arrays),
+            scenario=archive.toml,
+            arrays=dict(archive.arrays),
             files=self.files,
-            scheduler=SchedulerHeader(told["name"], told["class"], told["parameters"]),
+            scheduler=SchedulerHeader(description["name"], description["class"], description["parameters"]),
             options=asdict(self.options),
-            every=every,
+            every=interval,
             worked=self._wall_seconds(),
             resumed=self.resumed,
         )
 
     @cached_property
-    def _archived(self) -> ArchivedScenario:
+    def _archive(self) -> ArchivedScenario:
         return self.scenario.to_archive()
 
     def _wall_seconds(self) -> float:
-        return self.worked + time.perf_counter() - self._started
+        return self.earlier_work + time.perf_counter() - self._started
 
     def run(self, progress: Progress = False) -> Result:
-        """Run to the end and return the result; see `simulate`."""
+        """Run to the end and return the result."""
         try:
             return self._run(progress)
         except (KeyboardInterrupt, MemoryError) as error:
-            if self._keeper is not None and self._keeper.kept:
-                error.add_note(f"{self._keeper.path} has the run: gridsim resume goes on from there")
+            if self._checkpoint_writer is not None and self._checkpoint_writer.has_run:
+                error.add_note(f"{self._checkpoint_writer.path} has the run: gridsim resume continues it")
             raise
         except OverflowError as error:
-            if not _ours(error):
+            if not _is_own_error(error):
                 raise
             now, failures = self.engine.now / NS, int(self.outages.failures.sum())
             raise ScenarioError(
-                f"{'faults' if failures else 'workload'} must let {self.scheduler.name} end before its "
-                f"numbers are too large, at {now:g} s and after {failures} failures: {error}"
+                f"{'faults' if failures else 'workload'} must let {self.scheduler.name} end before a number "
+                f"overflows, at {now:g} s and after {failures} failures: {error}"
             ) from error
 
     def partial_outcome(self) -> Any:
-        """Run to the end where another process makes the result; return what it needs from this one."""
+        """Run to the end in one process of a shared run; return the data that process 0 needs."""
         self._run_engine(False)
         return self.policy.partial_outcome()
 
@@ -523,16 +551,16 @@ class Simulation(Stateful):
             )
 
     def _not_done(self) -> str:
-        left, applications = self.policy.unfinished(), self.applications
-        if left is None or not len(left):
-            return "something"
-        first, what = int(left[0]), "jobs" if applications.rigid else "applications"
+        rest, applications = self.policy.unfinished(), self.applications
+        if rest is None or not len(rest):
+            return "something"  # the policy does not know its unfinished applications
+        first, noun = int(rest[0]), "jobs" if applications.rigid else "applications"
         number = (
             f"number {first}" if applications.job is None else f"job {applications.job[first]} of the log"
         )
         mean = applications.size[first] / applications.tasks[first] / self.scenario.platform.speeds.mean()
         return (
-            f"{len(left)} of {len(applications)} {what} (the first: {number}, "
+            f"{len(rest)} of {len(applications)} {noun} (the first: {number}, "
             f"{applications.tasks[first]} tasks of {mean:.4g} s)"
         )
 
@@ -541,25 +569,25 @@ class Simulation(Stateful):
         engine, network, outages = self.engine, self.network, self.outages
         outcome = self.policy.finish()
         messages, interfaces = network.accounting(), network.interfaces()
-        if outages.over_at is not None and (left := unfinished(outcome, applications)):
+        if outages.over_at is not None and (left := unfinished_tasks(outcome, applications)):
             raise ScenarioError(
                 f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last "
-                f"one goes for good, with {left} tasks left"
+                f"one fails for good, with {left} tasks left"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
-        if (left := unfinished(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
+        if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
             raise SchedulerError(
                 f"t = {engine.now / NS} s: {self.scheduler.name} ends with {left} of "
                 f"{int(applications.tasks.sum())} tasks left: {holders}"
             )
-        if "schedule" in self.options.recorded:
+        if "schedule" in self.options.recordings:
             tables |= record_tables(outcome, engine.now)
-        about: dict[str, Any] = {}
-        if (up := outages.about()) is not None:
-            about["availability"] = up
-        if "messages" in self.options.recorded:
+        records: dict[str, Any] = {}
+        if (availability := outages.availability()) is not None:
+            records["availability"] = availability
+        if "messages" in self.options.recordings:
             log = tables["message_log"] = network.message_log(len(applications))
-            about["message_log"] = {
+            records["message_log"] = {
                 "kept": len(log),
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
@@ -569,8 +597,8 @@ class Simulation(Stateful):
             tables["log_jobs"] = Table({"job": applications.job})
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()
-            about["decisions"] = self.decisions.about()
-        check_laws(outcome, applications, platform, outages)
+            records["decisions"] = self.decisions.about()
+        check_invariants(outcome, applications, platform, outages)
         machines = machine_table(
             outcome,
             applications,
@@ -587,7 +615,7 @@ class Simulation(Stateful):
             **tables,
         }
         servers = network.machines - platform.nodes
-        try:  # a result that is written can be read
+        try:  # these checks also guarantee that a written result can be read
             check_columns(tables)
             check_rows(tables, servers)
         except ValueError as error:
@@ -603,8 +631,8 @@ class Simulation(Stateful):
                 "decentralized": self.scheduler.decentralized,
                 "migrates": self.scheduler.migrates,
                 "servers": servers,
-                "drawn": self._drawn(),
-                **about,
+                "drawn": self._random_parts(),
+                **records,
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
                 "handler_calls": engine.calls,
@@ -618,16 +646,16 @@ class Simulation(Stateful):
             scenario=scenario,
         )
 
-    def _drawn(self) -> list[str]:
-        """Return what the result depends on that is drawn at random; see `Result.drawn`."""
+    def _random_parts(self) -> list[str]:
+        """Return the random parts of the run on which the result depends, as in `Result.drawn`."""
         parts = list(self.scenario.drawn)
         if not self.scheduler.decentralized and "submitters" in parts:
-            parts.remove("submitters")  # to a scheduler that sees the whole grid they make no difference
+            parts.remove("submitters")  # a scheduler that sees the whole grid does not depend on them
         return [*parts, *(["run"] if self.streams.used else [])]
 
 
 class _Releases(Stateful):
-    """Handles releases: passes them to the policy, and counts them for the progress bar."""
+    """The handler of releases, which passes them to the policy and counts them for the progress bar."""
 
     STATE = ("count",)
 
@@ -644,13 +672,13 @@ class _Releases(Stateful):
 def _watch(
     progress: Progress, name: str, total: int, engine: Engine, released: _Releases
 ) -> AbstractContextManager[object]:
-    """Return a progress bar that is updated after each wave of `engine`; the run does not depend on it."""
-    shown = bar(progress, total, "applications", name)
-    if shown is None:
+    """Return a progress bar that is updated after each wave of `engine`."""
+    progress_bar = bar(progress, total, "applications", name)
+    if progress_bar is None:
         return nullcontext()
 
-    def note() -> str:
+    def text() -> str:
         return f"t = {engine.now / NS:.0f} s, {engine.events} events"
 
-    engine.at_wave_end(lambda: shown.move(released.count, note))
-    return shown
+    engine.at_wave_end(lambda: progress_bar.move(released.count, text))
+    return progress_bar

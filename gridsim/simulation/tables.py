@@ -1,4 +1,4 @@
-"""Builds the tables ``applications`` and ``machines`` of a result from the outcome of a run."""
+"""The tables ``applications`` and ``machines`` of a result, built from the outcome of a run."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import Outcome
-from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS, given_up
+from gridsim.simulation.checks import _APPLICATION_COLUMNS, _MACHINE_COLUMNS, rejected_applications
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NS
 
 
 def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
-    given = outcome.applications
-    first, finish = (frozen(_seconds(given[name])) for name in ("first_start", "finish"))
-    stretch = (given["finish"] - applications.release_ns) / NS
-    stretch[given["finish"] < 0] = np.nan
+    columns = outcome.applications
+    first, finish = (frozen(_seconds(columns[name])) for name in ("first_start", "finish"))
+    stretch = (columns["finish"] - applications.release_ns) / NS
+    stretch[columns["finish"] < 0] = np.nan
     stretch /= applications.size
-    further = {name: column for name, column in given.items() if name not in _APPLICATION_COLUMNS}
-    own: dict[str, NDArray[Any]] = {}
+    extra_columns = {name: column for name, column in columns.items() if name not in _APPLICATION_COLUMNS}
+    properties: dict[str, NDArray[Any]] = {}
     if applications.unequal:
-        own = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
+        properties = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
     if applications.data is not None:
-        own["data"] = applications.data
+        properties["data"] = applications.data
     for name in ("input_bytes", "output_bytes"):
         if (column := getattr(applications, name)) is not None:
-            own[name] = column
+            properties[name] = column
     if applications.estimate is not None:
-        own["estimate"] = applications.estimate
+        properties["estimate"] = applications.estimate
     for name in ("memory", "disk", "kind", *JOB_TIMES):
         if (wanted := getattr(applications, name)) is not None:
-            own[name] = wanted
+            properties[name] = wanted
     if applications.rigid:
-        further |= _rigid_columns(given["finish"], applications, platform)
+        extra_columns |= _rigid_columns(columns["finish"], applications, platform)
     return Table(
         {
             "release": applications.release,
@@ -48,19 +48,19 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
             "tasks": applications.tasks,
             "task_size": applications.task_size,
             "size": applications.size,
-            **own,
+            **properties,
             "submitter": applications.submitter,
             "stretch": frozen(stretch),
             "stretch_agg": frozen(stretch * platform.aggregate_speed),
-            "resubmitted": given["resubmitted"],
-            "nodes_used": given["nodes_used"],
-            **further,
+            "resubmitted": columns["resubmitted"],
+            "nodes_used": columns["nodes_used"],
+            **extra_columns,
         }
     )
 
 
 def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Convert ns to s; -1 ns stands for never and becomes NaN."""
+    """Convert ns to s; -1 ns, which stands for never, becomes NaN."""
     seconds = ns / NS
     seconds[ns < 0] = np.nan
     return seconds
@@ -70,12 +70,12 @@ def _rigid_columns(
     finish: NDArray[np.int64], applications: Applications, platform: Platform
 ) -> dict[str, NDArray[Any]]:
     assert applications.requested is not None
-    lasts = durations(applications, float(platform.speeds[0]))
+    run_times = durations(applications, float(platform.speeds[0]))
     ready = applications.release_ns
-    if (begin := applications.instants("not_before")) is not None:
-        ready = np.maximum(ready, begin)
-    waiting = np.where(finish >= 0, (finish - lasts - ready) / NS, np.nan)
-    run_time = lasts / NS
+    if (earliest := applications.instants("not_before")) is not None:
+        ready = np.maximum(ready, earliest)
+    waiting = np.where(finish >= 0, (finish - run_times - ready) / NS, np.nan)
+    run_time = run_times / NS
     return {
         "run_time": run_time,
         "requested": applications.requested,
@@ -93,32 +93,44 @@ def machine_table(
     task_data: float,
     now: int,
 ) -> Table:
-    """Build the table ``machines``, one row per machine; `now` is the time in ns at which the run ended."""
-    given = outcome.machines
+    """Build the table ``machines``, with one row per machine.
+
+    Parameters
+    ----------
+    interfaces
+        Columns of the network interfaces.
+    outages
+        The failures of machines.
+    task_data
+        Bytes that a machine fetches for each task that it starts.
+    now
+        The time at which the run ended, ns.
+    """
+    columns = outcome.machines
     until = int(outcome.applications["finish"].max())
-    if given_up(outcome, applications).any():
-        until = max(until, now)  # such jobs may have kept machines busy until the end
+    if rejected_applications(outcome, applications).any():
+        until = max(until, now)  # cancelled jobs may have used machines until the end
     span = (until - int(applications.release_ns.min())) / NS
-    busy = given["busy"] / NS
-    further: dict[str, NDArray[Any]] = {
-        name: column for name, column in given.items() if name not in _MACHINE_COLUMNS
+    busy = columns["busy"] / NS
+    extra_columns: dict[str, NDArray[Any]] = {
+        name: column for name, column in columns.items() if name not in _MACHINE_COLUMNS
     }
     if platform.attributes is not None:
-        further |= platform.attributes.columns()
+        extra_columns |= platform.attributes.columns()
     if applications.moves_data and platform.bandwidth is not None:
-        further["bandwidth"] = platform.bandwidth
+        extra_columns["bandwidth"] = platform.bandwidth
     if task_data > 0:
-        begun = given["tasks"] + given.get("interrupted", 0) + given.get("ended", 0)
-        further["data_in"] = task_data * begun
+        starts = columns["tasks"] + columns.get("interrupted", 0) + columns.get("ended", 0)
+        extra_columns["data_in"] = task_data * starts
     return Table(
         {
             "speed": platform.speeds,
             "busy": busy,
-            "tasks": given["tasks"],
-            "peak_queue": given["peak_queue"],
+            "tasks": columns["tasks"],
+            "peak_queue": columns["peak_queue"],
             **interfaces,
             "utilization": utilization(busy, span),
             "failures": outages.failures,
-            **further,
+            **extra_columns,
         }
     )

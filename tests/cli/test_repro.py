@@ -168,7 +168,7 @@ def test_a_file_is_not_asked_what_to_import(tmp_path: Path, monkeypatch: pytest.
     arguments = ["run", "--nodes", "8", "--scheduler", "my_pull:Mine", "--out", "r.gridsim", "--no-progress"]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
     done = invoke("r.gridsim")
-    assert done.exit_code == 2 and "say --scheduler my_pull:Mine to import it" in done.stderr
+    assert done.exit_code == 2 and "add --scheduler my_pull:Mine to import it" in done.stderr
     assert invoke("r.gridsim", "--scheduler", "my_pull:Mine").exit_code == 0
     done = invoke("r.gridsim", "--scheduler", "os:system")
     assert (

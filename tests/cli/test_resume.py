@@ -95,10 +95,10 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
         nonlocal looks
         looks += 1
         if looks == 3:
-            assert keeper.kept
+            assert keeper.has_run
             other.replace(file)
         look(keeper)
-        assert keeper.kept == (looks < 3)
+        assert keeper.has_run == (looks < 3)
         if looks == 5:
             raise KeyboardInterrupt
 
@@ -129,7 +129,7 @@ def test_of_two_runs_that_begin_the_first_file_stays(
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
     assert done.exit_code == 0
     told = done.stderr.splitlines()
-    assert "no checkpoint could be written (another file has come there)" in told[0]
+    assert "no checkpoint could be written (another process has replaced the file)" in told[0]
     assert "holds another run" in told[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == [
@@ -159,7 +159,7 @@ def test_of_two_runs_that_begin_the_first_file_stays(
         (["resume", "good", "--threads", "0"], "threads must be"),
         (
             ["resume", "good", "--scheduler", "os:system"],
-            "--scheduler must be the run's, gridsim:",
+            "--scheduler must be gridsim:",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
     run = command("run", *SMALL, "--scheduler", "mine:Mine", "--checkpoint-every", 0, "--json")
     assert run.returncode == 0, run.stderr
     without = command("resume", "gridsim.checkpoint")
-    assert without.returncode == 2 and "say --scheduler mine:Mine to import it" in without.stderr
+    assert without.returncode == 2 and "add --scheduler mine:Mine to import it" in without.stderr
     named = command("resume", "gridsim.checkpoint", "--scheduler", "mine:Mine", "--json")
     assert json.loads(named.stdout)["digest"] == json.loads(run.stdout)["digest"]
 
@@ -232,7 +232,7 @@ def test_where_a_run_is_kept_is_said_when_it_is_cut_off(
     process.send_signal(number)
     out, errors = process.communicate()
     assert process.returncode == code and out == ""
-    assert errors == f"gridsim: {word}; kept has the run: gridsim resume goes on from there\n"
+    assert errors == f"gridsim: {word}; kept has the run: gridsim resume continues it\n"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

@@ -18,15 +18,15 @@ delays = st.sampled_from([0, 1, 3, 50, 10**6, 10**12])
 
 
 def drain(queue: Calendar) -> Iterator[tuple[int, ...]]:
-    while queue.near or queue.turn():
-        yield queue.near.pop(0)
+    while queue.front or queue.turn():
+        yield queue.front.pop(0)
 
 
 @pytest.fixture(params=["small pages", "as it is"])
 def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "small pages":
-            patch.setattr(calendar, "_NEAR", 4)
+            patch.setattr(calendar, "_FRONT_SIZE", 4)
             patch.setattr(calendar, "_PAGE", 2)
             patch.setattr(calendar, "_THIN", 2)
         yield
@@ -36,10 +36,10 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
 @given(st.lists(st.tuples(st.integers(0, 3), delays, st.integers(0, 9))))
 def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calendar, "_NEAR", 2)
+        patch.setattr(calendar, "_FRONT_SIZE", 2)
         patch.setattr(calendar, "_PAGE", 2)
         queue, model = Calendar(), []
-        queue.room = 3
+        queue.front_limit = 3
         now = 0
         for what, delay, item in steps:
             entry = now + delay * (item + 1), item % 2, item
@@ -48,9 +48,9 @@ def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) ->
                 if entry in model:
                     model.remove(entry)
             elif what == 1 and model:
-                assert queue.near or queue.turn()
-                assert queue.near[0] == model[0]
-                now = queue.near.pop(0)[0]
+                assert queue.front or queue.turn()
+                assert queue.front[0] == model[0]
+                now = queue.front.pop(0)[0]
                 del model[0]
             else:
                 queue.add(entry)
@@ -84,9 +84,9 @@ def test_density_that_changes_by_orders_of_magnitude() -> None:
         insort(model, entry)
         if i % 2000 > 700:
             for _ in range(rng.randrange(3)):
-                if queue.near or queue.turn():
-                    assert queue.near[0] == model.pop(0)
-                    now = queue.near.pop(0)[0]
+                if queue.front or queue.turn():
+                    assert queue.front[0] == model.pop(0)
+                    now = queue.front.pop(0)[0]
         if i % 500 == 0:
             queue._check()
     assert list(drain(queue)) == model
@@ -97,11 +97,11 @@ def test_an_instant_is_never_split() -> None:
     for i in range(5000):
         queue.add((i // 1000, 0, i))
     seen = 0
-    while queue.near or queue.turn():
-        time = queue.near[0][0]
-        end = sum(entry[0] == time for entry in queue.near)
+    while queue.front or queue.turn():
+        time = queue.front[0][0]
+        end = sum(entry[0] == time for entry in queue.front)
         assert end == 1000
-        del queue.near[:end]
+        del queue.front[:end]
         seen += end
     assert seen == 5000
 
@@ -112,8 +112,8 @@ def test_pages_come_to_hold_what_suits_them() -> None:
     for i in range(20_000):
         queue.add((rng.randrange(10**9), 0, i))
     queue.turn()
-    while queue.near:
-        queue.near.pop()
+    while queue.front:
+        queue.front.pop()
     queue.turn()
     assert 8 < len(queue) / len(queue._pages) < 256
 

@@ -31,7 +31,7 @@ def test_kinds_and_priorities_are_registered_once() -> None:
     engine.on("a", print, priority=1)
     with pytest.raises(ValueError, match="kind 'a' is registered already"):
         engine.on("a", print, priority=2)
-    with pytest.raises(ValueError, match="priority 1 of 'b' is taken in phase 0"):
+    with pytest.raises(ValueError, match="priority of 'b' must differ from others in phase 0, got 1"):
         engine.on("b", print, priority=1)
     engine.on("b", print, priority=1, phase=ACT)
 
@@ -69,7 +69,7 @@ def test_nothing_is_posted_for_the_past(how: str, running: bool) -> None:
 
     def offend(_: object = None) -> None:
         kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[how]
-        with pytest.raises(SchedulerError, match=f"t = 2.0 s: '{kind}' was posted for the past, 1.0 s"):
+        with pytest.raises(SchedulerError, match=f"t = 2.0 s: '{kind}' was posted for 1.0 s, in the past"):
             past = nanoseconds(1)
             {
                 "at": lambda: engine.at(past, "t"),

@@ -218,7 +218,7 @@ def test_a_log_that_cannot_be(change: Any, law: str) -> None:
 
 def test_what_can_be_recorded() -> None:
     def wanted(record: Any) -> tuple[str, ...]:
-        return Options(record=record).recorded
+        return Options(record=record).recordings
 
     assert wanted(False) == wanted(()) == () and wanted(True) == wanted("schedule") == ("schedule",)
     assert wanted({"messages", "decisions"}) == ("decisions", "messages")

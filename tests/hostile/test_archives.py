@@ -312,7 +312,7 @@ def test_arrays_that_unpack_to_millions_of_times_their_size(file: Path) -> None:
 def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    save(path, simulation, simulation.about(600.0))
+    save(path, simulation, simulation.checkpoint_header(600.0))
 
     def about(told: Any) -> None:
         told["state"]["state"]["engine"] = harm
@@ -331,7 +331,7 @@ def test_a_place_before_the_file(scenario: gs.Scenario, tmp_path: Path) -> None:
     """The system refuses to go there; it is the file that is wrong, not the disk."""
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    save(path, simulation, simulation.about(600.0))
+    save(path, simulation, simulation.checkpoint_header(600.0))
     content = bytearray(path.read_bytes())
     at = content.rindex(b"PK\x05\x06") + 16  # where the directory begins, of which all else is told
     content[at : at + 4] = (int.from_bytes(content[at : at + 4], "little") + len(content)).to_bytes(

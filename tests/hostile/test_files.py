@@ -551,7 +551,7 @@ def test_checkpoints_that_name_pipes(tmp_path: Path) -> None:
     log.write_text(JOB)
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.from_log(log))
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
-    save(tmp_path / "run.checkpoint", simulation, simulation.about(600.0))
+    save(tmp_path / "run.checkpoint", simulation, simulation.checkpoint_header(600.0))
     log.unlink()
     os.mkfifo(log)
     with pytest.raises(OSError, match="not a regular file"):

@@ -178,11 +178,11 @@ def test_an_assertion_of_a_run_that_goes_on(
     monkeypatch.setattr("gridsim.simulation.simulate.Simulation.run", fails)
     with pytest.raises(GridSimError, match=r"run: not a sound checkpoint \(AssertionError: \)"):
         gs.resume(file)
-    monkeypatch.setattr("gridsim.simulation.simulate.Simulation.keep", fails)
+    monkeypatch.setattr("gridsim.simulation.simulate.Simulation.checkpoint_to", fails)
     with pytest.raises(GridSimError, match=r"run: not a sound checkpoint \(AssertionError: \)"):
         gs.resume(file)
     with Checkpoint(file) as kept:
-        assert kept.about.scheduler.name == "fair-tree"
+        assert kept.header.scheduler.name == "fair-tree"
 
 
 def test_keys_of_a_store_lead_nowhere(noted: Path, tmp_path: Path) -> None:

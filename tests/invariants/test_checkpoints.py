@@ -56,7 +56,7 @@ class Seen:
     def __call__(self) -> None:
         self.waves += 1
         if self.waves == self.last:
-            save(self.path, self.simulation, self.simulation.about(600.0))
+            save(self.path, self.simulation, self.simulation.checkpoint_header(600.0))
             raise Cut
 
 
@@ -208,7 +208,7 @@ from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.support.provenance import code_version
 from gridsim.simulation.simulate import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
-    about = kept.about
+    about = kept.header
     simulation = Simulation(
         gs.Scenario.from_toml(about.scenario), gs.FairTree(), Options()
     )
@@ -242,7 +242,7 @@ def test_killed_while_it_is_written(tmp_path: Path) -> None:
         process.kill()
         process.communicate()
         with Checkpoint(file) as kept:
-            assert kept.about.resumed == 0
+            assert kept.header.resumed == 0
         assert gs.resume(file).digest == whole
         assert list(tmp_path.iterdir()) == [file]  # what was left is removed
 
@@ -300,7 +300,7 @@ def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pyt
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
-    with pytest.raises(gs.GridSimError, match="a checkpoint of code .* goes on only with what it began"):
+    with pytest.raises(gs.GridSimError, match="code of a checkpoint must be .* can only be resumed by the version"):
         gs.resume(kept)
     monkeypatch.undo()
     code_version.cache_clear()
@@ -412,9 +412,9 @@ def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) 
 
 
 def test_another_scheduler(kept: Path) -> None:
-    with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
+    with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
         gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
-    with pytest.raises(gs.ScenarioError, match="scheduler must be the run's"):
+    with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
         gs.resume(kept, scheduler=gs.Fcfs())
 
 
@@ -507,7 +507,7 @@ def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
     for wave in (3, 20, 50):
         cut_at(tmp_path / "file", wave, scenario, Asks())
         assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == whole.digest
-    with pytest.raises(gs.ScenarioError, match="not known by a name: say --scheduler"):
+    with pytest.raises(gs.ScenarioError, match="not registered: add --scheduler"):
         gs.resume(tmp_path / "file")
 
     class Opaque(Node):

@@ -615,7 +615,7 @@ def test_many_blocks(tmp_path: Any) -> None:
         result = check_blocks(scenario)
         assert result.machines["failures"].sum() > 200
         simulation, _ = run(scenario, OneList())
-        assert simulation.outages._taken >= blocks
+        assert simulation.outages._block_count >= blocks
 
 
 @pytest.mark.parametrize("at", [0.0, 1.0, 3.0])

@@ -258,6 +258,6 @@ def test_schedulers_that_take_machines_to_be_alike(name: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(FOUR, jobs), name)
     assert str(caught.value).startswith(
-        f"workload must have no constraints for {name}, which takes all machines to be alike, "
-        "got a job that wants kind 'gpu'; for these: "
+        f"workload must have no constraints for {name}, which does not support them, "
+        "got a job that wants kind 'gpu'; schedulers that support them: "
     )

@@ -234,7 +234,7 @@ def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: 
     assert cut.returncode == 2 and cut.stdout == ""
     *warned, said = cut.stderr.splitlines()
     assert said.startswith("gridsim: not enough memory")
-    assert said.endswith("; kept has the run: gridsim resume goes on from there")
+    assert said.endswith("; kept has the run: gridsim resume continues it")
     assert warned in (
         [],
         ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run goes on"],

@@ -161,7 +161,7 @@ def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:
     """Write a checkpoint of a run of which half is done."""
     simulation = Simulation(scenario, gs.Fcfs(), Options())
     simulation.engine.run(50 * 10**9)
-    save(path, simulation, simulation.about(600.0))
+    save(path, simulation, simulation.checkpoint_header(600.0))
     return simulation
 
 
@@ -169,13 +169,13 @@ def test_a_checkpoint_keeps_them(tmp_path: Path) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = checkpoint(path)
     with Checkpoint(path) as kept:
-        assert len(kept.about.scenario) < 2000 and len(kept.about.arrays) == 3
+        assert len(kept.header.scenario) < 2000 and len(kept.header.arrays) == 3
     assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
     checkpoint(path)
-    check_replaceable(path, simulation.about(600.0))
+    check_replaceable(path, simulation.checkpoint_header(600.0))
     other = dataclasses.replace(BAGS, workload=gs.Workload.of(RELEASE + 1e-9, 1, 500.0))
     with pytest.raises(ScenarioError, match="holds another run, of fcfs"):
-        check_replaceable(path, Simulation(other, gs.Fcfs(), Options()).about(600.0))
+        check_replaceable(path, Simulation(other, gs.Fcfs(), Options()).checkpoint_header(600.0))
 
 
 def test_a_checkpoint_with_all_lists_in_its_text_is_resumed(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
         gs.simulate(BAGS, Other())
     with pytest.raises(
         gs.SchedulerError,
-        match=r"^t = 0.0 s: node 0 decides 'asked': machine must be in -1..4, got 12$",
+        match=r"^t = 0.0 s: node 0: machine of 'asked' must be in -1..4, got 12$",
     ):
         gs.simulate(BAGS, Other(machines=1), record="decisions")
 

@@ -89,7 +89,7 @@ def test_what_differs_is_told_apart(own: Any) -> None:
     schedulers = [own.Own(what=value) for value in values]
     told = [json.dumps(describe(scheduler)) for scheduler in schedulers]
     assert len(set(told)) == len(values) == len(set(map(key, schedulers)))
-    assert not any(Description(scheduler).unsaid for scheduler in schedulers)
+    assert not any(Description(scheduler).opaque_values for scheduler in schedulers)
 
 
 def test_what_is_the_same_is_told_alike(own: Any) -> None:

@@ -119,7 +119,7 @@ def test_routers_send_nothing_where_it_does_not_fit(samples):
     assert "sent-on" not in actions and "accepted-full" in actions and validate_result(result) == []
 
 
-FOR = "for these: fair-tree"
+FOR = "schedulers that support them: fair-tree"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ FOR = "for these: fair-tree"
             gs.FairTree(),
             {"faults": gs.Faults.poisson(3600.0, 1)},
             {},
-            "faults must be absent where tasks need",
+            "faults must be absent if tasks need",
         ),
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],

@@ -327,7 +327,7 @@ def test_schedulers_as_a_whole_are_no_axis(over: dict[str, Any]) -> None:
 def test_what_a_name_stands_for_is_no_axis() -> None:
     over = {"schedulers.fcfs-pull.mode": ["pull", "random"]}
     schedulers = {"fcfs-pull": gs.Fcfs(mode="pull"), "mine": gs.Fcfs(mode="pull")}
-    with pytest.raises(gs.ScenarioError, match="fcfs-pull.mode must be 'pull', for which the name stands"):
+    with pytest.raises(gs.ScenarioError, match="fcfs-pull.mode must be 'pull', as the name presets it"):
         Sweep(scenario=small(), schedulers=schedulers, over=over).cells  # noqa: B018
     own = Sweep(scenario=small(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]})
     assert [cell.scheduler.mode for cell in own.cells[:2]] == ["pull", "pull"]  # type: ignore[attr-defined]

@@ -79,7 +79,7 @@ def lose_one_in_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
         return type(whole)(*(None if column is None else column[kept] for column in columns))  # type: ignore[arg-type]
 
     monkeypatch.setattr(gs.Workload, "realize", lossy)
-    monkeypatch.setattr("gridsim.simulation.simulate._LAST_WORKLOAD._kept", None)
+    monkeypatch.setattr("gridsim.simulation.simulate._LAST_WORKLOAD._entry", None)
 
 
 def test_a_lost_arrival_in_a_thousand_breaks_littles_law(monkeypatch: pytest.MonkeyPatch) -> None:

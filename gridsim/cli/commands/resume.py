@@ -58,13 +58,13 @@ def resume_command(
     from gridsim.simulation.resume import resume
 
     with Checkpoint(file) as checkpoint:
-        header = checkpoint.about.scheduler
+        header = checkpoint.header.scheduler
     title = header.name
     description = {"name": title, "class": header.cls, "parameters": header.parameters}
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        check_apart([("CHECKPOINT", file), *scenario_files(checkpoint.about.files)], [("--out", out)])
+        check_apart([("CHECKPOINT", file), *scenario_files(checkpoint.header.files)], [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(description, "the run", imported_as=name, imports=imports),

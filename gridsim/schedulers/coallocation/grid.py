@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gridsim.engine.engine import TIMER
-from gridsim.engine.transport import LONGEST
+from gridsim.engine.transport import MAX_TRANSFER_TIME
 from gridsim.model.applications import reserved
 from gridsim.schedulers.coallocation.claims import (
     BROKEN,
@@ -74,7 +74,7 @@ class Grid(Adapter):
         ]
         network = run.network.network
         self.travel = nanoseconds(network.latency) + nanoseconds(network.jitter)
-        self.sending = nanoseconds(min(2.0 * SMALL / network.bandwidth, LONGEST))
+        self.sending = nanoseconds(min(2.0 * SMALL / network.bandwidth, MAX_TRANSFER_TIME))
         self.given_up = 0
         self.missed_at: dict[int, int] = {}  # job that has lost a machine -> ns at which that is detected
         super().__init__(self.declared(of, self), run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, Protocol
 
 from gridcore.dgs.slots import SlotSchedules
-from gridsim.engine.transport import LONGEST
+from gridsim.engine.transport import MAX_TRANSFER_TIME
 from gridsim.model.applications import reserved
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
@@ -50,7 +50,9 @@ class Times:
         self.length: Integers = -(-wanted // self.slot)
         self.outlived = bool((self.lasts > self.length * self.slot).any())
         self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
-        byte = nanoseconds(min(2.0 / network.bandwidth, LONGEST))  # the transport rejects slower ones
+        byte = nanoseconds(
+            min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)
+        )  # the transport rejects slower ones
         self.one_way = self.latency + byte * ANSWER_BYTES + nanoseconds(network.jitter)
         self.stale = self.latency > 0 or parameters.policy == "poll"
 

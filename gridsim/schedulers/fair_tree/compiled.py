@@ -114,7 +114,7 @@ class Compiled(Policy):
             spread_on_change=parameters.spread == "change",
             cell=cell,
             log=None if self.log is None else (run.up, self.log.speed_below),
-            observe=network.tell if network.observed else None,
+            observe=network.notify_observer if network.observed else None,
             threads=run.threads,
         )
         if (share := run.share) and isinstance(self.flow, SharedFairTreeProtocol):

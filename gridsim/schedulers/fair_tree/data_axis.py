@@ -39,7 +39,7 @@ from gridcore.fair_tree.summaries import debit
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.overlays import added_up
+from gridsim.scheduling.overlays import subtree_sums
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class DataAxis:
         ratio = run.speeds / run.bandwidth
         self.extremes = float(ratio.min()), float(ratio.max())
         self.rates = [effective(run.speeds, run.bandwidth, each) for each in samples]
-        self.speeds = [added_up(each) for each in self.rates]
+        self.speeds = [subtree_sums(each) for each in self.rates]
         self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
 
     def slice_of(self, application: Application) -> int | None:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import Run
-from gridsim.scheduling.overlays import added_up
+from gridsim.scheduling.overlays import subtree_sums
 from gridsim.support.arrays import Floats
 
 #: Memory and disk, bytes.
@@ -62,9 +62,9 @@ class NeedsAxis:
         assert run.attributes is not None
         self.samples = samples
         self.suits = np.stack([run.attributes.suit(memory, disk=disk) for memory, disk in samples])
-        self.leaves = [added_up(each) for each in self.suits]
-        self.speed = [added_up(run.speeds * each) for each in self.suits]
-        self.speeds = [[added_up(rate * each) for rate in rates] for each in self.suits]
+        self.leaves = [subtree_sums(each) for each in self.suits]
+        self.speed = [subtree_sums(run.speeds * each) for each in self.suits]
+        self.speeds = [[subtree_sums(rate * each) for rate in rates] for each in self.suits]
         self._slices: dict[Need, int] = {}
         wants = run.applications.wants
         for i, (memory, _, disk) in enumerate(wants.rows()):

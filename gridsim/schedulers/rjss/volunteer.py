@@ -25,7 +25,7 @@ from gridcore.random_walk.state import FITS
 from gridsim.model.applications import Application
 from gridsim.schedulers.rjss.node import RjssNode
 from gridsim.schedulers.rjss.node import messages as messages_of_all
-from gridsim.scheduling.availability_prediction import likely_until, remember
+from gridsim.scheduling.availability_prediction import add_up_time, predicted_end
 from gridsim.scheduling.nodes.program import Message, View
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
@@ -138,7 +138,7 @@ class VolunteerNode(RjssNode):
             return
         self.owner = True
         if view.now_ns > self.gone:
-            remember(self.stays, self.returns, view.now_ns - self.gone)
+            add_up_time(self.stays, self.returns, view.now_ns - self.gone)
             self.returns += 1
         leaving = self.waiting
         if self.running >= 0:
@@ -188,7 +188,7 @@ class VolunteerNode(RjssNode):
             return NEVER
         if self.parameters.predictor == "exact":
             return int(self.parameters.returns(view.node))
-        return likely_until(self.parameters.predictor, view.now_ns, self.gone, self.stays)
+        return predicted_end(self.parameters.predictor, view.now_ns, self.gone, self.stays)
 
     # -- the dispatcher -----------------------------------------------------------------------------------
 

@@ -247,7 +247,7 @@ class MasterPolicy(Adapter):
         parameters, run = self.parameters, self.run
         return task_queues(
             run,
-            padded=self.layout.padded,
+            pad=self.layout.pad,
             order=parameters.local_order,
             watch=parameters.watch,
             record=run.record,

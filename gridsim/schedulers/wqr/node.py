@@ -26,7 +26,7 @@ from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
 from gridsim.schedulers.wqr.rules import uniform
 from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
-from gridsim.scheduling.availability_prediction import likely_until, remember
+from gridsim.scheduling.availability_prediction import add_up_time, predicted_end
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
@@ -132,7 +132,7 @@ class Server(NodeProgram):
         """A machine has failed: its task is resubmitted automatically unless other copies of it run."""
         machine = self.machines[message.sender]
         if view.now_ns > machine.since:
-            remember(machine.up_times, machine.failures, view.now_ns - machine.since)
+            add_up_time(machine.up_times, machine.failures, view.now_ns - machine.since)
             machine.failures += 1
         self.free.pop(message.sender, None)
         if message.sender in self.running:
@@ -314,7 +314,7 @@ class Server(NodeProgram):
         known = self.machines[machine]
         if self.parameters.predictor == "exact":
             return known.until
-        return likely_until(self.parameters.predictor, view.now_ns, known.since, known.up_times)
+        return predicted_end(self.parameters.predictor, view.now_ns, known.since, known.up_times)
 
 
 # -- a worker ---------------------------------------------------------------------------------------------

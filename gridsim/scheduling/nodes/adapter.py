@@ -1,16 +1,19 @@
-"""Decentralized schedulers written from the point of view of one node: the second tier of the contract.
+"""Decentralized schedulers as programs of single nodes, and the policy that runs them.
 
-A `NodeProgram` is one node.  It gets the applications that are submitted there and the messages that arrive,
-and it acts through its `View`, which gives access to nothing else.  `NodeScheduler` has the parameters and
-declares the messages.  The `Adapter` makes a `Policy` of them: it sets up the message core, which calls the
-handlers (`gridcore.nodes.message_core.NodeCore`), and does itself what is rare, such as failures.
+A `NodeProgram` is the program of one node.  Its handlers get the applications that are submitted at the node
+and the messages that arrive there.  It acts through its `View`, which gives access to nothing else.
+A `NodeScheduler` has the parameters and declares the messages.
+
+An `Adapter` is the `Policy` that runs these programs.  It sets up the message core
+(`gridcore.nodes.message_core.NodeCore`), which calls the handlers.  Rare events, such as failures, it handles
+itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -21,10 +24,15 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
-from gridsim.scheduling.nodes.compiled import Compiled, compiled
+from gridsim.scheduling.nodes.compiled import CompiledProgram, compile_program
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
-from gridsim.scheduling.nodes.handlers import check_declared, check_handlers, defined, handler_of
+from gridsim.scheduling.nodes.handlers import (
+    check_class_variables,
+    check_handlers,
+    defined_handlers,
+    handler_of,
+)
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
 from gridsim.scheduling.nodes.source import CorePolicy
@@ -39,45 +47,48 @@ __all__ = ["NodeProgram", "NodeScheduler", "Message", "View", "array"]
 
 
 class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
-    """Parameters of a scheduler whose nodes are `policy` objects.
+    """Base class of schedulers that are written as the program of one node.
 
-    Class variables:
-
-    Raises ScenarioError for parameters that are out of range, for class variables that are not what they must
-    be, and for a ``policy`` with methods ``on_...`` that nothing calls, or that cannot be called.
+    A subclass sets class variables, listed below as attributes, and may add parameters as annotated fields.
 
     Parameters
     ----------
     degree
-        Number of neighbours of each node: other machines, drawn at random once.
+        Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins.
     detection
-        S from the loss of tasks in a failure until their submitter learns of it.
+        Time in s from the loss of tasks in a failure until they are submitted again at their submitter.
 
     Attributes
     ----------
     policy
-        A subclass of `NodeProgram`.
+        The class of the nodes, a subclass of `NodeProgram`.
     messages
-        Name -> `Message`, in the order in which kinds are handled at one instant.
+        Name -> `Message`, in the order in which messages of one instant are handled.
     timers
-        Names of timers.
+        Names of the timers that nodes set.
     ticks
-        Name -> s: timers that fire on all nodes at each multiple of that time.
+        Name -> period in s of timers that fire on all nodes at each multiple of the period.
     local_order
-        ``"edf"`` or ``"fifo"``, the order in which a machine runs its tasks.
+        Order in which a machine runs its tasks: ``"edf"`` (earliest deadline first) or ``"fifo"``.
     watch
-        ``"completion"`` if nodes handle the end of each task (`NodeProgram.on_end`).
+        ``"completion"`` if nodes handle the end of each task by `NodeProgram.on_end`; else ``"idle"``.
     reports
-        True if nodes call `View.completed`.
+        Whether nodes call `View.completed`.
     tables
-        Name -> {column: ``int`` or ``float``}, for the rows that nodes write (`View.note`).
+        Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
     truths
-        Action -> function that returns the true value at that decision; nodes cannot see it.
+        Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
-        True: messages leave when a handler sends them, in that order; False: at the end of the wave, sorted
-        by kind and sender.
+        Whether messages leave as soon as a handler sends them.  By default they leave at the end of the
+        wave, sorted by kind and sender.
     to_the_end
-        True: after the last task, the run goes on until no message or timer is left.
+        Whether the run continues after the last task until no message or timer is pending.
+
+    Raises
+    ------
+    ScenarioError
+        If a parameter is out of range, a class variable has the wrong type, or ``policy`` has a method
+        ``on_...`` that is not a handler or has the wrong parameters.
     """
 
     decentralized: ClassVar[bool] = True
@@ -93,52 +104,60 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         super().__post_init__()
 
     def program(self, node: int) -> NodeProgram:
-        """Make the object of a node; by default a ``policy``."""
+        """Make the program of `node`, by default an object of ``policy``."""
         return self.policy(self)
 
     @property
     def order(self) -> Literal["edf", "fifo"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
+        """The order in which a machine runs its tasks, ``local_order``."""
         return self.local_order
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        self._check_classes()  # again, since a subclass may override __post_init__ without it
+        """Make the policy that runs the nodes."""
+        self._check_classes()  # a subclass may override __post_init__ and leave the check out
         return Adapter(self, run)
 
     def _check_classes(self) -> None:
-        check_declared(self)
+        check_class_variables(self)
         check_handlers(self.policy, tuple(self.messages))
 
 
-#: Events, in all, for each node and for each task, for which nothing has to be queued or run before a run
-#: counts as endless.
-PATIENCE, PATIENCE_A_NODE, PATIENCE_A_TASK = 500_000, 1_000, 10
-#: Mflop, what a size that is stated as 0 counts as.
-LEAST_SIZE = 1e-3
+#: A run counts as endless after this many events in which no task is queued or run: a constant number, plus
+#: a number per node, plus a number per task.
+PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
+#: Mflop that replace a stated size of 0.
+MIN_STATED_SIZE = 1e-3
 
 
 def _check_one_program(scheduler: Any) -> None:
-    """Raise CompileError for nodes that are not of one class, one on each machine."""
+    """Raise CompileError unless all nodes have one class and each machine has one node."""
     for name in ("layout", "program"):
         if getattr(type(scheduler), name) is not getattr(NodeScheduler, name):
             raise CompileError(
-                f"{scheduler.policy.__name__}: nodes of schedulers that define {name} run interpreted only"
+                f"{scheduler.policy.__name__} does not support nodes='compiled': {type(scheduler).__name__} "
+                f"defines {name}()"
             )
 
 
 class Adapter(CorePolicy):
-    """A `Policy` that runs a `NodeProgram` for each node of the layout."""
+    """A `Policy` that runs a `NodeProgram` for each node of the layout.
+
+    Parameters
+    ----------
+    parameters
+        A `NodeScheduler`, or other `Declarations`.
+    run
+        The run in which the nodes take part.
+    """
 
     takes_releases = True
 
-    #: When the run is over, see `NodeCore`.
+    #: The condition that ends the run, as `NodeCore` takes it: ``"done"`` when all tasks are completed.
     until = "done"
-    #: Makes the slot schedule of a node's machine (`View.slots`); None where there are none.
+    #: Returns the slot schedule of a node's machine (`View.slots`); None if nodes reserve no slots.
     slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        """`parameters` : a `NodeScheduler`, or other `Declarations`."""
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
@@ -151,18 +170,18 @@ class Adapter(CorePolicy):
         policies = list(dict.fromkeys(map(type, programs)))
         if self.compiled is not None:
             policies = [parameters.policy]
-        if isinstance(parameters, NodeScheduler):  # others may call methods of nodes themselves
+        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
             for policy in policies:
                 check_handlers(policy, tuple(parameters.messages))
-        handlers = defined(policies)
+        handlers = defined_handlers(policies)
         if parameters.ticks and "on_timer" not in handlers:
-            raise ScenarioError(f"{policies[0].__name__} must define on_timer, which ticks call")
+            raise ScenarioError(f"{parameters.name}.ticks requires {policies[0].__name__}.on_timer")
         self.queues = self.make_queues(ends="on_done" in handlers)
         self.task_size, self.size = stated_sizes(bags)
-        # stated sizes are not the true ones, also where all tasks of an application are equal
-        stated = bags.unequal or bags.estimate is not None
-        own = {"sizes": bags.sizes(), "tasks": bags.tasks} if stated else moved_bytes(run)
-        self.queues.add_applications(bags.release, self.size, self.task_size, **own)
+        # A size per task is needed even for equal tasks if submitters state another size than the true one.
+        has_sizes = bags.unequal or bags.estimate is not None
+        columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(run)
+        self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
         self.decider = self.make_decider()
@@ -197,12 +216,12 @@ class Adapter(CorePolicy):
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             lost=self.task_lost,
-            noted=self._noted,
-            decided=None if self.compiled and run.decisions is None else self._decided,
-            checked=self._checked,
+            noted=self._add_note,
+            decided=None if self.compiled and run.decisions is None else self._record_decision,
+            checked=self._as_number,
             error=SchedulerError,
             compiled=self.compiled,
-            observe=network.tell if network.observed else None,
+            observe=network.notify_observer if network.observed else None,
             at_once=parameters.at_once,
             home=layout.home,
             until="" if parameters.to_the_end else self.until,
@@ -216,90 +235,103 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
-        # for `_check_progress`, which is for programs that place tasks in queues
-        self.wanted = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # all tasks may be submitted, and asked for, at one instant
-        self.patience = PATIENCE + PATIENCE_A_NODE * self.layout.nodes + PATIENCE_A_TASK * self.wanted
-        self.placed, self.placed_at, self.outages = (0, 0), 0, 0
+        # 0 for programs that do not place tasks in queues: they are not checked for progress.
+        self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
+        # All tasks may be submitted, and requested by all nodes, at one instant.
+        self.patience = (
+            PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
+        )
+        self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
 
     @property
     def nodes(self) -> list[NodeProgram]:
-        """The programs of the nodes; compiled ones are records with the attributes of their states.
+        """The programs of the nodes.
 
-        Where the compiled form is written by hand there are none.
+        A compiled program is a record with the attributes of its node.  If the compiled form is written by
+        hand, each entry is None.
         """
         programs = self.core.programs
-        records = isinstance(self.compiled, Compiled)
-        found: list[NodeProgram] = programs.view(np.recarray) if records else programs
-        return found
+        if isinstance(self.compiled, CompiledProgram):
+            programs = programs.view(np.recarray)
+        return cast(list[NodeProgram], programs)
 
-    def _compile(self) -> Compiled | Handlers | None:
-        """Return the compiled form of the program, if the run asks for it."""
+    def _compile(self) -> CompiledProgram | Handlers | None:
+        """Return the compiled form of the program; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
         if (nodes or parameters.node_forms[0]) != "compiled":
             return None
-        written: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
-        if written is not None:
-            return written
-        if type(parameters).hand_compiled is not Declarations.hand_compiled:  # for other parameters
+        handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
+        if handlers is not None:
+            return handlers
+        # A compiled form that is written by hand need not exist for all parameters.
+        if type(parameters).hand_compiled is not Declarations.hand_compiled:
             if nodes is None:
                 return None
             raise CompileError(
-                f"{parameters!r} runs interpreted only: its compiled form is written by hand, for "
-                f"{parameters.policy.__name__} and other parameters"
+                f"{parameters!r} does not support nodes='compiled': the compiled form of "
+                f"{parameters.policy.__name__} does not have these parameters"
             )
         _check_one_program(parameters)
-        return compiled(parameters)
+        return compile_program(parameters)
 
     def new_programs(self, nodes: Sequence[int]) -> Any:
-        """Return the programs of `nodes` that have not started."""
-        if isinstance(self.compiled, Compiled):
-            return np.repeat(self.compiled.fresh, len(nodes))
+        """Make programs for `nodes`, which have not started yet."""
+        if isinstance(self.compiled, CompiledProgram):
+            return np.repeat(self.compiled.initial_state, len(nodes))
         if self.compiled is not None:
             return [None] * len(nodes)
         return [self.program(node) for node in nodes]
 
     @property
     def now(self) -> int:
-        """The simulated time, ns: the core runs ahead of the engine, up to its next event."""
+        """The simulated time, ns: the later of the clocks of the core and the engine.
+
+        The core runs ahead of the engine, up to the engine's next event.
+        """
         return max(self.core.now, self.run.engine.now)
 
-    def _checked(self, kind: Any, value: Any, node: int, name: str) -> Any:
-        """See `as_number`; its errors begin with the simulated time."""
+    def _as_number(self, kind: Any, value: Any, node: int, name: str) -> Any:
+        """Return `value` as `as_number` does; an error begins with the simulated time."""
         try:
             return as_number(kind, value, node, name)
         except SchedulerError as error:
-            raise self._now(error) from None
+            raise self._with_time(error) from None
 
-    def _decided(self, node: int, action: str, application: int, said: dict[str, Any]) -> None:
+    def _record_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         try:
-            self.decider.note(node, action, application, said)
+            self.decider.note(node, action, application, columns)
         except SchedulerError as error:
-            raise self._now(error) from None
+            raise self._with_time(error) from None
 
-    def _noted(self, node: int, table: str, values: Mapping[str, float]) -> None:
+    def _add_note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         try:
             self.note(node, table, values)
         except SchedulerError as error:
-            raise self._now(error) from None
+            raise self._with_time(error) from None
 
     def checked_row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
-        """Return a row that a node writes, as `Notes.row`; its errors begin with the simulated time."""
+        """Return `values` as `Notes.row` does; an error begins with the simulated time."""
         try:
             return self.notes.row(node, table, values)
         except SchedulerError as error:
-            raise self._now(error) from None
+            raise self._with_time(error) from None
 
-    def _now(self, error: SchedulerError) -> SchedulerError:
+    def _with_time(self, error: SchedulerError) -> SchedulerError:
         return SchedulerError(f"t = {self.now / NS} s: {error}")
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
-        """Make the task queues of the machines; `ends`: whether nodes hear of the end of each task."""
+        """Make the task queues of the machines.
+
+        Parameters
+        ----------
+        ends
+            Whether nodes handle the end of each task by `NodeProgram.on_done`.
+        """
         parameters, run = self.parameters, self.run
         if ends and parameters.reports:
-            raise ScenarioError(f"{parameters.name}: nodes with on_done cannot ask for reports, too")
+            raise ScenarioError(f"{parameters.name}: on_done does not support reports=True")
         queues: TaskQueues = (run.queues or TaskQueues)(
-            self.layout.padded(run.speeds),
+            self.layout.pad(run.speeds),
             order=parameters.local_order,
             watch="completion" if ends else parameters.watch,
             log=ends or parameters.reports,
@@ -308,87 +340,100 @@ class Adapter(CorePolicy):
         return queues
 
     def make_decider(self) -> Decider:
-        """Make what records the decisions of nodes."""
+        """Make the recorder of the nodes' decisions."""
         return Decider(self)
 
     def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
-        """Add a row to a table of the result; see `View.note`."""
+        """Add `values`, which `node` passed to `View.note`, to `table` of the result."""
         self.notes.add(node, table, values)
 
     def neighbours(self) -> Integers:
-        """Return the neighbours of each node: int64[nodes, degree]."""
+        """Draw the neighbours of each node: int64[nodes, degree]."""
         if self.parameters.degree == 0:
             return np.zeros((self.layout.nodes, 0), np.int64)
         parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
         return random_neighbours(self.layout.nodes, parameters.degree, overlay)
 
     def program(self, node: int) -> NodeProgram:
-        """Make the program of `node`, at the beginning and after it has failed."""
+        """Make the program of `node`, at the beginning of the run and after each failure."""
         program: NodeProgram = self.parameters.program(node)
         return program
 
     def tick(self, name: str, _: list[int]) -> None:
-        """Let the timer `name` fire on all nodes that are up."""
+        """Fire the timer `name` on all nodes that are up."""
         self.core.tick(np.flatnonzero(self.up), name, self.run.engine.now)
         self._check_progress()
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `CorePolicy`."""
+        """Post what is due at `time` ns to the engine, and check that the run makes progress."""
         super().collect(engine, time)
         self._check_progress()
 
     def _check_progress(self) -> None:
-        """Raise SchedulerError if nodes seem never to place the tasks that they hold."""
-        events, placed = self.core.events + self.outages, (self.queues.enqueued, self.queues.tasks_done)
-        all_done = placed[1] >= self.wanted
-        more_to_come = self.now < self.run.applications.release_ns[-1]
-        if placed != self.placed or placed[0] > placed[1] or all_done or more_to_come:
-            self.placed, self.placed_at = placed, events
-        elif events - self.placed_at > self.patience:
-            left = self.unplaced() or "the tasks that are left are in messages, or lost"
+        """Raise SchedulerError if no task has been queued or run for `patience` events.
+
+        It is no error while machines have queued tasks, after all tasks are done, or before the last release.
+        """
+        events = self.core.events + self.failure_count
+        progress = self.queues.enqueued, self.queues.tasks_done
+        is_complete = progress[1] >= self.total_tasks
+        has_releases = self.now < self.run.applications.release_ns[-1]
+        if progress != self.progress or progress[0] > progress[1] or is_complete or has_releases:
+            self.progress, self.progress_at = progress, events
+        elif events - self.progress_at > self.patience:
+            rest = self.unplaced() or "the remaining tasks are in messages, or lost"
             raise SchedulerError(
-                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: for "
-                f"{events - self.placed_at} events no task has been queued or run; {left}"
+                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or "
+                f"run in the last {events - self.progress_at} events; {rest}"
             )
 
     def unplaced(self) -> str:
-        """See `gridsim.scheduling.contract.Policy`."""
-        if not self.wanted:  # its nodes do not place tasks in queues
+        """Return which node holds tasks that it has not placed, in words; "" if no node does."""
+        if not self.total_tasks:  # nodes of this program do not place tasks in queues
             return ""
-        held = self.core.held()
-        held = held[held[:, 2] > 0]
-        if not len(held):
+        rows = self.core.held()
+        rows = rows[rows[:, 2] > 0]
+        if not len(rows):
             return ""
-        node, application, tasks = held[0].tolist()
-        what = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
-        others = len(held) - 1
-        more = f"; {others} more such, {int(held[1:, 2].sum())} tasks" if others else ""
-        return f"node {node} holds {what}, not placed{more}"
+        node, application, tasks = rows[0].tolist()
+        quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
+        count = len(rows) - 1
+        rest = f"; {count} more such, {int(rows[1:, 2].sum())} tasks" if count else ""
+        return f"node {node} holds {quantity}, not placed{rest}"
 
     def application_of(self) -> Integers | None:
-        """Return the application of each number in a field ``application``; None if they are the same."""
+        """Return the application for each value of a message field ``application``.
+
+        None means that the field has the number of an application itself.
+        """
         return None
 
     def application(self, index: int) -> Application:
-        """Return an application as nodes see it: with the sizes that its submitter states."""
-        found = Application.of(self.run.applications, index)
-        return found._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
+        """Return an application as nodes see it, with the sizes that its submitter states."""
+        application = Application.of(self.run.applications, index)
+        return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
     def on_release(self, applications: list[int]) -> None:
-        """See `gridsim.scheduling.contract.Policy`."""
+        """Raise AssertionError, since the core reads releases itself."""
         raise AssertionError("the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
-        """Do nothing: after it the engine calls what waits for the end of a wave."""
+        """Do nothing; the engine calls the hooks at the end of the wave that this act makes."""
 
     # -- failures -------------------------------------------------------------------------------------------
 
     def register_failure_timers(self) -> None:
-        """Register the timers that failures need."""
+        """Register the timer that submits lost tasks again."""
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Have tasks submitted again that are lost, on their way to `node` if that is not -1."""
+        """Submit `tasks` lost tasks of `application` again, `detection` s from now.
+
+        Parameters
+        ----------
+        node
+            The receiver, if the tasks were lost in a message; else -1.
+        """
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
             self.lost[due] = {}
@@ -397,19 +442,19 @@ class Adapter(CorePolicy):
         self.lost[due][application] = self.lost[due].get(application, 0) + tasks
 
     def _resubmit(self, _: list[int]) -> None:
-        """Submit the lost tasks that are due again, unless all machines are down."""
+        """Submit the lost tasks whose detection time has passed, unless all machines are down."""
         if not self.run.up.any():
             return
         now = self.run.engine.now
         due = [self.lost.pop(at) for at in sorted(self.lost) if at <= now]
-        lost = np.array([each for tasks in due for each in sorted(tasks.items())], np.int64).reshape(-1, 2)
+        lost = np.array([item for tasks in due for item in sorted(tasks.items())], np.int64).reshape(-1, 2)
         np.add.at(self.resubmitted, lost[:, 0], lost[:, 1])
         self.core.resubmit(lost[:, 0], lost[:, 1], now)
 
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `gridsim.scheduling.contract.Policy`."""
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Lose the tasks and the memory of nodes on `failed` machines, and start those that are up again."""
         now = self.run.engine.now
-        self.outages += len(failed)
+        self.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
@@ -417,9 +462,9 @@ class Adapter(CorePolicy):
         nodes = self.layout.on(failed)
         for i, count in self.core.restart(nodes, self.new_programs(nodes.tolist()), now):
             self.task_lost(i, count)
-        begin = self.layout.on(np.union1d(failed, back))
+        begin = self.layout.on(np.union1d(failed, recovered))
         self.core.begin(begin[self.up[begin]])
-        if len(back) and any(due <= now for due in self.lost):
+        if len(recovered) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
         self._check_progress()
 
@@ -428,7 +473,7 @@ class Adapter(CorePolicy):
     STATE: ClassVar[tuple[str, ...]] = ("queues", "resubmitted", "lost", "core", "notes")
 
     def getstate(self) -> dict[str, Any]:
-        """Return the state of the adapter and its nodes; attributes of nodes must be plain values."""
+        """Return the state of the adapter and its nodes, whose attributes must be plain values."""
         if isinstance(self.compiled, Handlers):
             return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
         if self.compiled is not None:
@@ -441,7 +486,7 @@ class Adapter(CorePolicy):
         return {**super().getstate(), "nodes": nodes}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """Continue from a state that `getstate` returned."""
         check_names(self, state, (*(self.STATE or ()), "nodes"))
         if isinstance(self.compiled, Handlers):
             self.compiled.setstate(state.pop("nodes"))
@@ -463,43 +508,47 @@ class Adapter(CorePolicy):
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names):
             raise ValueError(f"state['nodes'] must have the attributes {list(states.dtype.names)}")
         for name, values in columns.items():
-            of = states[name]
-            if not isinstance(values, np.ndarray) or values.dtype != of.dtype or values.shape != of.shape:
-                raise ValueError(f"state['nodes'][{name!r}] must be {of.dtype}{list(of.shape)}")
-            of[:] = values
+            column = states[name]
+            if (
+                not isinstance(values, np.ndarray)
+                or values.dtype != column.dtype
+                or values.shape != column.shape
+            ):
+                raise ValueError(f"state['nodes'][{name!r}] must be {column.dtype}{list(column.shape)}")
+            column[:] = values
 
     # -- the end --------------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """See `gridsim.scheduling.contract.Policy`."""
+        """Handle the deferred messages, run the queues to their end, and return the outcome."""
         self.core.drain(self.now)
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         machines = len(self.run.speeds)
-        for extra in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
+        for server in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
             raise SchedulerError(
                 f"{self.parameters.name}: tasks must be queued on machines 0..{machines - 1}, got "
-                f"{outcome.machines['tasks'][extra]} on machine {extra}, that of a server, which runs none"
+                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server, which runs none"
             )
-        outcome.machines = {name: of[:machines] for name, of in outcome.machines.items()}
-        if outcome.arrivals:  # what a server has queued is withdrawn again
+        outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
+        if outcome.arrivals:  # a server has withdrawn all that it had queued, so its rows cancel out
             rows = outcome.arrivals["machine"] < machines
-            outcome.arrivals = {name: of[rows] for name, of in outcome.arrivals.items()}
+            outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         return outcome
 
 
 def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
-    """Return the size of a task, and of all of them, as submitters state it: float64[applications], Mflop."""
+    """Return the sizes that submitters state, of one task and of all: float64[applications] each, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
-    # a stated size of 0 is below what is measured; queues plan with sizes above 0
-    task_size = np.maximum(bags.estimate, LEAST_SIZE)
+    # Queues plan with positive sizes; a stated size of 0 stands for one below the resolution of the log.
+    task_size = np.maximum(bags.estimate, MIN_STATED_SIZE)
     return task_size, task_size * bags.tasks
 
 
 def _attributes(node: NodeProgram) -> dict[str, Any]:
-    """Return the attributes of a node, including those in slots."""
+    """Return the attributes of a node by name, including those in ``__slots__``."""
     state = object.__getstate__(node)
     plain, slots = state if isinstance(state, tuple) else (state, None)
     return {**(plain or {}), **(slots or {})}

@@ -1,4 +1,4 @@
-"""Schedulers whose nodes see what others have published, as old as the scheduler says."""
+"""Schedulers whose nodes share a board of published numbers, which may be out of date."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ from gridsim.support.random_streams import Streams
 
 
 class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of schedulers whose nodes see a board: a number of each node, as old as `age` says.
+    """Base class of schedulers whose nodes share a board with one number for each node.
 
-    It stands for an information service, so that it takes no messages.  A node puts its number there by
-    `View.publish`; `View.board` has the numbers of all nodes.
+    A node publishes its number by `View.publish` and reads the numbers of all nodes from `View.board`.  The
+    board models an information service, so publishing and reading need no messages.
 
-    With ``board_of = "applications"`` the board has a number of each application, which any node may publish.
+    A subclass with ``board_of = "applications"`` has a board with one number for each application instead,
+    which any node may publish.
 
     Parameters
     ----------
     age
-        s, how old what the board shows is; 0 for the present state.
+        Age of the numbers on the board in s; with 0 the board shows the present state.
     refresh
-        ``"continuous"``: each number is exactly `age` old; ``"periodic"``: all are replaced at each multiple
-        of `age`, by what is true then; ``"individual"``: that of each node at instants of its own, which are
-        `age` apart, from a random one on.
+        When the board changes.  ``"continuous"``: each number is exactly `age` old.  ``"periodic"``: all
+        numbers are replaced by the current ones at each multiple of `age`.  ``"individual"``: the number of
+        each node is replaced every `age` s, starting at a random time for each node.
     error
-        Standard deviation of a factor, lognormal with mean 1, by which what the board shows differs from what
-        was published.  Each published number has its own, drawn from the stream "<name> board".
+        Standard deviation of the factor between a number on the board and the published one.  The factor is
+        lognormal with mean 1.  Each published number gets its own factor, drawn from the random stream
+        "<name> board".
     """
 
     decentralized: ClassVar[bool] = False
@@ -44,13 +46,23 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """Return False: nodes know what is on the board, too."""
+        """False, since nodes also know what is on the board."""
         return False
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
-        """Make the board of a run; up : bool[nodes], those that are up when it begins."""
+        """Make the board of a run.
+
+        Parameters
+        ----------
+        up
+            bool[nodes], which nodes are up when the run begins.
+        applications
+            Number of applications in the run.
+        streams
+            The random streams of the run.
+        """
         if self.board_of == "applications":
-            up = np.zeros(applications, np.bool_)  # which have nothing to show yet
+            up = np.zeros(applications, np.bool_)  # no number of an application has been published yet
         random, age = streams(f"{self.name} board"), nanoseconds(self.age)
         return Board(
             up,

@@ -1,4 +1,4 @@
-"""What of a node program cannot be compiled, and where: read from its source, and from what Numba says."""
+"""Explains what in a node program cannot be compiled, and where, from its source and Numba's errors."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ from gridcore.common.names import closest
 from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
 
-__all__ = ["NotCompiled", "check_source", "explained", "place_of"]
+__all__ = ["NotCompiled", "check_source", "compile_error", "place_of"]
 
 
 class NotCompiled(Exception):
-    """Something in a program that cannot be compiled, and what to write instead.
+    """A construct of a program that cannot be compiled.
 
     Parameters
     ----------
+    reason
+        What cannot be compiled, and what to write instead.
     at
-        File and line, where they are known.
+        File and line, if they are known.
     """
 
-    def __init__(self, why: str, at: tuple[str, int] | None = None) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, at: tuple[str, int] | None = None) -> None:
+        super().__init__(reason)
         self.at = at
 
 
-# -- what the source has -------------------------------------------------------------------------------------
+# -- the source ----------------------------------------------------------------------------------------------
 
-#: Parts of Python that no compiled method can have, and what to write instead.
-_REFUSED: dict[type[ast.AST], str] = {
+#: Syntax that a compiled method cannot have, and what to write instead.
+_UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",
     ast.YieldFrom: "a generator cannot be compiled; write a loop",
@@ -52,33 +54,41 @@ _REFUSED: dict[type[ast.AST], str] = {
 
 
 def check_source(function: Any) -> None:
-    """Raise NotCompiled, with its line, for the first thing in a method that no compiled one can have."""
+    """Raise NotCompiled for the first construct in a method that cannot be compiled, with its line."""
     try:
-        lines, first = inspect.getsourcelines(function)
+        lines, first_line = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):
-        return  # no source: Numba finds it, and says it less clearly
-    known = _locals(function.__code__)
+        return  # without the source, Numba reports the construct, less clearly
+    local_names = _locals(function.__code__)
     problems = (
-        (node.lineno, node.col_offset, why)
+        (node.lineno, node.col_offset, reason)
         for node in ast.walk(tree)
-        for why in _problems(node, function.__globals__, known)
+        for reason in _problems(node, function.__globals__, local_names)
         if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.excepthandler))
     )
-    line, _, why = min(problems, default=(0, 0, ""))
-    if why:
-        raise NotCompiled(why, (function.__code__.co_filename, first + line - 1))
+    line, _, reason = min(problems, default=(0, 0, ""))
+    if reason:
+        raise NotCompiled(reason, (function.__code__.co_filename, first_line + line - 1))
 
 
 def _locals(code: types.CodeType) -> set[str]:
-    inner = [_locals(each) for each in code.co_consts if isinstance(each, types.CodeType)]
+    inner = [_locals(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
 
 
-def _problems(node: ast.AST, names: dict[str, Any], known: set[str]) -> Iterator[str]:
-    """Yield why `node` cannot be compiled; `names`: those of the module, `known`: those of the method."""
-    if type(node) in _REFUSED:
-        yield _REFUSED[type(node)]
+def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> Iterator[str]:
+    """Yield the reasons why `node` cannot be compiled.
+
+    Parameters
+    ----------
+    names
+        The globals of the module.
+    local_names
+        The names of the method's local variables.
+    """
+    if type(node) in _UNSUPPORTED_SYNTAX:
+        yield _UNSUPPORTED_SYNTAX[type(node)]
     match node:
         case ast.FunctionDef(args=ast.arguments(kwonlyargs=[first, *_])):
             yield f"{node.name} has the keyword-only argument {first.arg}; write it without the *"
@@ -92,37 +102,39 @@ def _problems(node: ast.AST, names: dict[str, Any], known: set[str]) -> Iterator
             yield "del cannot be compiled"
         case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
             yield "except of a certain error cannot be compiled; write except Exception, or check before"
-        case ast.Name(id="super") if "super" not in known:
+        case ast.Name(id="super") if "super" not in local_names:
             yield "super() cannot be compiled; give the method of the base class another name, and call that"
-        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in known:
-            if isinstance(found := names.get(name), type) and issubclass(found, NodeProgram):
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
+            if isinstance(value := names.get(name), type) and issubclass(value, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
-        case ast.Name(id=name) if name not in known and name not in names and not hasattr(builtins, name):
-            yield f"the name {name} is not defined; {closest([*known, *names], name)}".rstrip("; ")
-        case ast.Name(id=name) if name not in known and isinstance(
-            found := names.get(name), (dict, list, set)
+        case ast.Name(id=name) if (
+            name not in local_names and name not in names and not hasattr(builtins, name)
+        ):
+            yield f"the name {name} is not defined; {closest([*local_names, *names], name)}".rstrip("; ")
+        case ast.Name(id=name) if name not in local_names and isinstance(
+            value := names.get(name), (dict, list, set)
         ):
             yield (
-                f"{name} is a {type(found).__name__} of the module, which cannot be compiled; write a tuple "
+                f"{name} is a {type(value).__name__} of the module, which cannot be compiled; write a tuple "
                 "or an array there, or an attribute"
             )
 
 
-def place_of(what: Any) -> str:
-    """Return ``"file:line: "`` of a function or class, or nothing if that is not known."""
+def place_of(definition: Any) -> str:
+    """Return ``"file:line: "`` of a function or class; "" if its source is not known."""
     try:
-        code = getattr(what, "__code__", None)
+        code = getattr(definition, "__code__", None)
         if code is not None:
             return f"{code.co_filename}:{code.co_firstlineno}: "
-        return f"{inspect.getsourcefile(what)}:{inspect.getsourcelines(what)[1]}: "
+        return f"{inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]}: "
     except (OSError, TypeError):
         return ""
 
 
-# -- what Numba says -----------------------------------------------------------------------------------------
+# -- errors of Numba -----------------------------------------------------------------------------------------
 
-#: What Numba says, and what to say instead.
-_SAYS = {
+#: Patterns of Numba's error messages, and the texts that replace them.
+_REPLACEMENTS = {
     r"Untyped global name '(\w+)'.*<class 'function'>": r"\1 is a function of Python; make it a method of "
     "the node, or decorate it with numba.njit",
     r"Untyped global name '(\w+)'.*": r"there is no \1 in what Numba has of Python",
@@ -131,7 +143,7 @@ _SAYS = {
     r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
     r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold what it gets in place",
 }
-#: Names of types of Numba, and what they are.
+#: Patterns of the names of Numba's types, and the texts that replace them.
 _TYPES: dict[str, str] = {
     r"Literal\[(int|str|bool)\]\((.*?)\)": r"\2",
     r"NodeType\(.*?\(\)\)": "self",
@@ -145,64 +157,70 @@ _TYPES: dict[str, str] = {
     r"unicode_type": "text",
     r" Raised from .*": "",
 }
-_OURS = Path(__file__).parent
+_PACKAGE_FOLDER = Path(__file__).parent
 
 
-def explained(program: Any, method: str, error: Exception) -> Exception:
-    """Return the error for what a handler, `method`, has that cannot be compiled: where, and what to write.
+def compile_error(program: Any, method: str, error: Exception) -> Exception:
+    """Return the error to raise if a handler cannot be compiled, with the place and what to write instead.
 
     Parameters
     ----------
     program
         A `gridsim.scheduling.nodes.numba_types.Program`.
+    method
+        The name of the handler.
+    error
+        The error that was raised while the handler was compiled.
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
     at = _place(error) or _first_line(program, method)
     text = str(error)
     if not isinstance(error, NotCompiled):
-        text = f"{linecache.getline(*at).strip()!r} cannot be compiled: {_said(error)}"
-    for pattern, named in _TYPES.items():
-        text = re.sub(pattern, named, text)
+        text = f"{linecache.getline(*at).strip()!r} cannot be compiled: {_cause(error)}"
+    for pattern, replacement in _TYPES.items():
+        text = re.sub(pattern, replacement, text)
     helper, name = _method_at(program, at), program.policy.__name__
-    called = "" if helper in (None, method) else f"{helper}, which {name}.{method} calls"
-    return CompileError(f"{at[0]}:{at[1]}: {name}.{called or method}: {text}")
+    place = "" if helper in (None, method) else f"{helper}, which {name}.{method} calls"
+    return CompileError(f"{at[0]}:{at[1]}: {name}.{place or method}: {text}")
 
 
-def _said(error: Exception) -> str:
-    """Return the part of a text of Numba, for those who know Numba, that says what is wrong."""
+def _cause(error: Exception) -> str:
+    """Return the cause of a Numba error: the line of its message that is of use to users of gridsim."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines() if line.strip()]
-    said = [
+    causes = [
         line for line in lines if not re.match(r"(- |Failed in|Overload|During|File|There are|>>>)", line)
     ]
-    text = (said or lines or [""])[0]
+    text = (causes or lines or [""])[0]
     if not type(error).__module__.startswith("numba."):
         text = f"{type(error).__name__}: {text}"
     call = next((line[4:] for line in lines if line.startswith(">>> ")), "such function")
-    for pattern, instead in _SAYS.items():
-        text = re.sub(pattern, instead.replace(r"\g<0>", call), text)
+    for pattern, replacement in _REPLACEMENTS.items():
+        text = re.sub(pattern, replacement.replace(r"\g<0>", call), text)
     return text
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:
-    """Return the deepest file and line of the program that an error names, or that Numba was working on."""
+    """Return the file and line of the program that `error` names, or else that Numba was compiling."""
     places = [getattr(error, "at", None)]
     for pattern in (r"Raised from (\S.*) \((\d+)\)", r'File "([^"]+)", line (\d+):'):
         places += [(os.path.abspath(file), int(line)) for file, line in re.findall(pattern, str(error))]
-    trace, working = error.__traceback__, []
+    trace, locations = error.__traceback__, []
     while trace is not None:
-        for each in ("self", "inst", "loc"):
-            found: Any = trace.tb_frame.f_locals.get(each)
-            found = getattr(found, "loc", found)
-            if isinstance(line := getattr(found, "line", None), int):
-                working.append((os.path.abspath(found.filename), line))
+        for name in ("self", "inst", "loc"):
+            location: Any = trace.tb_frame.f_locals.get(name)
+            location = getattr(location, "loc", location)
+            if isinstance(line := getattr(location, "line", None), int):
+                locations.append((os.path.abspath(location.filename), line))
         trace = trace.tb_next
-    return next((at for at in (*places, *reversed(working)) if at is not None and _is_users(at[0])), None)
+    return next(
+        (at for at in (*places, *reversed(locations)) if at is not None and _is_users_file(at[0])), None
+    )
 
 
-def _is_users(file: str) -> bool:
+def _is_users_file(file: str) -> bool:
     path = Path(file)
-    return path.is_file() and path.parent != _OURS and "numba" not in path.parts
+    return path.is_file() and path.parent != _PACKAGE_FOLDER and "numba" not in path.parts
 
 
 def _first_line(program: Any, method: str) -> tuple[str, int]:
@@ -211,18 +229,18 @@ def _first_line(program: Any, method: str) -> tuple[str, int]:
 
 
 def _method_at(program: Any, at: tuple[str, int]) -> str | None:
-    """Return the name of the method of the program which has that line, None if none has."""
+    """Return the name of the program's method at a file and line; None if there is no such method."""
     name: str
-    for each in program.policy.__mro__:
-        for name, found in vars(each).items():
-            function = found.fget if isinstance(found, property) else found
+    for cls in program.policy.__mro__:
+        for name, attribute in vars(cls).items():
+            function = attribute.fget if isinstance(attribute, property) else attribute
             if isinstance(function, types.FunctionType) and _has_line(function.__code__, *at):
                 return name
     return None
 
 
 def _has_line(code: types.CodeType, file: str, line: int) -> bool:
-    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    inner = (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
     lines = [number for *_, number in code.co_lines() if number is not None]
     within = os.path.abspath(code.co_filename) == os.path.abspath(file) and min(lines) <= line <= max(lines)
-    return within or any(_has_line(each, file, line) for each in inner)
+    return within or any(_has_line(code, file, line) for code in inner)

@@ -1,8 +1,9 @@
-"""Compiles the handlers of a node program, and keeps the machine code on disk.
+"""Compiles the handlers of a node program, and stores the machine code on disk.
 
-The same class runs interpreted and compiled.  Its attributes become a record for each node, its handlers
-functions that the message core calls through pointers; `gridsim.scheduling.nodes.numba_types` says how.  The
-machine code is kept in a folder of the user's cache, named by all that it depends on.
+The same class runs interpreted and compiled.  Compiled, its attributes become a record for each node, and its
+handlers become functions that the message core calls through pointers; the types for that are in
+`gridsim.scheduling.nodes.numba_types`.  The machine code is stored in the user's cache, in a file whose name
+is a hash of everything that the code depends on.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridsim.errors import CompileError
-from gridsim.scheduling.nodes.compilable import explained, place_of
+from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 
-__all__ = ["Compiled", "compiled"]
+__all__ = ["CompiledProgram", "compile_program"]
 
-#: Handlers of other events than messages, and what they get, see `numba_methods.entry`.
+#: Handlers of events other than messages, with the kind of entry that each needs (`numba_methods.entry`).
 _EVENTS = {
     "on_start": "event",
     "on_release": "release",
@@ -45,217 +46,243 @@ _ARRAYS = (np.bool_, np.int64, np.float64)
 
 
 @dataclass
-class Compiled:
-    """A compiled program, as `gridcore.nodes.message_core.NodeCore` takes it."""
+class CompiledProgram:
+    """A compiled node program, as `gridcore.nodes.message_core.NodeCore` takes it.
+
+    Parameters
+    ----------
+    name
+        The name of the class of nodes.
+    initial_state
+        Record array of shape [1], the state of a node that starts.
+    handlers
+        Name of a handler -> address of its machine code.
+    parameters
+        Record array of shape [1] with the scheduler's parameters that are numbers.
+    tables
+        The tables to which nodes add rows, each a name and columns.
+    actions
+        The actions that nodes may pass to `View.decide`.
+    code
+        Objects that own the machine code, which must exist as long as the addresses are used.
+    """
 
     name: str
-    fresh: np.ndarray[Any, Any]  # [1], the record of a node that starts
+    initial_state: np.ndarray[Any, Any]
     handlers: dict[str, int]
     parameters: np.ndarray[Any, Any]
     tables: list[tuple[str, dict[str, type]]]
     actions: tuple[str, ...]
-    code: list[Any]  # what must live as long as the addresses are used
+    code: list[Any]
 
 
-def compiled(scheduler: Any) -> Compiled:
+def compile_program(scheduler: Any) -> CompiledProgram:
     """Compile the program of `scheduler`, a `NodeScheduler`.
 
-    Raises CompileError that names class, attribute or method, and line of what cannot be compiled, and
-    ImportError without Numba.
+    Raises
+    ------
+    CompileError
+        If something cannot be compiled; it has the class, the attribute or method, and the line.
+    ImportError
+        If Numba is not installed.
     """
     policy = scheduler.policy
     try:
         import numba
     except ImportError:
         raise ImportError(
-            f'compiling {policy.__name__} needs Numba; install it with: pip install "gridsched[jit]"'
+            f'compiling {policy.__name__} requires Numba; install it with: pip install "gridsched[jit]"'
         ) from None
     messages: dict[str, Message] = dict(scheduler.messages)
     _check_supported(scheduler, messages)
-    fresh = _state(policy, scheduler)
-    parameters, words = _parameters(scheduler)
+    initial_state = _state(policy, scheduler)
+    parameters, texts = _parameters(scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
-    checked = frozenset(
+    checked_kinds = frozenset(
         name for name, kind in messages.items() if "application" in kind.fields or kind.delay is not None
     )
-    wanted = list(_wanted(policy, messages, scheduler.timers))
+    entries = list(_entries(policy, messages, scheduler.timers))
     code: list[Any] = []
     key = _key(
-        policy, numba.__version__, fresh.dtype.descr, parameters.dtype.descr, sorted(words.items(), key=str),
+        policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
+        sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
-        sorted(checked), scheduler.timers, tables, actions, wanted,
+        sorted(checked_kinds), scheduler.timers, tables, actions, entries,
     )  # fmt: skip
     store = _Store(key)
-    addresses = store.load([name for name, _, _ in wanted], code)
+    addresses = store.load([name for name, _, _ in entries], code)
     if addresses is None:
-        made = import_module("gridsim.scheduling.nodes.numba_methods")
-        program = made.Program(
+        numba_methods = import_module("gridsim.scheduling.nodes.numba_methods")
+        program = numba_methods.Program(
             policy,
-            fresh.dtype,
+            initial_state.dtype,
             parameters.dtype,
-            words,
+            texts,
             {name: kind.fields for name, kind in messages.items()},
             {name: number for number, name in enumerate(messages)},
-            checked,
+            checked_kinds,
             tuple(scheduler.timers),
             tables,
             actions,
-            made.Checked,
+            numba_methods.CheckedCompiler,
         )
-        addresses = store.keep(_compile(made, program, wanted), code)
-    return Compiled(policy.__name__, fresh, addresses, parameters, list(tables.items()), actions, code)
+        addresses = store.save(_compile(numba_methods, program, entries), code)
+    return CompiledProgram(
+        policy.__name__, initial_state, addresses, parameters, list(tables.items()), actions, code
+    )
 
 
 def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
-    """Raise CompileError for what only interpreted programs have."""
+    """Raise CompileError if the program uses a feature that only interpreted programs have."""
     policy = scheduler.policy
-    found = [
+    unsupported_kinds = [
         name
         for name, kind in messages.items()
         if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
     ]
-    what, where = "", place_of(type(scheduler))
-    if found:
-        what = f"deferred messages, or ones with arrays or a size of their own, such as {found[0]!r},"
+    feature, location = "", place_of(type(scheduler))
+    if unsupported_kinds:
+        feature = f"message {unsupported_kinds[0]!r}, which is deferred or local, or has arrays or a size of its own"
     if scheduler.at_once or scheduler.to_the_end:
-        what = "schedulers that set at_once or to_the_end"
+        feature = "at_once or to_the_end"
     if scheduler.ticks:
-        what = "schedulers with ticks"
+        feature = "ticks"
     if getattr(scheduler, "board_of", "nodes") != "nodes":
-        what = "schedulers with a board of applications"
+        feature = "a board of applications"
     for name in ("on_done", "on_act"):
         if getattr(policy, name) is not getattr(NodeProgram, name):
-            what = f"nodes that define {name}"
-            where = place_of(getattr(policy, name))
-    if what:
-        raise CompileError(f"{where}{policy.__name__}: {what} run interpreted only")
+            feature = name
+            location = place_of(getattr(policy, name))
+    if feature:
+        raise CompileError(f"{location}{policy.__name__}: nodes='compiled' does not support {feature}")
 
 
-# -- what the program consists of ----------------------------------------------------------------------------
+# -- the parts of the program --------------------------------------------------------------------------------
 
 
 def _state(policy: type[NodeProgram], scheduler: Any) -> np.ndarray[Any, Any]:
-    """Return the state of a node that starts, a record in an array of one."""
-    node, assigned = policy(scheduler), _assigned(policy)
-    found: dict[str, Any] = {}
-    for each in reversed(policy.__mro__):
-        annotations = vars(each).get("__annotations__", {})
-        for name, value in vars(each).items():
+    """Return the state of a node that starts: a record array of shape [1]."""
+    node, names = policy(scheduler), _assigned_attributes(policy)
+    attributes: dict[str, Any] = {}
+    for cls in reversed(policy.__mro__):
+        annotations = vars(cls).get("__annotations__", {})
+        for name, value in vars(cls).items():
             if isinstance(value, property):
-                continue  # its setter cannot be compiled, which is said where it is used
-            if name in assigned or name in annotations and "ClassVar" not in str(annotations[name]):
-                found[name] = getattr(node, name)
+                continue  # its setter cannot be compiled: the use of it raises NotCompiled
+            if name in names or name in annotations and "ClassVar" not in str(annotations[name]):
+                attributes[name] = getattr(node, name)
     state = node.__getstate__()
     for part in state if isinstance(state, tuple) else (state,):
-        found.update(part or {})
-    found.pop("parameters", None)
+        attributes.update(part or {})
+    attributes.pop("parameters", None)
     fields: list[tuple[Any, ...]] = []
-    for name, value in found.items():
+    for name, value in attributes.items():
         kind = _NUMBERS.get(
             type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None
         )
         if kind not in _ARRAYS:
             raise CompileError(
-                f"{_where(policy, name)}: self.{name} is {value!r}, a {type(value).__name__}; a compiled "
-                "node keeps int, float, bool, and NumPy arrays of these (of 64 bits), so write, say, -1 for "
-                "None and an array for a list"
+                f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool or a "
+                f"NumPy array of these (of 64 bits) in a compiled node, got {value!r}, a "
+                f"{type(value).__name__}; write, say, -1 for None and an array for a list"
             )
         fields.append((name, kind, np.shape(value)))
     dtype = np.dtype(fields, align=True)
-    fresh = np.zeros(1, dtype)
-    for name, value in found.items():
-        fresh[name][0] = value
-    return fresh
+    initial_state = np.zeros(1, dtype)
+    for name, value in attributes.items():
+        initial_state[name][0] = value
+    return initial_state
 
 
-def _assigned(policy: type) -> set[str]:
-    """Return the names of attributes that methods assign."""
-    methods = (each for base in policy.__mro__ for each in vars(base).values() if inspect.isfunction(each))
-    found = (dis.get_instructions(each) for each in methods)
-    return {step.argval for steps in found for step in steps if step.opname == "STORE_ATTR"}
+def _assigned_attributes(policy: type) -> set[str]:
+    """Return the names of the attributes that methods of `policy` assign."""
+    methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
+    code = (dis.get_instructions(method) for method in methods)
+    return {step.argval for steps in code for step in steps if step.opname == "STORE_ATTR"}
 
 
-def _where(policy: type, attribute: str) -> str:
-    """Return file and line at which `attribute` is set, and the class."""
-    found = [
-        (name != "__init__", f"{function.__code__.co_filename}:{step.positions.lineno}: {each.__name__}")
-        for each in policy.__mro__
-        for name, function in vars(each).items()
+def _place_of_attribute(policy: type, attribute: str) -> str:
+    """Return the file, the line and the class in which `attribute` is set."""
+    places = [
+        (name != "__init__", f"{function.__code__.co_filename}:{step.positions.lineno}: {cls.__name__}")
+        for cls in policy.__mro__
+        for name, function in vars(cls).items()
         if inspect.isfunction(function)
         for step in dis.get_instructions(function)
         if step.opname == "STORE_ATTR" and step.argval == attribute and step.positions
     ]
-    return min(found, key=lambda at: at[0], default=(0, f"{place_of(policy)}{policy.__name__}"))[1]
+    return min(places, key=lambda at: at[0], default=(0, f"{place_of(policy)}{policy.__name__}"))[1]
 
 
 def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | None]]:
-    """Return the numbers among the parameters, as a record, and the texts (None as None)."""
+    """Return the parameters that are numbers, as a record, and those that are texts or None."""
     numbers: dict[str, Any] = {}
-    words: dict[str, str | None] = {}
-    own = [name for name, each in inspect.getmembers_static(type(scheduler)) if isinstance(each, property)]
-    for name in (*scheduler.__struct_fields__, *own):
+    texts: dict[str, str | None] = {}
+    members = inspect.getmembers_static(type(scheduler))
+    properties = [name for name, entry in members if isinstance(entry, property)]
+    for name in (*scheduler.__struct_fields__, *properties):
         try:
             value = getattr(scheduler, name)
-        except Exception:  # a property of another use
+        except Exception:  # a user's property may raise anything; nodes then cannot read it
             continue
         if type(value) in _NUMBERS:
             numbers[name] = value
         elif value is None or isinstance(value, str):
-            words[name] = value
+            texts[name] = value
     record = np.zeros(
-        1, np.dtype([(name, _NUMBERS[type(each)]) for name, each in numbers.items()], align=True)
+        1, np.dtype([(name, _NUMBERS[type(value)]) for name, value in numbers.items()], align=True)
     )
     for name, value in numbers.items():
         record[name][0] = value
-    return record, words
+    return record, texts
 
 
-def _wanted(
+def _entries(
     policy: type[NodeProgram], messages: dict[str, Message], timers: Any
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
-    """Yield (what the core calls it, name of the method, what it is called for) for each handler."""
+    """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
         handled.setdefault(handler_of([policy], kind), []).append(kind)
     for method, kinds in handled.items():
         if getattr(policy, method) is NodeProgram.on_message:
-            continue  # an error, if such a message comes
+            continue  # the core raises an error if such a message arrives
         for number, kind in enumerate(kinds):
             yield kind, method, ("message", tuple(kinds), number)
-    for name, what in _EVENTS.items():
-        found = getattr(policy, name)
-        if name == "on_lost" and found is NodeProgram.on_lost:
+    for name, event in _EVENTS.items():
+        handler = getattr(policy, name)
+        if name == "on_lost" and handler is NodeProgram.on_lost:
             if policy.on_release is not NodeProgram.on_release:
                 yield name, "on_release", ("release",)
-        elif found is not getattr(NodeProgram, name) and (what != "timer" or timers):
-            yield name, name, ("timer", int(takes_value(policy))) if what == "timer" else (what,)
+        elif handler is not getattr(NodeProgram, name) and (event != "timer" or timers):
+            yield name, name, ("timer", int(takes_value(policy))) if event == "timer" else (event,)
 
 
 # -- compiling -----------------------------------------------------------------------------------------------
 
 
-def _compile(made: Any, program: Any, wanted: Any) -> dict[str, Any]:
+def _compile(numba_methods: Any, program: Any, entries: Any) -> dict[str, Any]:
     """Return name -> compiled handler."""
     from numba import cfunc, int32, int64
     from numba import types as numba_types
 
     signature = int32(numba_types.voidptr, int64, numba_types.voidptr, numba_types.voidptr)
-    found = {}
-    for name, method, kind in wanted:
+    handlers = {}
+    for name, method, kind in entries:
         if inspect.getattr_static(program.policy, method, None) is None:
             raise CompileError(f"{program.policy.__name__} has no method {method}, which handles {name!r}")
         try:
-            enter = made.entry(program, method, kind)
-            found[name] = cfunc(signature)(_closed(enter))
+            enter = numba_methods.entry(program, method, kind)
+            handlers[name] = cfunc(signature)(_as_plain_function(enter))
         except Exception as error:
-            raise explained(program, method, error) from error
-    return found
+            raise compile_error(program, method, error) from error
+    return handlers
 
 
-def _closed(enter: Any) -> Any:
-    def handler(context: Any, node: Any, given: Any, state: Any) -> Any:
-        return enter(context, node, given, state)
+def _as_plain_function(enter: Any) -> Any:
+    def handler(context: Any, node: Any, arguments: Any, state: Any) -> Any:
+        return enter(context, node, arguments, state)
 
     return handler
 
@@ -263,8 +290,8 @@ def _closed(enter: Any) -> Any:
 # -- machine code on disk ------------------------------------------------------------------------------------
 
 
-def _key(policy: type, *more: Any) -> str:
-    """Return a hash of all that the machine code depends on."""
+def _key(policy: type, *dependencies: Any) -> str:
+    """Return a hash of everything that the machine code depends on."""
     digest = hashlib.sha256()
     seen: set[int] = set()
 
@@ -283,14 +310,14 @@ def _key(policy: type, *more: Any) -> str:
         elif isinstance(value, types.CodeType):
             digest.update(value.co_code)
             add([value.co_names, value.co_varnames])
-            for each in value.co_consts:
-                add(each)
+            for constant in value.co_consts:
+                add(constant)
         elif isinstance(value, property):
             add(value.fget)
         elif isinstance(value, (tuple, list)):
             digest.update(f"{len(value)}[".encode())
-            for each in value:
-                add(each)
+            for entry in value:
+                add(entry)
         elif isinstance(value, type):
             digest.update(f"{value.__module__}.{value.__qualname__}".encode())
         elif hasattr(value, "py_func"):  # compiled by Numba
@@ -301,29 +328,29 @@ def _key(policy: type, *more: Any) -> str:
             digest.update(value.tobytes())
 
     add((CONTEXT, platform.machine(), _cpu()))
-    for each in policy.__mro__:
+    for cls in policy.__mro__:
         add(
             [
-                each,
+                cls,
                 *(
                     item
-                    for item in vars(each).items()
+                    for item in vars(cls).items()
                     if isinstance(item[1], (types.FunctionType, property, int, float, str, tuple))
                 ),
             ]
         )
     for source in ("numba_types.py", "numba_methods.py", "numba_checks.py", "compilable.py", "compiled.py"):
         digest.update((Path(__file__).parent / source).read_bytes())
-    add(more)
+    add(dependencies)
     return digest.hexdigest()
 
 
 def _names(code: types.CodeType) -> set[str]:
-    found = set(code.co_names)
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            found |= _names(each)
-    return found
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
 
 
 def _cpu() -> str:
@@ -347,7 +374,7 @@ class _Store:
         self.path = _folder() / f"nodes-{key[:40]}"
 
     def load(self, names: list[str], code: list[Any]) -> dict[str, int] | None:
-        """Return name -> address of the handlers, or None if they are not here."""
+        """Return name -> address of the handlers; None if the file is missing or does not match."""
         try:
             raw = self.path.read_bytes()
             if hashlib.sha256(raw[32:]).digest() != raw[:32]:
@@ -359,16 +386,16 @@ class _Store:
             return None
         from numba.core.registry import cpu_target
 
-        target, found = cpu_target.target_context, {}
+        target, addresses = cpu_target.target_context, {}
         target.refresh()
         for name, wrapper, library, objects, bitcode in rows:
-            made = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
-            code.append(made)
-            found[name] = made.get_pointer_to_function(wrapper)
-        return found
+            loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
+            code.append(loaded)
+            addresses[name] = loaded.get_pointer_to_function(wrapper)
+        return addresses
 
-    def keep(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
-        """Write `handlers` to the file, if that is possible, and return name -> address."""
+    def save(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
+        """Write `handlers` to the file, if the folder is writable; return name -> address."""
         rows = []
         for name, handler in handlers.items():
             library, _, (objects, bitcode) = handler._library.serialize_using_object_code()
@@ -381,5 +408,5 @@ class _Store:
                 file.write(hashlib.sha256(raw).digest() + raw)
             os.replace(file.name, self.path)
         except OSError:
-            pass  # it will be compiled again
+            pass  # without the file, the next run compiles the program again
         return {name: handler.address for name, handler in handlers.items()}

@@ -1,4 +1,4 @@
-"""What is declared of the node programs of a scheduler, with the defaults."""
+"""The declarations of a scheduler of node programs, with their defaults."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gridsim.support.random_streams import Streams
 
 
 class Declarations:
-    """What an `Adapter` reads of its parameters; `NodeScheduler` explains it.
+    """The class variables and methods that an `Adapter` reads from its parameters.
 
-    Unless the adapter overrides what asks for them, parameters also have ``policy``, ``program``, ``degree``
-    and ``detection``.
+    The docstring of `NodeScheduler` describes the class variables.  Parameters also need ``policy``,
+    ``program``, ``degree`` and ``detection``, unless the adapter overrides the methods that read these.
     """
 
-    __slots__ = ()  # or each `NodeScheduler`, which is a struct, would have a dictionary
+    __slots__ = ()  # without it each `NodeScheduler`, which is a struct, would have a dictionary
 
     name: ClassVar[str]
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
@@ -42,13 +42,13 @@ class Declarations:
     to_the_end: ClassVar[bool] = False
 
     def layout(self, machines: int) -> Layout:
-        """Return on which machine each node sits; by default there is one node a machine."""
+        """Return the machine of each node; by default each machine has one node."""
         return Layout.one_each(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
-        """Return the compiled form that is written by hand; None if these parameters have none."""
+        """Return compiled handlers that are written by hand; None if these parameters have none."""
         return None
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board | None:
-        """Return what nodes publish and see (`BoardScheduler`); None if they do not."""
+        """Return the board on which nodes publish numbers (`BoardScheduler`); None for no board."""
         return None

@@ -1,4 +1,4 @@
-"""The true state of a grid of node programs, used only to record it with the decisions of nodes."""
+"""The true state of the machines, which is recorded with the decisions of nodes; no node can read it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gridsim.scheduling.nodes.program import NodeProgram, as_number
 from gridsim.support.clock import NS
 
 
-class Grid(Protocol):
-    """What `Truth` and `Decider` need to read."""
+class DecidingPolicy(Protocol):
+    """The attributes of a policy that `Truth` and `Decider` read."""
 
     run: Run
     core: NodeCore
@@ -33,49 +33,49 @@ class Grid(Protocol):
 
 
 class Truth:
-    """The true current state of all machines.  Reading it changes nothing, and no node has access to it.
+    """The true current state of all machines, for functions in ``truths`` of a `NodeScheduler`.
 
     Attributes
     ----------
     machines
-        Their number.
+        Number of machines of the platform.
     """
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid, self.machines = grid, len(grid.run.speeds)
+    def __init__(self, policy: DecidingPolicy) -> None:
+        self._policy, self.machines = policy, len(policy.run.speeds)
 
     @property
     def now(self) -> float:
         """The simulated time, s."""
-        return self._grid.now / NS
+        return self._policy.now / NS
 
     def up(self, machine: int) -> bool:
         """Return whether `machine` is up."""
-        return bool(self._grid.run.up[machine])
+        return bool(self._policy.run.up[machine])
 
     def waiting(self, machine: int) -> int:
-        """Return how many tasks wait on `machine`; a running task does not count."""
-        return self._grid.core.waiting_at(machine)
+        """Return the number of tasks that wait on `machine`, without the running one."""
+        return self._policy.core.waiting_at(machine)
 
     def tasks(self, machine: int) -> int:
-        """Return how many tasks `machine` has, with the running one."""
-        return self._grid.core.tasks_at(machine)
+        """Return the number of tasks on `machine`, with the running one."""
+        return self._policy.core.tasks_at(machine)
 
     def work(self, machine: int) -> float:
-        """Return how long `machine` needs for its running task and all that wait there, s."""
-        return self._grid.core.work_of(machine)
+        """Return the time in s that `machine` needs for its running task and all that wait there."""
+        return self._policy.core.work_of(machine)
 
     def memory(self, machine: int) -> NodeProgram:
-        """Return the node that is at home on `machine`, to be read only.
+        """Return a read-only view of the home node of `machine`.
 
-        Its methods and attributes are those of the node, arrays are read-only, and lists, dicts and sets are
-        copies that do not change.  To set an attribute raises AttributeError.
+        It has the methods and attributes of the node.  Arrays are read-only; lists, dicts and sets are
+        immutable copies.  Setting an attribute raises AttributeError.
         """
-        return cast(NodeProgram, _Reading(self._grid.nodes[int(self._grid.layout.home[machine])]))
+        return cast(NodeProgram, _ReadOnlyNode(self._policy.nodes[int(self._policy.layout.home[machine])]))
 
 
-class _Reading:
-    """A node that can only be read; what it calls of its own methods cannot change it either."""
+class _ReadOnlyNode:
+    """A read-only view of a node; methods that are called through it cannot change the node either."""
 
     def __init__(self, node: NodeProgram) -> None:
         object.__setattr__(self, "_node", node)
@@ -84,54 +84,60 @@ class _Reading:
         node = object.__getattribute__(self, "_node")
         if name == "__class__":
             return type(node)
-        stated = getattr(type(node), name, None)
-        if isinstance(stated, property) and stated.fget is not None:
-            return stated.fget(self)
+        attribute = getattr(type(node), name, None)
+        if isinstance(attribute, property) and attribute.fget is not None:
+            return attribute.fget(self)
         value = getattr(node, name)
         if isinstance(value, MethodType) and value.__self__ is node:
             return MethodType(value.__func__, self)
-        return _unchanging(value)
+        return _read_only(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{name} of the memory of a node can only be read, not set to {value!r}")
+        raise AttributeError(f"{name} of the memory of a node is read-only, cannot set it to {value!r}")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{name} of the memory of a node can only be read, not deleted")
+        raise AttributeError(f"{name} of the memory of a node is read-only, cannot delete it")
 
 
-def _unchanging(value: Any) -> Any:
-    """Return `value` as it can only be read."""
+def _read_only(value: Any) -> Any:
+    """Return a read-only view or an immutable copy of `value`, if it is an array or a container."""
     if isinstance(value, np.ndarray):
         view = value.view()
         view.flags.writeable = False
         return view
     if type(value) is dict:
-        return MappingProxyType({key: _unchanging(each) for key, each in value.items()})
+        return MappingProxyType({key: _read_only(entry) for key, entry in value.items()})
     if type(value) in (list, tuple, deque):
-        return tuple(map(_unchanging, value))
+        return tuple(map(_read_only, value))
     return frozenset(value) if type(value) is set else value
 
 
-#: Returns the true value when a node (second argument) decides something about a machine (third argument, -1
-#: for none), in the unit of the action's words.  It may return the age (s) of what the node saw as well, if
-#: the node cannot know that age itself.
+#: A function of the truth, the node that decides, and the machine that the decision is about (-1 for none).
+#: It returns the true value, in the unit that ``decision_words`` has for the action.  If the node cannot know
+#: the age of what it saw, the function returns a pair: the true value and that age in s.
 TruthOf = Callable[[Truth, int, int], float | tuple[float, float]]
 
 
 class Decider:
-    """Notes the decisions of nodes with the true values; if they are not recorded, only checks the action."""
+    """Records the decisions of nodes with the true values; without a log it only checks the actions."""
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: DecidingPolicy) -> None:
         self.grid, self.log = grid, grid.run.decisions
-        self.words, self.truths = grid.parameters.decision_words, grid.parameters.truths
+        self.sentences, self.truths = grid.parameters.decision_words, grid.parameters.truths
         self.truth = Truth(grid)
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """See `gridcore.nodes.view.View.decide`."""
-        if action not in self.words:
-            known = listed(self.words, action)
+        """Record a decision that `node` reports by `View.decide`.
+
+        Raises
+        ------
+        SchedulerError
+            If ``decision_words`` does not have the action, or a column has a wrong value.
+        """
+        if action not in self.sentences:
+            known = listed(self.sentences, action)
             raise SchedulerError(
-                f"node {node} decides {action!r}, for which there are no decision_words; {known}"
+                f"node {node}: View.decide requires an action of decision_words, got {action!r}; {known}"
             )
         if self.log is None:
             return
@@ -140,12 +146,15 @@ class Decider:
         machine, machines = columns["machine"], len(self.grid.layout.home)
         if not -1 <= machine < machines:
             raise SchedulerError(
-                f"node {node} decides {action!r}: machine must be in -1..{machines - 1}, got {machine}"
+                f"node {node}: machine of {action!r} must be in -1..{machines - 1}, got {machine}"
             )
         if action in self.truths:
-            found = self.truths[action](self.truth, node, columns["machine"])
-            columns["true"], columns["age"] = found if isinstance(found, tuple) else (found, columns["age"])
+            value_and_age = self.truths[action](self.truth, node, columns["machine"])
+            if isinstance(value_and_age, tuple):
+                columns["true"], columns["age"] = value_and_age
+            else:
+                columns["true"] = value_and_age
         decider = self.grid.core.machine_of(node)
-        if decider >= self.truth.machines:  # a server, see `Layout`
+        if decider >= self.truth.machines:  # the further machine of a server has no number in the log
             decider = -1
         self.log.record(action, time=self.grid.now, application=application, decider=decider, **columns)

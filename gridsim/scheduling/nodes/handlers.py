@@ -1,4 +1,4 @@
-"""The handlers of node programs, and what the classes of a program must be like: checked before it runs."""
+"""The handlers of node programs, and the checks of their classes before a run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gridsim.scheduling.nodes.compilable import place_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.support.arguments import one_of, short_repr
 
-__all__ = ["check_declared", "check_handlers", "defined", "handler_of", "takes_value"]
+__all__ = ["check_class_variables", "check_handlers", "defined_handlers", "handler_of", "takes_value"]
 
-#: What the handlers of events get after ``self``; `on_timer` may get the value of the timer, too.
-_GETS: dict[str, tuple[str, ...]] = {
+#: The parameters of the handlers of events after ``self``; `on_timer` may have ``value``, too.
+_SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_start": ("view",),
     "on_release": ("view", "application", "tasks"),
     "on_message": ("view", "message"),
@@ -28,117 +28,130 @@ _GETS: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
-#: Handlers that a node need not have: those of `NodeProgram` do nothing.
+#: Handlers that a node need not define, since those of `NodeProgram` do nothing.
 _OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
 
 
-def defined(policies: Collection[type[NodeProgram]]) -> list[str]:
-    """Return the names of the optional handlers that some of `policies` define, see `NodeCore`."""
-    found = {
+def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
+    """Return the names of the optional handlers that at least one of `policies` defines.
+
+    They include ``"value"`` if `on_timer` takes the value of the timer.
+    """
+    handlers = {
         name
         for policy in policies
         for name in _OPTIONAL
         if getattr(policy, name) is not getattr(NodeProgram, name)
     }
-    value = {takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer}
-    if len(value) == 2:
-        raise ScenarioError("on_timer must take a value in all classes of nodes or in none")
-    return sorted({*found, "value"} if True in value else found)
+    value_options = {
+        takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer
+    }
+    if len(value_options) == 2:
+        raise ScenarioError("on_timer must have the parameter value in all classes of nodes or in none")
+    return sorted({*handlers, "value"} if True in value_options else handlers)
 
 
 def takes_value(policy: type[NodeProgram]) -> bool:
-    """Whether `on_timer` gets the value of the timer."""
+    """Return whether `on_timer` of `policy` takes the value of the timer."""
     return len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
 
 
 def handler_of(policies: Iterable[type[NodeProgram]], kind: str) -> str:
-    """Return the name of the method that handles messages of this kind.
+    """Return the name of the method that handles messages of `kind`.
 
-    A kind with the name of an event, such as ``done``, has no handler of its own.
+    It is ``on_message`` if no class has a handler for the kind, or if the kind has the name of an event,
+    such as ``done``.
     """
-    own = _own(kind)
-    return own if own not in _GETS and any(hasattr(each, own) for each in policies) else "on_message"
+    name = _own_handler(kind)
+    return name if name not in _SIGNATURES and any(hasattr(cls, name) for cls in policies) else "on_message"
 
 
-def _own(kind: str) -> str:
+def _own_handler(kind: str) -> str:
     return f"on_{kind.replace('-', '_')}"
 
 
 def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
-    """Raise ScenarioError for a method ``on_...`` that nothing calls, or that has other parameters."""
-    known = {**{_own(kind): ("view", "message") for kind in kinds}, **_GETS}
+    """Raise ScenarioError if a method ``on_...`` is never called or has the wrong parameters."""
+    signatures = {**{_own_handler(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
     for name in dir(policy):
         if not name.startswith("on_"):
             continue
-        found = inspect.getattr_static(policy, name)
-        function = getattr(found, "__func__", found)
+        attribute = inspect.getattr_static(policy, name)
+        function = getattr(attribute, "__func__", attribute)
         if not inspect.isfunction(function):
             continue
-        what = f"{place_of(function)}{policy.__name__}.{name}"
-        if name not in known:
+        location = f"{place_of(function)}{policy.__name__}.{name}"
+        if name not in signatures:
             if _uses(policy, name):
                 continue
             raise ScenarioError(
-                f"{what} is never called, as there is no kind of message {name[3:]!r}; {listed(known, name)}"
+                f"{location} is never called: there is no kind of message {name[3:]!r}; "
+                f"{listed(signatures, name)}"
             )
-        if function is not found:
-            raise ScenarioError(f"{what} must be a method, with self, not a {type(found).__name__}")
+        if function is not attribute:
+            raise ScenarioError(f"{location} must be a method with self, got a {type(attribute).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise ScenarioError(f"{what} must not be a generator or async: nothing would run it")
-        wanted = ("self", *known[name])
-        if not (_takes(function, wanted) or name == "on_timer" and _takes(function, (*wanted, "value"))):
-            raise ScenarioError(f"{what} must take ({', '.join(wanted)}), got {inspect.signature(function)}")
+            raise ScenarioError(f"{location} must not be a generator or async: its body would never run")
+        parameters = ("self", *signatures[name])
+        if not (
+            _takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))
+        ):
+            raise ScenarioError(
+                f"{location} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+            )
 
 
 def _uses(policy: type, name: str) -> bool:
-    """Whether a method of the class names another one, as in ``self.on_free(view)``."""
-    methods = (each for base in policy.__mro__ for each in vars(base).values() if inspect.isfunction(each))
-    return any(name in each.__code__.co_names for each in methods)
+    """Return whether a method of `policy` mentions `name`, as in ``self.on_free(view)``."""
+    methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
+    return any(name in method.__code__.co_names for method in methods)
 
 
-@lru_cache(1024)  # looking at a signature takes long, compared with a small run
-def _takes(function: Any, wanted: tuple[str, ...]) -> bool:
+@lru_cache(1024)  # reading a signature takes long, compared with a small run
+def _takes(function: Any, parameters: tuple[str, ...]) -> bool:
     try:
-        inspect.signature(function).bind(*wanted)
+        inspect.signature(function).bind(*parameters)
     except TypeError:
         return False
     return True
 
 
-def check_declared(scheduler: Any) -> None:
-    """Raise ScenarioError for class variables of a `NodeScheduler` that are not what they must be."""
-    where = type(scheduler).__name__
+def check_class_variables(scheduler: Any) -> None:
+    """Raise ScenarioError if a class variable of a `NodeScheduler` has the wrong type or value."""
+    path = type(scheduler).__name__
     if not (
         isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, NodeProgram)
     ):
-        others = vars(type(scheduler)).items() if policy is None else ()
-        names = [name for name, each in others if isinstance(each, type) and issubclass(each, NodeProgram)]
-        typo = f"; did you mean policy where it has {names[0]}?" if names else ""
-        raise ScenarioError(f"{where}.policy must be a subclass of NodeProgram, got {policy!r}{typo}")
+        entries = vars(type(scheduler)).items() if policy is None else ()
+        names = [
+            name for name, entry in entries if isinstance(entry, type) and issubclass(entry, NodeProgram)
+        ]
+        hint = f"; did you mean policy = {path}.{names[0]}?" if names else ""
+        raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
-        raise ScenarioError(f"{where}.name must be a text, got {short_repr(scheduler.name)}")
+        raise ScenarioError(f"{path}.name must be a text, got {short_repr(scheduler.name)}")
     for name in ("timers", "node_forms"):
-        given = getattr(scheduler, name)
-        if not isinstance(given, (tuple, list)) or not all(isinstance(each, str) for each in given):
-            hint = f"; write ({given!r},)" if isinstance(given, str) else ""
-            raise ScenarioError(f"{where}.{name} must be a tuple of texts, got {short_repr(given)}{hint}")
+        value = getattr(scheduler, name)
+        if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
+            hint = f"; write ({value!r},)" if isinstance(value, str) else ""
+            raise ScenarioError(f"{path}.{name} must be a tuple of texts, got {short_repr(value)}{hint}")
     forms = get_args(NodeForm)
-    for each in scheduler.node_forms or ("",):
-        one_of(f"{where}.node_forms", each, forms)
-    one_of(f"{where}.local_order", scheduler.local_order, ("edf", "fifo"))
-    one_of(f"{where}.watch", scheduler.watch, ("idle", "completion"))
+    for form in scheduler.node_forms or ("",):
+        one_of(f"{path}.node_forms", form, forms)
+    one_of(f"{path}.local_order", scheduler.local_order, ("edf", "fifo"))
+    one_of(f"{path}.watch", scheduler.watch, ("idle", "completion"))
     mappings: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
         ("messages", "a Message", lambda value: isinstance(value, Message)),
-        ("ticks", "a number of s above 0", lambda value: isinstance(value, (int, float)) and value > 0),
+        ("ticks", "a number of s > 0", lambda value: isinstance(value, (int, float)) and value > 0),
         ("tables", "a dict of columns, each int or float", _are_columns),
     )
-    for name, wanted, fits in mappings:
-        given = getattr(scheduler, name)
-        if not isinstance(given, Mapping):
-            raise ScenarioError(f"{where}.{name} must be a dict, got {short_repr(given)}")
-        for key, value in given.items():
+    for name, condition, fits in mappings:
+        mapping = getattr(scheduler, name)
+        if not isinstance(mapping, Mapping):
+            raise ScenarioError(f"{path}.{name} must be a dict, got {short_repr(mapping)}")
+        for key, value in mapping.items():
             if not isinstance(key, str) or not fits(value):
-                raise ScenarioError(f"{where}.{name}[{key!r}] must be {wanted}, got {short_repr(value)}")
+                raise ScenarioError(f"{path}.{name}[{key!r}] must be {condition}, got {short_repr(value)}")
 
 
 def _are_columns(value: Any) -> bool:

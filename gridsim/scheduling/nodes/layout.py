@@ -1,4 +1,4 @@
-"""On which machines the nodes of a decentralized scheduler sit."""
+"""The layout of a decentralized scheduler: the machine of each node."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arrays import Integers
 
-#: Levels of nodes, for which messages are counted.
+#: The number of levels of nodes by which messages may be counted.
 LEVELS = 64
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The machines of the nodes.  A machine that fails takes all of its nodes with it.
+    """The machine of each node.  If a machine fails, all of its nodes fail.
 
-    Messages between nodes of one machine take no time and are not counted.
+    Messages between nodes of one machine take no time and are not counted.  Besides the machines of the
+    platform there may be further ones, such as that of a server; these never fail and run no tasks.
 
     Parameters
     ----------
     machine_of
-        int64[nodes], the machine of each node.  Further machines than the platform has, such as that of a
-        server, never fail and run no tasks.
+        int64[nodes], the machine of each node.
     home
-        int64[machines], the node of each machine, also of the further ones, that gets what is submitted
-        there, and that handles what its task queue does.
+        int64[machines], the home node of each machine, further ones included.  It handles the releases at
+        the machine and the events of its task queue.
     level_of
-        int64[nodes], the level of each node, below 64, by which messages are counted; None for none.
+        int64[nodes], the level of each node, in 0..63, by which messages are also counted; None to count
+        them without levels.
     """
 
     machine_of: Integers
@@ -39,19 +40,19 @@ class Layout:
 
     @classmethod
     def one_each(cls, machines: int) -> Layout:
-        """Return the layout in which node u, and no other, sits on machine u."""
+        """Return the layout with one node per machine: node u on machine u."""
         return cls(np.arange(machines), np.arange(machines))
 
     @classmethod
     def with_server(cls, machines: int) -> Layout:
-        """Return the layout with node u on machine u, and the last node, a server, on a further machine.
+        """Return the layout with node u on machine u and a server, the last node, on a further machine.
 
-        The server gets all that is submitted, and handles what the task queue of any machine does (`home`).
+        The server is the home node of all machines: it handles all releases and all events of task queues.
         """
         return cls(np.arange(machines + 1), np.full(machines + 1, machines))
 
     def check(self, machines: int) -> None:
-        """Raise ScenarioError unless this is a layout on the `machines` of a platform, and further ones."""
+        """Raise ScenarioError unless the layout is valid for a platform of `machines` machines."""
         nodes = len(self.machine_of)
         _check_numbers("machine_of", self.machine_of, 2**31)
         _check_numbers("home", self.home, nodes)
@@ -73,23 +74,23 @@ class Layout:
         return len(self.machine_of)
 
     def on(self, machines: Integers) -> Integers:
-        """Return the nodes on `machines`, ascending."""
+        """Return the nodes that are on `machines`, ascending."""
         return np.flatnonzero(np.isin(self.machine_of, machines))
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return bool[nodes]: which nodes are up, given which machines of the platform are."""
-        return self.padded(up)[self.machine_of]
+        """Return bool[nodes], which nodes are up, from bool[machines], which machines are."""
+        return self.pad(up)[self.machine_of]
 
-    def padded(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return a column of the machines of the platform with ones for the further machines."""
+    def pad(self, column: NDArray[Any]) -> NDArray[Any]:
+        """Return `column`, a value per machine of the platform, extended by ones for further machines."""
         return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))
 
 
 def _check_numbers(name: str, numbers: Integers, end: int) -> None:
-    given = np.asarray(numbers)
-    if given.ndim != 1 or given.dtype.kind not in "iu":
+    values = np.asarray(numbers)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
         raise ScenarioError(
-            f"layout.{name} must be whole numbers in one dimension, got {given.dtype}{list(given.shape)}"
+            f"layout.{name} must be whole numbers in one dimension, got {values.dtype}{list(values.shape)}"
         )
-    for k in np.flatnonzero((given < 0) | (given >= end))[:1]:
-        raise ScenarioError(f"layout.{name}[{k}] must be in 0..{end - 1}, got {given[k]}")
+    for k in np.flatnonzero((values < 0) | (values >= end))[:1]:
+        raise ScenarioError(f"layout.{name}[{k}] must be in 0..{end - 1}, got {values[k]}")

@@ -1,6 +1,6 @@
-"""The methods of views in compiled node programs, and how the message core enters a handler.
+"""The methods of views in compiled node programs, and the functions by which the core calls handlers.
 
-See `gridsim.scheduling.nodes.numba_types`.
+The types of views are in `gridsim.scheduling.nodes.numba_types`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.np import arrayobj
 
 from gridcore.common.names import listed
 from gridsim.scheduling.nodes.compilable import NotCompiled
-from gridsim.scheduling.nodes.numba_checks import Checked
+from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
@@ -27,45 +27,49 @@ from gridsim.scheduling.nodes.numba_types import (
     PTR,
     ApplicationType,
     MessageType,
+    NameType,
     NeighboursType,
     NodeType,
     Program,
     RandomType,
     ViewType,
-    WordType,
     call_core,
-    made,
-    said,
-    slot,
-    word,
+    load_slot,
+    load_word,
+    struct_of,
+    type_text,
 )
 
-__all__ = ["Checked", "Program", "entry"]
+__all__ = ["CheckedCompiler", "Program", "entry"]
 
 
 # -- methods of the view -------------------------------------------------------------------------------------
 
 
 def _method(type_: type, name: str) -> Callable[[Any], Any]:
-    """Register a method: a class with ``typed(of, args, kws)`` and ``lowered(...)``."""
+    """Return a decorator that registers the method `name` of a type.
 
-    def register(what: Any) -> Any:
-        class Template(templates.AbstractTemplate):
+    The decorated class has two static methods.  ``infer(type_, args, kws)`` returns the type of the result,
+    the types of the arguments and the parameters.  ``lower`` emits the code of a call.
+    """
+
+    def register(method: Any) -> Any:
+        class ViewMethod(templates.AbstractTemplate):
             key = ("gridsim", type_, name)
             prefer_literal = True
 
             def generic(self, args: Any, kws: Any) -> Any:
-                result, wanted, parameters = what.typed(self.this, args, kws)
+                result, argument_types, parameters = method.infer(self.this, args, kws)
                 pysig = inspect.Signature(parameters)
-                return signature(result, *wanted, recvr=self.this).replace(pysig=pysig)
+                return signature(result, *argument_types, recvr=self.this).replace(pysig=pysig)
 
-        METHODS.setdefault(type_, {})[name] = Template
+        METHODS.setdefault(type_, {})[name] = ViewMethod
 
-        @lower_builtin(Template.key, type_, types.VarArg(types.Any))
+        @lower_builtin(ViewMethod.key, type_, types.VarArg(types.Any))
         def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            return what.lowered(context, builder, sig.args[0], args[0], sig.args[1:], args[1:])
+            return method.lower(context, builder, sig.args[0], args[0], sig.args[1:], args[1:])
 
-        return what
+        return method
 
     return register
 
@@ -75,42 +79,44 @@ def _parameter_list(names: Any, defaults: dict[str, Any] | None = None) -> list[
     return [inspect.Parameter(name, kind, default=(defaults or {}).get(name, empty)) for name in names]
 
 
-def _bound(what: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> dict[str, Any]:
-    """Return name -> type of the arguments of a call; raise NotCompiled for others than `names`."""
+def _bind_arguments(call: str, names: Any, args: Any, kws: Any, optional: Any = ()) -> dict[str, Any]:
+    """Return name -> type of the arguments of a call; raise NotCompiled if they do not fit `names`."""
     if len(args) > len(names):
-        raise NotCompiled(f"{what} takes {', '.join(names)}")
-    found = dict(zip(names, args, strict=False))
+        raise NotCompiled(f"{call} takes {', '.join(names)}")
+    arguments = dict(zip(names, args, strict=False))
     for name, type_ in kws.items():
         if name not in names:
-            raise NotCompiled(f"{what} has no argument {name!r}; {listed(names, name)}")
-        if name in found:
-            raise NotCompiled(f"{what} gets {name} twice")
-        found[name] = type_
-    missing = [name for name in names if name not in found and name not in optional]
+            raise NotCompiled(f"{call} has no argument {name!r}; {listed(names, name)}")
+        if name in arguments:
+            raise NotCompiled(f"{call} gets {name} twice")
+        arguments[name] = type_
+    missing = [name for name in names if name not in arguments and name not in optional]
     if missing:
-        raise NotCompiled(f"{what} lacks {', '.join(missing)}")
-    return {name: found[name] for name in names if name in found}
+        raise NotCompiled(f"{call} requires {', '.join(missing)}")
+    return {name: arguments[name] for name in names if name in arguments}
 
 
-def _literal(what: str, type_: Any, known: Any) -> str:
+def _literal(path: str, type_: Any, known: Any) -> str:
     if not isinstance(type_, types.StringLiteral):
         raise NotCompiled(
-            f"{what} must be a text literal in the call, not a variable or an expression; {listed(known, '')}"
+            f"{path} must be a text literal in the call, not a variable or an expression; {listed(known, '')}"
         )
     if type_.literal_value not in known:
-        raise NotCompiled(f"{what} {type_.literal_value!r} is unknown; {listed(known, type_.literal_value)}")
+        raise NotCompiled(f"{path} {type_.literal_value!r} is unknown; {listed(known, type_.literal_value)}")
     return str(type_.literal_value)
 
 
-def _number(what: str, kind: type, type_: Any) -> Any:
-    """Return the type that a number is passed as."""
+def _number(path: str, kind: type, type_: Any) -> Any:
+    """Return the type as which a number is passed; raise NotCompiled if `type_` is no such number."""
     if isinstance(type_, types.Optional):
-        raise NotCompiled(f"{what} may be None here; use a number such as -1 instead")
+        raise NotCompiled(
+            f"{path} must be a number, got a value that may be None; use a number such as -1 for None"
+        )
     if kind is int and not isinstance(type_, (types.Integer, types.Boolean)):
         hint = "; int(...) makes one" if isinstance(type_, types.Float) else ""
-        raise NotCompiled(f"{what} must be a whole number, got {said(type_)}{hint}")
+        raise NotCompiled(f"{path} must be a whole number, got {type_text(type_)}{hint}")
     if not isinstance(type_, (types.Integer, types.Boolean, types.Float)):
-        raise NotCompiled(f"{what} must be a number, got {said(type_)}")
+        raise NotCompiled(f"{path} must be a number, got {type_text(type_)}")
     return types.int64 if kind is int else types.float64
 
 
@@ -122,30 +128,32 @@ def _store(context: Any, builder: Any, row: Any, at: int, value: Any) -> None:
 @_method(ViewType, "send")
 class _Send:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
+    def infer(view: Any, args: Any, kws: Any) -> Any:
         kinds = view.program.kinds
-        given = dict(kws)
+        keywords = dict(kws)
         positional = dict(zip(("to", "kind"), args, strict=False))
-        kind_type = positional.get("kind", given.get("kind"))
+        kind_type = positional.get("kind", keywords.get("kind"))
         if kind_type is None or len(args) > 2:
             raise NotCompiled("view.send takes the machine, the kind, and the fields by their names")
         kind = _literal("the kind of a message", kind_type, kinds)
         fields = kinds[kind]
         names = ("to", "kind", *fields)
-        found = _bound(f"view.send of {kind!r}", names, args, kws)
-        wanted = [_number("the machine that view.send sends to", int, found["to"]), kind_type]
-        wanted += [_number(f"field {name!r} of {kind!r}", each, found[name]) for name, each in fields.items()]
-        return types.none, wanted, _parameter_list(names)
+        arguments = _bind_arguments(f"view.send of {kind!r}", names, args, kws)
+        argument_types = [_number("the machine that view.send sends to", int, arguments["to"]), kind_type]
+        argument_types += [
+            _number(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()
+        ]
+        return types.none, argument_types, _parameter_list(names)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         kind = types_[1].literal_value
         number = ir.Constant(I64, view.program.numbers[kind])
         row = call_core(context, builder, at.context, "send", I64.as_pointer(), at.node, number, args[0])
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
-        if kind in view.program.checked:
+        if kind in view.program.checked_kinds:
             call_core(context, builder, at.context, "sent", I32, at.node, number, row)
         return context.get_dummy_value()
 
@@ -154,19 +162,21 @@ def _queue_method(method: str, result: Any) -> None:
     """Register `View.enqueue` or `View.take`, which differ in what they return."""
 
     @_method(ViewType, method)
-    class Queue:
+    class QueueMethod:
         @staticmethod
-        def typed(view: Any, args: Any, kws: Any) -> Any:
-            found = _bound(f"view.{method}", ("application", "tasks"), args, kws)
-            wanted = [_number(f"{name} of view.{method}", int, each) for name, each in found.items()]
-            return result, wanted, _parameter_list(found)
+        def infer(view: Any, args: Any, kws: Any) -> Any:
+            arguments = _bind_arguments(f"view.{method}", ("application", "tasks"), args, kws)
+            argument_types = [
+                _number(f"{name} of view.{method}", int, each) for name, each in arguments.items()
+            ]
+            return result, argument_types, _parameter_list(arguments)
 
         @staticmethod
-        def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
             at = cgutils.create_struct_proxy(view)(context, builder, value=value)
             kind = I32 if result is types.none else I64
-            found = call_core(context, builder, at.context, method, kind, at.node, *args)
-            return context.get_dummy_value() if result is types.none else found
+            output = call_core(context, builder, at.context, method, kind, at.node, *args)
+            return context.get_dummy_value() if result is types.none else output
 
 
 _queue_method("enqueue", types.none)
@@ -174,15 +184,15 @@ _queue_method("take", types.int64)
 
 
 @_method(ViewType, "held")
-class _Held:
+class _HeldTasks:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        found = _bound("view.held", ("application",), args, kws)
-        wanted = _number("application of view.held", int, found["application"])
-        return types.int64, [wanted], _parameter_list(found)
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.held", ("application",), args, kws)
+        argument_type = _number("application of view.held", int, arguments["application"])
+        return types.int64, [argument_type], _parameter_list(arguments)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         return call_core(context, builder, at.context, "held", I64, at.node, *args)
 
@@ -190,32 +200,34 @@ class _Held:
 @_method(ViewType, "application")
 class _Application:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        found = _bound("view.application", ("index",), args, kws)
-        wanted = _number("the number of an application", int, found["index"])
-        return ApplicationType(view.program), [wanted], _parameter_list(found)
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.application", ("index",), args, kws)
+        argument_type = _number("the number of an application", int, arguments["index"])
+        return ApplicationType(view.program), [argument_type], _parameter_list(arguments)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         call_core(context, builder, at.context, "heard", I32, at.node, args[0])
         kind = ApplicationType(view.program)
-        return made(context, builder, kind, context=at.context, number=args[0])
+        return struct_of(context, builder, kind, context=at.context, number=args[0])
 
 
 @_method(ViewType, "timer")
 class _Timer:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
+    def infer(view: Any, args: Any, kws: Any) -> Any:
         names = ("seconds", "name", "value")
-        found = _bound("view.timer", names, args, kws, optional=("value",))
-        _literal("the name of a timer", found["name"], view.program.timers)
-        wanted = [_number("the time of view.timer", float, found["seconds"]), found["name"]]
-        wanted.append(_number("the value of view.timer", float, found.get("value", types.float64)))
-        return types.none, wanted, _parameter_list(names, {"value": 0.0})
+        arguments = _bind_arguments("view.timer", names, args, kws, optional=("value",))
+        _literal("the name of a timer", arguments["name"], view.program.timers)
+        argument_types = [_number("the time of view.timer", float, arguments["seconds"]), arguments["name"]]
+        argument_types.append(
+            _number("the value of view.timer", float, arguments.get("value", types.float64))
+        )
+        return types.none, argument_types, _parameter_list(names, {"value": 0.0})
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
         call_core(context, builder, at.context, "timer", I32, at.node, name, args[0], args[2])
@@ -225,15 +237,15 @@ class _Timer:
 @_method(ViewType, "publish")
 class _Publish:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
+    def infer(view: Any, args: Any, kws: Any) -> Any:
         names = ("value", "falling")
-        found = _bound("view.publish", names, args, kws, optional=("falling",))
-        wanted = [_number("the value of view.publish", float, found["value"])]
-        wanted.append(_number("falling of view.publish", int, found.get("falling", types.int64)))
-        return types.none, wanted, _parameter_list(names, {"falling": 0})
+        arguments = _bind_arguments("view.publish", names, args, kws, optional=("falling",))
+        argument_types = [_number("the value of view.publish", float, arguments["value"])]
+        argument_types.append(_number("falling of view.publish", int, arguments.get("falling", types.int64)))
+        return types.none, argument_types, _parameter_list(names, {"falling": 0})
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         call_core(context, builder, at.context, "publish", I32, at.node, *args)
         return context.get_dummy_value()
@@ -242,13 +254,13 @@ class _Publish:
 @_method(ViewType, "cancel")
 class _Cancel:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        found = _bound("view.cancel", ("name",), args, kws)
-        _literal("the name of a timer", found["name"], view.program.timers)
-        return types.none, [found["name"]], _parameter_list(found)
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.cancel", ("name",), args, kws)
+        _literal("the name of a timer", arguments["name"], view.program.timers)
+        return types.none, [arguments["name"]], _parameter_list(arguments)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         name = ir.Constant(I64, view.program.timers.index(types_[0].literal_value))
         call_core(context, builder, at.context, "cancel", I32, at.node, name)
@@ -258,26 +270,26 @@ class _Cancel:
 @_method(ViewType, "note")
 class _Note:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
+    def infer(view: Any, args: Any, kws: Any) -> Any:
         tables = view.program.tables
         if not args:
             raise NotCompiled("view.note takes the table first, and the columns by their names")
         table = _literal("the table of view.note", args[0], tables)
         columns = tables[table]
         names = ("table", *columns)
-        found = _bound(f"view.note of {table!r}", names, args, kws)
-        wanted = [
-            _number(f"column {name!r} of {table!r}", kind, found[name]) for name, kind in columns.items()
+        arguments = _bind_arguments(f"view.note of {table!r}", names, args, kws)
+        argument_types = [
+            _number(f"column {name!r} of {table!r}", kind, arguments[name]) for name, kind in columns.items()
         ]
-        return types.none, [args[0], *wanted], _parameter_list(names)
+        return types.none, [args[0], *argument_types], _parameter_list(names)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         table = ir.Constant(I64, list(view.program.tables).index(types_[0].literal_value))
         row = _row(builder, len(args) - 1)
-        for k, each in enumerate(args[1:]):
-            _store(context, builder, row, k, each)
+        for k, value_ in enumerate(args[1:]):
+            _store(context, builder, row, k, value_)
         call_core(context, builder, at.context, "note", I32, at.node, table, row)
         return context.get_dummy_value()
 
@@ -287,7 +299,7 @@ def _row(builder: Any, words: int) -> Any:
 
 
 #: The keyword arguments of `View.decide`, their types and defaults.
-_SAID: dict[str, tuple[type, float]] = {
+_DECISION_ARGUMENTS: dict[str, tuple[type, float]] = {
     "machine": (int, -1), "task": (int, -1), "tasks": (int, 0), "among": (int, -1),
     "saw": (float, float("nan")), "limit": (float, float("nan")), "age": (float, float("nan")),
 }  # fmt: skip
@@ -296,23 +308,27 @@ _SAID: dict[str, tuple[type, float]] = {
 @_method(ViewType, "decide")
 class _Decide:
     @staticmethod
-    def typed(view: Any, args: Any, kws: Any) -> Any:
-        names = ("action", "application", *_SAID)
-        found = _bound("view.decide", names, args, kws, optional=_SAID)
-        _literal("the action of view.decide", found["action"], view.program.actions)
-        wanted = [found["action"], _number("application of view.decide", int, found["application"])]
-        for name, (kind, _) in _SAID.items():
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        names = ("action", "application", *_DECISION_ARGUMENTS)
+        arguments = _bind_arguments("view.decide", names, args, kws, optional=_DECISION_ARGUMENTS)
+        _literal("the action of view.decide", arguments["action"], view.program.actions)
+        argument_types = [
+            arguments["action"],
+            _number("application of view.decide", int, arguments["application"]),
+        ]
+        for name, (kind, _) in _DECISION_ARGUMENTS.items():
             default = types.int64 if kind is int else types.float64
-            wanted.append(_number(f"{name} of view.decide", kind, found.get(name, default)))
-        return types.none, wanted, _parameter_list(names, {name: each for name, (_, each) in _SAID.items()})
+            argument_types.append(_number(f"{name} of view.decide", kind, arguments.get(name, default)))
+        defaults = {name: value for name, (_, value) in _DECISION_ARGUMENTS.items()}
+        return types.none, argument_types, _parameter_list(names, defaults)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
         action = ir.Constant(I64, view.program.actions.index(types_[0].literal_value))
         row = _row(builder, len(args) - 1)
-        for k, each in enumerate(args[1:]):
-            _store(context, builder, row, k, each)
+        for k, value_ in enumerate(args[1:]):
+            _store(context, builder, row, k, value_)
         call_core(context, builder, at.context, "decide", I32, at.node, action, row)
         return context.get_dummy_value()
 
@@ -320,25 +336,25 @@ class _Decide:
 # -- random numbers ------------------------------------------------------------------------------------------
 
 
-def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: int, scaled: Any) -> None:
+def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: int, scale_of: Any) -> None:
     @_method(RandomType, name)
     class Draw:
         @staticmethod
-        def typed(random: Any, args: Any, kws: Any) -> Any:
+        def infer(random: Any, args: Any, kws: Any) -> Any:
             if "size" in kws or len(args) > len(names):
                 raise NotCompiled(
                     f"view.random.{name} draws one number where it is compiled; use a loop for more"
                 )
-            found = _bound(f"view.random.{name}", names, args, kws, optional=defaults)
-            for each, type_ in found.items():
-                _number(f"{each} of view.random.{name}", float, type_)
+            arguments = _bind_arguments(f"view.random.{name}", names, args, kws, optional=defaults)
+            for argument, type_ in arguments.items():
+                _number(f"{argument} of view.random.{name}", float, type_)
             return types.float64, [types.float64] * len(names), _parameter_list(names, defaults)
 
         @staticmethod
-        def lowered(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
+        def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
             at = cgutils.create_struct_proxy(random)(context, builder, value=value)
             out = cgutils.alloca_once(builder, F64)
-            factor, shift = scaled(builder, *args)
+            factor, shift = scale_of(builder, *args)
             number = ir.Constant(I64, kind)
             call_core(context, builder, at.context, "draw", I32, at.node, number, factor, shift, out)
             return builder.load(out)
@@ -361,17 +377,19 @@ def _integer(context: Any, builder: Any, random: Any, value: Any, low: Any, high
 @_method(RandomType, "integers")
 class _Integers:
     @staticmethod
-    def typed(random: Any, args: Any, kws: Any) -> Any:
+    def infer(random: Any, args: Any, kws: Any) -> Any:
         if "size" in kws or len(args) > 2:
             raise NotCompiled(
                 "view.random.integers draws one number where it is compiled; use a loop for more"
             )
-        found = _bound("view.random.integers", ("low", "high"), args, kws, optional=("high",))
-        wanted = [_number(f"{name} of view.random.integers", int, each) for name, each in found.items()]
-        return types.int64, wanted, _parameter_list(found)
+        arguments = _bind_arguments("view.random.integers", ("low", "high"), args, kws, optional=("high",))
+        argument_types = [
+            _number(f"{name} of view.random.integers", int, each) for name, each in arguments.items()
+        ]
+        return types.int64, argument_types, _parameter_list(arguments)
 
     @staticmethod
-    def lowered(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
         low, high = args if len(args) == 2 else (ir.Constant(I64, 0), args[0])
         return _integer(context, builder, random, value, low, high)
 
@@ -379,80 +397,86 @@ class _Integers:
 @_method(RandomType, "choice")
 class _Choice:
     @staticmethod
-    def typed(random: Any, args: Any, kws: Any) -> Any:
+    def infer(random: Any, args: Any, kws: Any) -> Any:
         if kws or len(args) != 1:
             raise NotCompiled("view.random.choice chooses one where it is compiled; use a loop for more")
         if (
             isinstance(args[0], (types.Integer, types.Array, NeighboursType))
             and getattr(args[0], "ndim", 1) == 1
         ):
-            wanted = types.int64 if isinstance(args[0], types.Integer) else args[0]
+            argument_type = types.int64 if isinstance(args[0], types.Integer) else args[0]
             result = types.int64 if isinstance(args[0], types.Integer) else args[0].dtype
-            return result, [wanted], _parameter_list(("a",))
+            return result, [argument_type], _parameter_list(("a",))
         raise NotCompiled("view.random.choice chooses from a number or an array where it is compiled")
 
     @staticmethod
-    def lowered(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
+    def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
         zero = ir.Constant(I64, 0)
         if isinstance(types_[0], types.Integer):
             return _integer(context, builder, random, value, zero, args[0])
         array = arrayobj.make_array(types_[0])(context, builder, args[0])
         count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
-        which = _integer(context, builder, random, value, zero, count)
-        at = cgutils.get_item_pointer(context, builder, types_[0], array, [which])
+        index = _integer(context, builder, random, value, zero, count)
+        at = cgutils.get_item_pointer(context, builder, types_[0], array, [index])
         return context.unpack_value(builder, types_[0].dtype, at)
 
 
-# -- where the core comes in ---------------------------------------------------------------------------------
+# -- calls of handlers by the core ---------------------------------------------------------------------------
 
 
 def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
-    """Compile a method, and return an intrinsic (context, node, given, state) -> 0, or -1 if it has raised.
+    """Compile a handler, and return the intrinsic by which the core calls it.
+
+    The intrinsic takes (context, node, row, state) and returns 0, or -1 if the handler raised an error.
 
     Parameters
     ----------
     kind
-        What the core calls it for: ``("message", kinds, number among them)``, ``("release",)``, ``("timer",
-        with value)`` or ``("event",)``.
+        The event: ``("message", kinds, number among them)``, ``("release",)``, ``("timer", with value)`` or
+        ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
-    more: list[Any] = []
+    argument_types: list[Any] = []
     if kind[0] == "message":
-        more = [MessageType(program, *kind[1])]
+        argument_types = [MessageType(program, *kind[1])]
     elif kind[0] == "release":
-        more = [ApplicationType(program), types.int64]
+        argument_types = [ApplicationType(program), types.int64]
     elif kind[0] == "timer":
-        more = [WordType(program.timers)] + [types.float64] * kind[1]
+        argument_types = [NameType(program.timers)] + [types.float64] * kind[1]
     program.open = [method]
-    function.compile((node, view, *more))
+    function.compile((node, view, *argument_types))
 
     @intrinsic
-    def enter(typing: Any, context: Any, number: Any, given: Any, state: Any) -> Any:
+    def enter(typing: Any, context: Any, number: Any, row_pointer: Any, state: Any) -> Any:
         dispatcher = types.Dispatcher(function)
-        inner = dispatcher.get_call_type(typing, (node, view, *more), {})
+        inner = dispatcher.get_call_type(typing, (node, view, *argument_types), {})
 
         def codegen(target: Any, builder: Any, sig: Any, args: Any) -> Any:
-            at, who, row, memory = args
-            parameters = slot(builder, at, "parameters", PTR)
+            at, node_number, row, memory = args
+            parameters = load_slot(builder, at, "parameters", PTR)
             values = [
-                made(target, builder, node, state=memory, parameters=parameters),
-                made(target, builder, view, context=at, node=who),
+                struct_of(target, builder, node, state=memory, parameters=parameters),
+                struct_of(target, builder, view, context=at, node=node_number),
             ]
             if kind[0] == "message":
-                which = ir.Constant(I64, kind[2])
-                values.append(made(target, builder, more[0], row=row, kind=which))
+                kind_number = ir.Constant(I64, kind[2])
+                values.append(struct_of(target, builder, argument_types[0], row=row, kind=kind_number))
             elif kind[0] == "release":
-                values.append(made(target, builder, more[0], context=at, number=word(builder, row, 0)))
-                values.append(word(builder, row, 1))
+                values.append(
+                    struct_of(
+                        target, builder, argument_types[0], context=at, number=load_word(builder, row, 0)
+                    )
+                )
+                values.append(load_word(builder, row, 1))
             elif kind[0] == "timer":
-                values.append(word(builder, row, 0))
+                values.append(load_word(builder, row, 0))
                 if kind[1]:
-                    values.append(word(builder, row, 1, F64))
-            found = function.get_compile_result(inner)
-            target.active_code_library.add_linking_library(found.library)
-            status, _ = target.call_internal_no_propagate(builder, found.fndesc, inner, values)
+                    values.append(load_word(builder, row, 1, F64))
+            compiled = function.get_compile_result(inner)
+            target.active_code_library.add_linking_library(compiled.library)
+            status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core holds the GIL, and goes on with what has been raised.
+                # The core holds the GIL, and raises the error again in Python.
                 target.call_conv.raise_error(builder, target.get_python_api(builder), status)
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 

@@ -1,9 +1,9 @@
-"""What node programs are made of, as Numba sees it: the node, its view, messages, applications and words.
+"""The Numba types of the objects in node programs: the node, its view, messages, applications and names.
 
-Each type says which attributes it has and how they are lowered to loads from the state of the node, the
-record of the message or the `Context` of the message core, and to calls of functions of that core
-(`gridcore.nodes.compiled_calls.CONTEXT`).  Nothing here is specific to one program: a type carries a
-`Program`.
+Each type defines its attributes and lowers them to loads from the state of the node, the record of the
+message or the `Context` of the message core, and to calls of functions of that core
+(`gridcore.nodes.compiled_calls.CONTEXT`).  The module is the same for all programs: a type has a `Program`
+with everything that is specific to one.
 
 Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the extra ``jit``.
 """
@@ -48,13 +48,13 @@ __all__ = [
     "Program",
     "RandomType",
     "ViewType",
-    "WordType",
+    "NameType",
     "call_core",
     "field_type",
-    "made",
-    "said",
-    "slot",
-    "word",
+    "load_slot",
+    "load_word",
+    "struct_of",
+    "type_text",
 ]
 
 I64, F64, I32 = ir.IntType(64), ir.DoubleType(), ir.IntType(32)
@@ -63,35 +63,57 @@ PTR = ir.IntType(8).as_pointer()
 
 @dataclass(eq=False)
 class Program:
-    """What the types need to know of one node program: its class, state, messages, parameters and names."""
+    """A node program as the types need it: its class, state, parameters, messages and names.
+
+    Parameters
+    ----------
+    policy
+        The class of the nodes.
+    state, parameters
+        The records of a node's attributes and of the scheduler's parameters that are numbers.
+    texts
+        The scheduler's parameters that are texts or None.
+    kinds, numbers
+        The fields and the number of each kind of message.
+    checked_kinds
+        The kinds that the core checks when they are sent: those with an application or a delay.
+    timers, tables, actions
+        The names of timers, the tables with their columns, and the actions of decisions.
+    pipeline
+        The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
+    open
+        The methods that are being compiled at present, which must not be called from each other.
+    functions
+        The compiled methods.
+    """
 
     policy: type
     state: np.dtype[Any]
     parameters: np.dtype[Any]
-    words: dict[str, str | None]  # parameters that are no numbers
+    texts: dict[str, str | None]
     kinds: dict[str, dict[str, type]]
-    numbers: dict[str, int]  # of the kinds
-    checked: frozenset[str]  # kinds with an application, or with a delay of their own: the core looks at them
+    numbers: dict[str, int]
+    checked_kinds: frozenset[str]
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
-    pipeline: Any  # how Numba compiles the methods, see `numba_checks`
-    open: list[str] = field(default_factory=list)  # the methods that are being compiled
+    pipeline: Any
+    open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
 
     def function(self, name: str) -> Any:
-        """Return the method or property of the class as a function that Numba compiles where it is called."""
-        found = inspect.getattr_static(self.policy, name)
-        found = found.fget if isinstance(found, property) else found
-        if found not in self.functions:
-            check_source(found)
-            self.functions[found] = njit(boundscheck=True, pipeline_class=self.pipeline)(found)
-        return self.functions[found]
+        """Return a method or property of the class as a function that Numba compiles when it is called."""
+        method = inspect.getattr_static(self.policy, name)
+        method = method.fget if isinstance(method, property) else method
+        if method not in self.functions:
+            check_source(method)
+            self.functions[method] = njit(boundscheck=True, pipeline_class=self.pipeline)(method)
+        return self.functions[method]
 
     def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
-        """Return the signature of a call of a method or property, which this compiles."""
+        """Compile a method or property for a call of it, and return the signature of that call."""
         if name in self.open:
-            raise NotCompiled(f"self.{name} calls itself, maybe through others; write a loop")
+            raise NotCompiled(f"self.{name} is recursive, maybe through other methods; write a loop")
         function = self.function(name)
         try:
             inspect.signature(function.py_func).bind(*args, **kws)
@@ -107,42 +129,42 @@ class Program:
 # -- the types -----------------------------------------------------------------------------------------------
 
 
-class _OfProgram(types.Type):
-    def __init__(self, program: Program, *more: Any) -> None:
-        self.program, self.more = program, more
-        super().__init__(f"{type(self).__name__}({program.policy.__name__}@{id(program)}, {more})")
+class _ProgramType(types.Type):
+    def __init__(self, program: Program, *arguments: Any) -> None:
+        self.program, self.arguments = program, arguments
+        super().__init__(f"{type(self).__name__}({program.policy.__name__}@{id(program)}, {arguments})")
 
 
-class NodeType(_OfProgram):
+class NodeType(_ProgramType):
     """``self`` in a handler."""
 
 
-class ParametersType(_OfProgram):
+class ParametersType(_ProgramType):
     """``self.parameters``."""
 
 
-class ViewType(_OfProgram):
+class ViewType(_ProgramType):
     """``view``."""
 
 
-class RandomType(_OfProgram):
+class RandomType(_ProgramType):
     """``view.random``."""
 
 
-class ApplicationType(_OfProgram):
+class ApplicationType(_ProgramType):
     """The application in ``on_release`` and of ``view.application(number)``."""
 
 
-class MessageType(_OfProgram):
-    """A message of one of several kinds, whose names are `more`."""
+class MessageType(_ProgramType):
+    """A message of one of several kinds, whose names are `arguments`."""
 
 
-class WordType(types.Type):
-    """One of several words, such as the kinds of messages: only its position is stored."""
+class NameType(types.Type):
+    """One of several names, such as the kinds of messages; a value is the position of the name."""
 
-    def __init__(self, words: tuple[str, ...]) -> None:
-        self.words = words
-        super().__init__(f"Word{words}")
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(f"Name{names}")
 
 
 def _model(type_: type, *members: tuple[str, Any]) -> None:
@@ -160,13 +182,13 @@ _model(ApplicationType, ("context", types.voidptr), ("number", types.int64))
 _model(MessageType, ("row", types.voidptr), ("kind", types.int64))
 
 
-@register_model(WordType)
-class _WordModel(models.PrimitiveModel):
+@register_model(NameType)
+class _NameModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, I64)
 
 
-def said(type_: Any) -> str:
+def type_text(type_: Any) -> str:
     if isinstance(type_, ApplicationType):
         return "an application, which has a .number"
     return "a fraction" if isinstance(type_, types.Float) else str(type_)
@@ -179,63 +201,69 @@ def member(context: Any, builder: Any, type_: Any, value: Any, name: str) -> Any
     return getattr(cgutils.create_struct_proxy(type_)(context, builder, value=value), name)
 
 
-def made(target: Any, builder: Any, type_: Any, /, **members: Any) -> Any:
-    made = cgutils.create_struct_proxy(type_)(target, builder)
+def struct_of(target: Any, builder: Any, type_: Any, /, **members: Any) -> Any:
+    proxy = cgutils.create_struct_proxy(type_)(target, builder)
     for name, value in members.items():
-        setattr(made, name, value)
-    return made._getvalue()
+        setattr(proxy, name, value)
+    return proxy._getvalue()
 
 
-def word(builder: Any, pointer: Any, index: Any, as_: Any = I64) -> Any:
+def load_word(builder: Any, pointer: Any, index: Any, as_: Any = I64) -> Any:
     """Load the 64-bit word `index` that `pointer` points to."""
-    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [_word(index)]))
+    return builder.load(builder.gep(builder.bitcast(pointer, as_.as_pointer()), [_constant_word(index)]))
 
 
-def _word(value: Any) -> Any:
+def _constant_word(value: Any) -> Any:
     return ir.Constant(I64, value) if isinstance(value, int) else value
 
 
-def slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> Any:
-    """Load a field of the context of the core."""
-    return word(builder, context_pointer, CONTEXT.index(name), as_)
+def load_slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> Any:
+    """Load the field `name` of the context of the core."""
+    return load_word(builder, context_pointer, CONTEXT.index(name), as_)
 
 
 def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
-    """Call a function of the core, with the core before `args`; what it raises ends the handler."""
+    """Call a function of the core with the core and `args`; if it raises, the handler ends."""
     kind = ir.FunctionType(result, [PTR, *(each.type for each in args)])
-    function = slot(builder, pointer, name, kind.as_pointer())
-    found = builder.call(function, [slot(builder, pointer, "core", PTR), *args])
+    function = load_slot(builder, pointer, name, kind.as_pointer())
+    value = builder.call(function, [load_slot(builder, pointer, "core", PTR), *args])
     if isinstance(result, ir.PointerType):
-        failed = cgutils.is_null(builder, found)
+        failed = cgutils.is_null(builder, value)
     elif isinstance(result, ir.DoubleType):
-        failed = builder.fcmp_ordered("==", found, ir.Constant(result, -1.0))
+        failed = builder.fcmp_ordered("==", value, ir.Constant(result, -1.0))
     else:
-        failed = builder.icmp_signed("==", found, ir.Constant(result, -1))
+        failed = builder.icmp_signed("==", value, ir.Constant(result, -1))
     with cgutils.if_unlikely(builder, failed):
         context.call_conv.return_exc(builder)
-    return found
+    return value
 
 
 def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
-    """An array over memory of the core; `shape`: numbers, or values of one dimension."""
-    made = arrayobj.make_array(type_)(context, builder)
+    """Return an array over memory of the core.
+
+    Parameters
+    ----------
+    shape
+        The length of each dimension: numbers, or one value of LLVM.
+    """
+    array = arrayobj.make_array(type_)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
     strides = [size * math.prod(shape[k + 1 :]) for k in range(len(shape))]
     arrayobj.populate_array(
-        made,
+        array,
         data=builder.bitcast(pointer, context.get_data_type(type_.dtype).as_pointer()),
-        shape=cgutils.pack_array(builder, [_word(each) for each in shape]),
-        strides=cgutils.pack_array(builder, [_word(each) for each in strides]),
-        itemsize=_word(size),
+        shape=cgutils.pack_array(builder, [_constant_word(each) for each in shape]),
+        strides=cgutils.pack_array(builder, [_constant_word(each) for each in strides]),
+        itemsize=_constant_word(size),
         meminfo=None,
         parent=None,
     )
-    return made._getvalue()
+    return array._getvalue()
 
 
 # -- attributes ----------------------------------------------------------------------------------------------
 
-#: type -> name -> (type of the attribute, how to load it)
+#: type -> name -> (function that returns the type of the attribute, function that loads it)
 _ATTRIBUTES: dict[type, dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]]] = {}
 METHODS: dict[type, dict[str, Any]] = {}
 
@@ -255,25 +283,25 @@ def _view_node(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 
 @_attribute(ViewType, "now", types.float64)
 def _view_now(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    at = slot(builder, member(context, builder, type_, value, "context"), "now", I64.as_pointer())
+    at = load_slot(builder, member(context, builder, type_, value, "context"), "now", I64.as_pointer())
     return builder.fdiv(builder.sitofp(builder.load(at), F64), ir.Constant(F64, 1e9))
 
 
 @_attribute(ViewType, "machines", types.int64)
 def _view_machines(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    return slot(builder, member(context, builder, type_, value, "context"), "nodes")
+    return load_slot(builder, member(context, builder, type_, value, "context"), "nodes")
 
 
 @_attribute(ViewType, "speed", types.float64)
 def _view_speed(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return word(builder, slot(builder, view.context, "speed", PTR), view.node, F64)
+    return load_word(builder, load_slot(builder, view.context, "speed", PTR), view.node, F64)
 
 
 class NeighboursType(types.Buffer):
-    """Numbers that can be counted, indexed and gone through, as the tuple can that interpreted nodes get."""
+    """A read-only sequence of node numbers; interpreted nodes have a tuple instead."""
 
-    def __init__(self, dtype: Any = types.int64, ndim: int = 1, layout: str = "C", **more: Any) -> None:
+    def __init__(self, dtype: Any = types.int64, ndim: int = 1, layout: str = "C", **options: Any) -> None:
         super().__init__(dtype, ndim, layout, readonly=True, name=f"neighbours({layout})")
 
 
@@ -299,22 +327,22 @@ def _contains(among: Any, node: Any) -> Any:
     if not isinstance(among, NeighboursType):
         return None
 
-    def found(among: Any, node: Any) -> bool:
-        for each in among:  # noqa: SIM110
-            if each == node:
+    def contains(among: Any, node: Any) -> bool:
+        for neighbour in among:  # noqa: SIM110
+            if neighbour == node:
                 return True
         return False
 
-    return found
+    return contains
 
 
 @_attribute(ViewType, "neighbours", _NEIGHBOURS)
 def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    degree = slot(builder, view.context, "degree")
-    first = slot(builder, view.context, "neighbours", I64.as_pointer())
-    mine = builder.gep(first, [builder.mul(view.node, degree)])
-    return _array(context, builder, _NEIGHBOURS, mine, (degree,))
+    degree = load_slot(builder, view.context, "degree")
+    first = load_slot(builder, view.context, "neighbours", I64.as_pointer())
+    row = builder.gep(first, [builder.mul(view.node, degree)])
+    return _array(context, builder, _NEIGHBOURS, row, (degree,))
 
 
 @_attribute(ViewType, "random", lambda view: RandomType(view.program))
@@ -347,7 +375,7 @@ _BOARD = types.Array(types.float64, 1, "C", readonly=True)
 def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
-    return _array(context, builder, _BOARD, first, (slot(builder, view.context, "nodes"),))
+    return _array(context, builder, _BOARD, first, (load_slot(builder, view.context, "nodes"),))
 
 
 _QUEUED = types.List(types.UniTuple(types.int64, 2))
@@ -356,14 +384,14 @@ _QUEUED = types.List(types.UniTuple(types.int64, 2))
 @_attribute(ViewType, "queued", _QUEUED)
 def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    nothing = ir.Constant(I64.as_pointer(), None)
-    count = call_core(context, builder, view.context, "queued", I64, view.node, nothing)
-    made = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
-    made.size = count
-    # the entries are two numbers each, as the core writes them
-    rows = builder.bitcast(made._gep(ir.Constant(I64, 0)), I64.as_pointer())
+    null = ir.Constant(I64.as_pointer(), None)
+    count = call_core(context, builder, view.context, "queued", I64, view.node, null)
+    entries = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
+    entries.size = count
+    # An entry of the list has the same layout as what the core writes: two numbers.
+    rows = builder.bitcast(entries._gep(ir.Constant(I64, 0)), I64.as_pointer())
     call_core(context, builder, view.context, "queued", I64, view.node, rows)
-    return made.value
+    return entries.value
 
 
 @_attribute(ApplicationType, "number", types.int64)
@@ -375,7 +403,7 @@ def _application_column(name: str, of: Any, as_: Any) -> None:
     @_attribute(ApplicationType, name, of)
     def load(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         application = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-        return word(builder, slot(builder, application.context, name, PTR), application.number, as_)
+        return load_word(builder, load_slot(builder, application.context, name, PTR), application.number, as_)
 
 
 _application_column("tasks", types.int64, I64)
@@ -383,7 +411,7 @@ for _name in ("task_size", "size", "release"):
     _application_column(_name, types.float64, F64)
 
 
-class _Attributes(templates.AttributeTemplate):
+class _TableAttributes(templates.AttributeTemplate):
     """Attributes and methods from the tables of this module."""
 
     def generic_resolve(self, value: Any, attr: str) -> Any:
@@ -391,15 +419,15 @@ class _Attributes(templates.AttributeTemplate):
             return _ATTRIBUTES[type(value)][attr][0](value)
         if attr in METHODS.get(type(value), {}):
             return types.BoundFunction(METHODS[type(value)][attr], value)
-        what = f"{_WHAT[type(value)][0]}.{attr}"
-        if hasattr(_WHAT[type(value)][1], attr):
-            raise NotCompiled(f"{what} is for nodes that run interpreted only")
+        path = f"{_INTERPRETED_CLASSES[type(value)][0]}.{attr}"
+        if hasattr(_INTERPRETED_CLASSES[type(value)][1], attr):
+            raise NotCompiled(f"compiled nodes do not support {path}")
         known = sorted({*_ATTRIBUTES.get(type(value), {}), *METHODS.get(type(value), {})})
-        raise NotCompiled(f"there is no {what}; {listed(known, attr)}")
+        raise NotCompiled(f"there is no {path}; {listed(known, attr)}")
 
 
-#: What a type stands for: the names in errors, and the class of interpreted nodes.
-_WHAT = {
+#: Type -> its name in errors, and the class whose objects interpreted nodes have instead.
+_INTERPRETED_CLASSES = {
     ViewType: ("view", View),
     RandomType: ("view.random", RandomStream),
     ApplicationType: ("application", Application),
@@ -410,8 +438,8 @@ def _load_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     return _ATTRIBUTES[type(type_)][attr][1](context, builder, type_, value)
 
 
-for _type in _WHAT:
-    templates.infer_getattr(type(f"_{_type.__name__}Attributes", (_Attributes,), {"key": _type}))
+for _type in _INTERPRETED_CLASSES:
+    templates.infer_getattr(type(f"_{_type.__name__}Attributes", (_TableAttributes,), {"key": _type}))
     imputils.lower_getattr_generic(_type)(_load_attribute)
 
 
@@ -428,14 +456,14 @@ class _NodeAttributes(templates.AttributeTemplate):
             return ParametersType(program)
         if attr in (program.state.names or ()):
             return field_type(program.state, attr)
-        found = inspect.getattr_static(program.policy, attr, None)
-        if isinstance(found, property):
+        attribute = inspect.getattr_static(program.policy, attr, None)
+        if isinstance(attribute, property):
             return program.call_type(self.context, attr, (node,), {}).return_type
-        if isinstance(found, (staticmethod, classmethod)):
-            raise NotCompiled(f"self.{attr} is a {type(found).__name__}; write it as a method, with self")
-        if isinstance(found, _CONSTANTS):
-            return types.literal(found) if isinstance(found, int) else _constant(attr, found)
-        if not inspect.isfunction(found):
+        if isinstance(attribute, (staticmethod, classmethod)):
+            raise NotCompiled(f"self.{attr} is a {type(attribute).__name__}; write it as a method, with self")
+        if isinstance(attribute, _CONSTANTS):
+            return types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+        if not inspect.isfunction(attribute):
             methods = [
                 name for name, _ in inspect.getmembers(program.policy, inspect.isfunction) if name[:2] != "__"
             ]
@@ -445,31 +473,31 @@ class _NodeAttributes(templates.AttributeTemplate):
                 f"{closest([*state, *methods], attr)}of these there are: {', '.join(state) or 'none'}"
             )
 
-        class Template(templates.AbstractTemplate):
+        class NodeMethod(templates.AbstractTemplate):
             key = ("gridsim node", attr)
 
             def generic(self, args: Any, kws: Any) -> Any:
                 return program.call_type(self.context, attr, (node, *args), kws).as_method()
 
         _lower_method(attr)
-        return types.BoundFunction(Template, node)
+        return types.BoundFunction(NodeMethod, node)
 
 
 def field_type(record: np.dtype[Any], name: str) -> Any:
-    """Return the type of a field of a record: that of a number, or of an array."""
+    """Return the type of a field of a record, a number or an array."""
     field_ = record[name]
     kind = from_dtype(field_.base)
     return types.Array(kind, field_.ndim, "C") if field_.ndim else kind
 
 
-_lowered: set[str] = set()
+_method_names: set[str] = set()
 
 
 def _lower_method(attr: str) -> None:
-    """Register that a node may have a method of this name; which one it is the type of the node says."""
-    if attr in _lowered:
+    """Register that nodes may have a method of this name; the type of a node has the method itself."""
+    if attr in _method_names:
         return
-    _lowered.add(attr)
+    _method_names.add(attr)
 
     @lower_builtin(("gridsim node", attr), NodeType, types.VarArg(types.Any))
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -489,33 +517,33 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     node = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     program = type_.program
     if attr == "parameters":
-        return made(context, builder, ParametersType(program), parameters=node.parameters)
+        return struct_of(context, builder, ParametersType(program), parameters=node.parameters)
     if attr in (program.state.names or ()):
         return _load(context, builder, program.state, node.state, attr)
-    found = inspect.getattr_static(program.policy, attr)
-    if isinstance(found, property):
+    attribute = inspect.getattr_static(program.policy, attr)
+    if isinstance(attribute, property):
         function = program.function(attr)
         sig = program.call_type(context.typing_context, attr, (type_,), {})
         return _call_function(context, builder, function, sig, [value])
-    kind = types.literal(found) if isinstance(found, int) else _constant(attr, found)
-    return context.get_constant_generic(builder, kind, found)
+    kind = types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+    return context.get_constant_generic(builder, kind, attribute)
 
 
-#: What a class may have for all its nodes.
+#: The types of class variables that compiled nodes can read.
 _CONSTANTS = (bool, int, float, str, tuple)
 
 
-def _constant(attr: str, value: Any) -> Any:
+def _constant_type(attr: str, value: Any) -> Any:
     try:
         return typeof(value)
     except ValueError:
         raise NotCompiled(
-            f"self.{attr} is {value!r}; a compiled class has numbers, text, and tuples of these"
+            f"self.{attr} must be a number, a text or a tuple of these, as a class variable, got {value!r}"
         ) from None
 
 
 def _address(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name: str) -> Any:
-    """Return where a field of the record at `pointer` is."""
+    """Return the address of a field of the record at `pointer`."""
     kind, offset = dict(record.fields or {})[name][:2]
     at = builder.gep(builder.bitcast(pointer, PTR), [ir.Constant(I64, offset)])
     return builder.bitcast(at, context.get_data_type(from_dtype(kind.base)).as_pointer())
@@ -530,11 +558,11 @@ def _load(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name:
 
 @imputils.lower_setattr_generic(NodeType)
 def _set_node_attribute(context: Any, builder: Any, sig: Any, args: Any, attr: str) -> Any:
-    type_, given = sig.args
+    type_, value_type = sig.args
     node, record = cgutils.create_struct_proxy(type_)(context, builder, value=args[0]), type_.program.state
-    wanted = field_type(record, attr)
-    value = context.cast(builder, args[1], given, wanted)
-    context.pack_value(builder, wanted, value, _address(context, builder, record, node.state, attr))
+    target_type = field_type(record, attr)
+    value = context.cast(builder, args[1], value_type, target_type)
+    context.pack_value(builder, target_type, value, _address(context, builder, record, node.state, attr))
 
 
 @templates.infer_getattr
@@ -545,18 +573,18 @@ class _ParametersAttributes(templates.AttributeTemplate):
         program = parameters.program
         if attr in (program.parameters.names or ()):
             return field_type(program.parameters, attr)
-        if attr in program.words:
-            word = program.words[attr]
-            return types.none if word is None else WordType((word,))
-        known = listed([*(program.parameters.names or ()), *program.words], attr)
+        if attr in program.texts:
+            text = program.texts[attr]
+            return types.none if text is None else NameType((text,))
+        known = listed([*(program.parameters.names or ()), *program.texts], attr)
         raise NotCompiled(f"self.parameters.{attr} is no number, truth value or text; {known}")
 
 
 @imputils.lower_getattr_generic(ParametersType)
 def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     program = type_.program
-    if attr in program.words:
-        return ir.Constant(I64, 0) if program.words[attr] is not None else context.get_dummy_value()
+    if attr in program.texts:
+        return ir.Constant(I64, 0) if program.texts[attr] is not None else context.get_dummy_value()
     pointer = member(context, builder, type_, value, "parameters")
     return _load(context, builder, program.parameters, pointer, attr)
 
@@ -572,70 +600,70 @@ class _MessageAttributes(templates.AttributeTemplate):
         if attr == "sender":
             return types.int64
         if attr == "kind":
-            return WordType(message.more)
-        found = {kind: fields[attr] for kind, fields in message.program.kinds.items()
-                 if kind in message.more and attr in fields}  # fmt: skip
-        if not found:
-            fields = {name for kind in message.more for name in message.program.kinds[kind]}
+            return NameType(message.arguments)
+        kinds = {kind: fields[attr] for kind, fields in message.program.kinds.items()
+                 if kind in message.arguments and attr in fields}  # fmt: skip
+        if not kinds:
+            fields = {name for kind in message.arguments for name in message.program.kinds[kind]}
             known = listed(["kind", "sender", *sorted(fields)], attr)
             raise NotCompiled(f"message.{attr}: no message that comes here has such a field; {known}")
-        if len(set(found.values())) > 1:
+        if len(set(kinds.values())) > 1:
             raise NotCompiled(
                 f"message.{attr} is an int in one kind and a float in another; call it differently"
             )
-        return types.float64 if float in found.values() else types.int64
+        return types.float64 if float in kinds.values() else types.int64
 
 
 @imputils.lower_getattr_generic(MessageType)
 def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     message = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     if attr == "sender":
-        return word(builder, message.row, 1)
+        return load_word(builder, message.row, 1)
     if attr == "kind":
         return message.kind
     program, index = type_.program, ir.Constant(I64, -1)
-    for k, kind in enumerate(type_.more):
+    for k, kind in enumerate(type_.arguments):
         fields = program.kinds[kind]
         if attr in fields:
             at = ir.Constant(I64, 2 + list(fields).index(attr))
             index = builder.select(builder.icmp_signed("==", message.kind, ir.Constant(I64, k)), at, index)
     with cgutils.if_unlikely(builder, builder.icmp_signed("<", index, ir.Constant(I64, 0))):
         context.call_conv.return_user_exc(builder, AttributeError, (f"message has no field {attr!r}",))
-    real = any(program.kinds[kind].get(attr) is float for kind in type_.more)
-    return word(builder, message.row, index, F64 if real else I64)
+    real = any(program.kinds[kind].get(attr) is float for kind in type_.arguments)
+    return load_word(builder, message.row, index, F64 if real else I64)
 
 
-# -- words: kinds of messages, names of timers, parameters that are text -------------------------------------
+# -- names: kinds of messages, names of timers, parameters that are text -------------------------------------
 
 
-def _words(op: Any, wanted: str) -> None:
+def _register_comparison(op: Any, predicate: str) -> None:
     @templates.infer_global(op)
     class Compare(templates.AbstractTemplate):
         prefer_literal = True
 
         def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) == 2 and any(isinstance(each, WordType) for each in args):
-                if all(isinstance(each, (WordType, types.StringLiteral)) for each in args):
+            if len(args) == 2 and any(isinstance(type_, NameType) for type_ in args):
+                if all(isinstance(type_, (NameType, types.StringLiteral)) for type_ in args):
                     return signature(types.boolean, *args)
-                raise NotCompiled("such a name can be compared with text that is written there only")
+                raise NotCompiled("a name must be compared with a text literal, not with a variable")
             return None
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         (a, b), (x, y) = sig.args, args
         if isinstance(a, types.StringLiteral):
             a, b, x, y = b, a, y, x
-        if isinstance(b, WordType):
-            if a.words != b.words:
-                raise NotCompiled("names of different kinds of things are compared")
+        if isinstance(b, NameType):
+            if a.names != b.names:
+                raise NotCompiled("two names must have the same set of values to be compared")
         else:
-            at = a.words.index(b.literal_value) if b.literal_value in a.words else -1
+            at = a.names.index(b.literal_value) if b.literal_value in a.names else -1
             y = ir.Constant(I64, at)
-        return builder.icmp_signed(wanted, x, y)
+        return builder.icmp_signed(predicate, x, y)
 
-    lower_builtin(op, WordType, types.StringLiteral)(lower)
-    lower_builtin(op, types.StringLiteral, WordType)(lower)
-    lower_builtin(op, WordType, WordType)(lower)
+    lower_builtin(op, NameType, types.StringLiteral)(lower)
+    lower_builtin(op, types.StringLiteral, NameType)(lower)
+    lower_builtin(op, NameType, NameType)(lower)
 
 
-_words(operator.eq, "==")
-_words(operator.ne, "!=")
+_register_comparison(operator.eq, "==")
+_register_comparison(operator.ne, "!=")

@@ -1,4 +1,4 @@
-"""The slot schedule of one machine, as its node sees it (`View.slots`): for schedulers of rigid jobs."""
+"""The slot schedule of one machine, which `View.slots` gives to its node in schedulers of rigid jobs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from gridcore.dgs.state import claimant, claimed
 
 
 class OwnSlots:
-    """The slots that one machine has reserved for jobs; it does one job at a time.
+    """The slots that one machine has reserved for jobs; a slot has at most one job.
 
     Parameters
     ----------
     schedules
-        The schedules of all machines, of which this is one.
+        The schedules of all machines.
     machine
-        Its number.
+        The number of this machine.
     clock
-        Callable that returns the time, ns.
-    freed
-        Called with (application, machine, attempt) when the machine takes back a reservation or tries to.
+        Returns the simulated time in ns.
+    on_release
+        Called with (application, machine, attempt) after each call of `release`.
     """
 
     def __init__(
@@ -28,40 +28,54 @@ class OwnSlots:
         schedules: SlotSchedules,
         machine: int,
         clock: Callable[[], int],
-        freed: Callable[[int, int, int], None],
+        on_release: Callable[[int, int, int], None],
     ) -> None:
-        self._schedules, self._machine, self._clock, self._freed = schedules, [machine], clock, freed
+        self._schedules, self._machine, self._clock = schedules, [machine], clock
+        self._on_release = on_release
 
     def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
-        """Reserve `slots` slots from `start` on; return False, and reserve nothing, if they are not free.
+        """Reserve `slots` slots for a job, from slot `start` on.
 
         Parameters
         ----------
         attempt
-            Which attempt to place the job this is.
+            The number of the attempt to place the job.
+
+        Returns
+        -------
+        bool
+            Whether all of the slots were free; otherwise nothing is reserved.
         """
-        now, whose = self._clock(), [claimed(application, attempt)]
-        return bool(self._schedules.reserve(self._machine, [start], [slots], whose, now)[0])
+        now, keys = self._clock(), [claimed(application, attempt)]
+        return bool(self._schedules.reserve(self._machine, [start], [slots], keys, now)[0])
 
     def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
-        """Let what was reserved from `start` on in an attempt to place a job end later, at slot `end`.
+        """Extend the reservation that an attempt made from slot `start` on, so that it ends at slot `end`.
 
-        Returns (application, attempt) of what is taken back for it, in order of time; None if nothing was
-        reserved.
+        Returns
+        -------
+        list of (application, attempt)
+            The reservations that are released for it, in order of time; None if the attempt has no
+            reservation from `start` on.
         """
-        now, whose = self._clock(), claimed(application, attempt)
-        met = self._schedules.extend(self._machine[0], start, end, whose, now)
-        if met is None:
+        now, key = self._clock(), claimed(application, attempt)
+        released = self._schedules.extend(self._machine[0], start, end, key, now)
+        if released is None:
             return None
-        jobs, attempts = claimant(met[0])
+        jobs, attempts = claimant(released[0])
         return list(zip(jobs.tolist(), attempts.tolist(), strict=True))
 
     def release(self, application: int, attempt: int, start: int, since: int) -> bool:
-        """Take back, from slot `since` on, what was reserved from `start` on in an attempt to place a job.
+        """Release the reservation that an attempt made from slot `start` on, beginning with slot `since`.
 
-        If the machine works on the job, it stops.  Returns whether there was anything to take back.
+        If the machine is running the job, it stops.
+
+        Returns
+        -------
+        bool
+            Whether there was such a reservation.
         """
-        now, whose = self._clock(), [claimed(application, attempt)]
-        done = self._schedules.release(self._machine, [start], now, ends=[since], jobs=whose)
-        self._freed(application, self._machine[0], attempt)
-        return bool(done[0])
+        now, keys = self._clock(), [claimed(application, attempt)]
+        is_released = self._schedules.release(self._machine, [start], now, ends=[since], jobs=keys)
+        self._on_release(application, self._machine[0], attempt)
+        return bool(is_released[0])

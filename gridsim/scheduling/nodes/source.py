@@ -1,4 +1,4 @@
-"""A policy whose nodes a message core runs, as a source of the engine."""
+"""Base class of policies whose message core is a source of the engine."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ __all__ = ["CorePolicy"]
 
 
 class CorePolicy(Policy):
-    """Base class of policies that run node programs; it needs an act of the engine called ``pause``."""
+    """Base class of policies that run node programs in a message core.
+
+    A subclass must register an act ``pause`` with the engine.
+    """
 
     core: NodeCore
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
+        """Run the core up to `limit` ns; return the first instant that needs the engine, ns."""
         return self.core.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
+        """Stop the engine if the core has finished; else end the current wave at `time` ns."""
         if self.core.finished:
             engine.stop()
         else:
@@ -27,9 +30,9 @@ class CorePolicy(Policy):
 
     @property
     def events(self) -> int:
-        """How many handlers of nodes have been called, and machines reordered."""
+        """The number of calls of handlers and of reorderings of a machine's queue."""
         return self.core.events
 
     def exhausted(self) -> bool:
-        """See `gridsim.engine.Source`."""
+        """Return whether the core has no pending events."""
         return self.core.exhausted

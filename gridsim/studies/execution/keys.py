@@ -100,12 +100,12 @@ class Keys:
         """Return the part of a key that is about a scheduler."""
         if id(scheduler) not in self._schedulers:
             found = Description(scheduler)
-            for name, value in found.unsaid.items():
+            for name, value in found.opaque_values.items():
                 raise ScenarioError(
                     f"{scheduler.name}.{name} must be of plain values, structs, and functions or classes "
                     f"of modules to be kept in a store, got {short_repr(value)}"
                 )
-            said = {name: found.told[name] for name in ("class", "parameters")}
+            said = {name: found.values[name] for name in ("class", "parameters")}
             self._schedulers[id(scheduler)] = scheduler, {**said, "modules": self._modules(found)}
         return self._schedulers[id(scheduler)][1]
 
@@ -125,7 +125,7 @@ class Keys:
 
     def _modules(self, scheduler: Description) -> dict[str, str]:
         """Return the SHA-256 of the user's modules from which the scheduler and its parameters come."""
-        whose = scheduler.told["name"]
+        whose = scheduler.values["name"]
         found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
         for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
             name, _, attribute = text.partition(":")

@@ -231,7 +231,7 @@ def test_schedulers_that_do_not_know_them(name: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(deadline=500.0)), name)
     assert str(caught.value).startswith(
-        f"workload.deadline must be absent for {name}, which does not know it"
+        f"workload.deadline must be absent for {name}, which does not support it"
     )
 
 

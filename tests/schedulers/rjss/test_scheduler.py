@@ -346,7 +346,7 @@ def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
         def at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
             if next(waves) == last:
-                save(file, simulation, simulation.about(600.0))
+                save(file, simulation, simulation.checkpoint_header(600.0))
                 raise Cut
 
         simulation.engine.at_wave_end(at_wave_end)

@@ -9,7 +9,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.results.result import Result
-from gridsim.scheduling.availability_prediction import KEPT, likely_until, remember
+from gridsim.scheduling.availability_prediction import MAX_UP_TIMES, add_up_time, predicted_end
 from gridsim.support.clock import NEVER
 from gridsim.validation.results import validate_result
 from tests.schedulers.rjss.test_scheduler import few, rows, second, streams
@@ -135,13 +135,13 @@ def test_a_node_learns_from_its_own_past() -> None:
 
 def test_predictors() -> None:
     stays: list[int] = []
-    for number in range(KEPT + 2):
-        remember(stays, number, number)
-    assert sorted(stays) == list(range(2, KEPT + 2)) and stays[:2] == [KEPT, KEPT + 1]
-    assert likely_until("past", now=120, since=100, stays=[10, 30, 50]) == 140  # 10 is over already
-    assert likely_until("past", now=160, since=100, stays=[10, 30, 50]) == 220  # none was as long
-    assert likely_until("age", now=120, since=100, stays=[10, 30, 50]) == 140
-    assert likely_until("past", now=0, since=0, stays=[NEVER] * 3) == NEVER
+    for number in range(MAX_UP_TIMES + 2):
+        add_up_time(stays, number, number)
+    assert sorted(stays) == list(range(2, MAX_UP_TIMES + 2)) and stays[:2] == [MAX_UP_TIMES, MAX_UP_TIMES + 1]
+    assert predicted_end("past", now=120, since=100, stays=[10, 30, 50]) == 140  # 10 is over already
+    assert predicted_end("past", now=160, since=100, stays=[10, 30, 50]) == 220  # none was as long
+    assert predicted_end("age", now=120, since=100, stays=[10, 30, 50]) == 140
+    assert predicted_end("past", now=0, since=0, stays=[NEVER] * 3) == NEVER
 
 
 # -- as without owners ----------------------------------------------------------------------------------

@@ -147,7 +147,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(gs.SchedulerError, match="node 0 decides 'hold', .*; known: give, keep"):
+    with pytest.raises(gs.SchedulerError, match="node 0: View.decide .*, got 'hold'; known: give, keep"):
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
     with pytest.raises(gs.SchedulerError, match="node 1 has not heard of application 6"):
@@ -159,7 +159,7 @@ def test_values_of_another_kind_are_named(monkeypatch: pytest.MonkeyPatch) -> No
         view.decide("keep", application.number, tasks=1.5)
 
     monkeypatch.setattr(Node, "on_release", release)
-    with pytest.raises(gs.SchedulerError, match=r"node 0 gives 1.5 for tasks; it must be a whole number"):
+    with pytest.raises(gs.SchedulerError, match=r"node 0: tasks must be a whole number of 64 bits, got 1.5"):
         gs.simulate(scenario([0.0]), Telling(), record="decisions")
 
 

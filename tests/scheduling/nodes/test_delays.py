@@ -155,8 +155,8 @@ def test_a_node_learns_when_each_task_ends() -> None:
             lambda: gs.Message(10, delay=float("nan")),
             "delay of a message must be a number in 0..2e\\+09 s, got nan",
         ),
-        (lambda: gs.Message(10, counted=False), "not counted must have a delay of its own"),
-        (lambda: gs.Message(None, delay=1.0), "a local message has no delay of its own"),
+        (lambda: gs.Message(10, counted=False), "counted=False requires a delay"),
+        (lambda: gs.Message(None, delay=1.0), "nbytes=None does not support delay"),
     ],
 )
 def test_a_kind_of_message_must_make_sense(make: Any, said: str) -> None:

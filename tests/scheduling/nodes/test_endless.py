@@ -191,7 +191,7 @@ class Chatting(Keeping, frozen=True, kw_only=True):
 
 
 def test_what_goes_on_after_the_last_task_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PATIENCE", "PATIENCE_A_NODE"):
+    for name in ("PATIENCE", "PATIENCE_PER_NODE"):
         monkeypatch.setattr(f"gridsim.scheduling.nodes.adapter.{name}", 1)
     grid = gs.Platform.equal(nodes=6)
     result = gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))

@@ -101,7 +101,7 @@ def test_it_conforms(tmp_path: Any) -> None:
         ),
         (
             lambda view: view.later(1.0, "found", client="me", application=0, best=0.0, all=[]),
-            "node 0 gives 'me' for client; it must be a whole number",
+            "node 0: client must be a whole number of 64 bits, got 'me'",
         ),
     ],
 )
@@ -117,5 +117,5 @@ def test_what_cannot_be_sent_later(wrong: Any, said: str, monkeypatch: pytest.Mo
 
 
 def test_a_local_message_moves_no_tasks() -> None:
-    with pytest.raises(gs.ScenarioError, match="cannot have moves_tasks=True"):
+    with pytest.raises(gs.ScenarioError, match="does not support moves_tasks=True"):
         gs.Message(None, moves_tasks=True, application=int, tasks=int)

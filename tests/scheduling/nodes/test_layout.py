@@ -203,7 +203,7 @@ def test_a_server_runs_no_tasks() -> None:
         ticks: ClassVar[dict[str, float]] = {}
 
     scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([1.0], 3, 1.0, [0], origin=0.0))
-    with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 on machine 2, that of a server"):
+    with pytest.raises(gs.SchedulerError, match=r"machines 0\.\.1, got 3 tasks on machine 2, a server"):
         gs.simulate(scenario, Runs())
 
 
