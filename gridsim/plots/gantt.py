@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import GridSimError
-from gridsim.model.fault_events import TooOften
+from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import clock, extent
 from gridsim.plots.style import COLOURS, MAP, legend, on
 from gridsim.results.metrics.series import (
@@ -173,7 +173,7 @@ def _down(axes: Axes, result: Result, place: Integers, factor: float, last: floa
     try:
         result.check_faults()
         machine, begin, end = down_times(result, last)
-    except TooOften:
+    except TooManyChanges:
         return often
     except (GridSimError, OSError):  # the scenario names a trace that is not here
         return [patch(fill=False, label="down: trace not found")]

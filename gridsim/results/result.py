@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.model.applications import Listed
+from gridsim.model.applications import ListedWorkload
 from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Explanation, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summarized
@@ -186,7 +186,7 @@ class Result(Metrics):
         if self._archived is None:
             raise GridSimError("the result does not say of what scenario it is")
         scenario = Scenario.from_archive(self._archived)
-        if "origin" not in self._about and isinstance(scenario.workload.recipe, Listed):
+        if "origin" not in self._about and isinstance(scenario.workload.recipe, ListedWorkload):
             # results without it are of runs that began at time 0 of the releases
             return scenario.replaced({"workload.origin": 0.0})
         return scenario

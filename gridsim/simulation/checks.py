@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, Applications
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import total
@@ -55,7 +55,7 @@ _MACHINE_NAMES = (
 def check_kind(
     applications: Applications,
     scheduler: Scheduler,
-    pace: Pace | None,
+    pace: LoadProfile | None,
     faults: Faults | None = None,
     *,
     data: bool = False,
@@ -103,7 +103,7 @@ def check_kind(
             )
         )
     if applications.group is not None and not scheduler.constraints:
-        wanted = applications.wants.said(_wanting(applications))
+        wanted = applications.wants.describe(_wanting(applications))
         a_job, able = "a job", "dgs-asap, dgs-acap, asap"
         if not applications.rigid:
             a_job = "a task"
@@ -150,7 +150,7 @@ def check_size(
     applications: Applications,
     platform: Platform,
     latency: float,
-    pace: Pace | None = None,
+    pace: LoadProfile | None = None,
     bandwidth: Floats | None = None,
 ) -> None:
     """Raise ScenarioError if the clock cannot hold the run, even at the smallest factor of `pace`.

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import END, Course, Events
+from gridsim.model.fault_events import END, Events, FaultEvents
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
 from gridsim.support.arrays import Integers
@@ -34,7 +34,7 @@ class Outages:
         ns at which the run was over because the last machine had failed for good; None if that never
         happened.
     first
-        int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.Course`.
+        int64[machines], ns at which each machine fails first; see `gridsim.model.fault_events.FaultEvents`.
     """
 
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
@@ -46,12 +46,12 @@ class Outages:
         self._down = np.zeros(machines, np.int64)
         self._back = np.zeros(machines, np.bool_)  # used within `_fire` only
         self._engine, self._network, self._faults = engine, network, faults
-        never = Course(np.full(machines, NEVER, np.int64), iter(()))
+        never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
         self.first, self._blocks = course.first, course.blocks
         self._taken = 0  # number of blocks taken so far
         # the current block, and how many of its changes have happened
-        self._block, self._at = Events.none(), 0
+        self._block, self._at = Events.empty(), 0
 
     @property
     def now(self) -> int:

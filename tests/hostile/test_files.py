@@ -22,7 +22,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.output import file_name
 from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.model.fault_events import END, looking
+from gridsim.model.fault_events import END, display_limit
 from gridsim.model.platform import Platform
 from gridsim.model.time_zones import Zones
 from gridsim.reproduce.others.waves import hours_of
@@ -336,7 +336,7 @@ def test_zero_has_no_sign() -> None:
 @pytest.mark.parametrize("value", ["nan", "[1.0, nan]", "{ deeper = [-nan] }"])
 def test_no_parameter_is_nan(value: str) -> None:
     """A scenario is equal to itself; found by fuzzing."""
-    with pytest.raises(ScenarioError, match=r"schedulers.fcfs.x must have no nan, got"):
+    with pytest.raises(ScenarioError, match=r"schedulers.fcfs.x must not contain nan, got"):
         gs.Scenario.from_toml(f"{SCENARIO}\n[schedulers.fcfs]\nx = {value}\n")
 
 
@@ -382,7 +382,7 @@ def test_faults_of_traces_of_extremes(times: str, zones: Zones | None, tmp_path:
         for repeat, never_up in product((True, False), repeat=2):
             try:
                 faults = gs.Faults.trace(path, 1, start, repeat, never_up, zones)
-                course = faults.course(2, looking(2))
+                course = faults.course(2, display_limit(2))
                 assert faults.mean_up_time(2) > 0
             except ScenarioError as error:
                 assert str(error).isprintable()

@@ -132,7 +132,7 @@ def test_the_hour_of_the_day_is_that_of_the_stated_time(
 ) -> None:
     stated = Zones(zones=zones, night_begin=begin, night_hours=9.0)
     machines = np.arange(24)
-    left = stated.since(base).night_left(machines, time)
+    left = stated.shift_clock(base).night_left(machines, time)
     difference = np.abs(left - stated.night_left(machines, time + round(base) * 10**9))
     # the hour at which night begins is a float
     assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60

@@ -70,7 +70,7 @@ def test_releases_are_scaled_to_a_load(load: float, log) -> None:
         assert offered_load(after, GRID) == pytest.approx(load, rel=1e-6)
         np.testing.assert_allclose(after.release * (before.release[-1] / after.release[-1]), before.release)
         assert (before.tasks == after.tasks).all() and (before.size == after.size).all()
-    with pytest.raises(ScenarioError, match="workload.load needs applications that are released at diff"):
+    with pytest.raises(ScenarioError, match="workload.load requires applications with diff"):
         Workload.bags(9, interarrival=0.0, seed=2, load=load).realize(GRID)
 
 
@@ -222,7 +222,7 @@ def test_a_broken_log_is_refused(log):
             "workload.task_size must be a finite number > 0 Mflop, got 'x' (a text needs a unit: flop, ",
         ),
         (lambda: Workload.bags(seed=1, tasks=0), "workload.tasks must be a finite number >= 1, got 0"),
-        (lambda: Workload.bags(seed=1, tasks=1e300).realize(GRID), "workload.tasks must stay below 2**53"),
+        (lambda: Workload.bags(seed=1, tasks=1e300).realize(GRID), "workload.tasks must be below 2**53"),
         (lambda: Workload.from_log("x", gap=math.nan), "workload.gap must be a number >= 0 s, got nan"),
         (
             lambda: Workload.from_log("x", max_applications=0),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import looking
+from gridsim.model.fault_events import display_limit
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, NS
 
@@ -128,11 +128,12 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
 
     A transient failure lasts 0 s.  A machine that does not recover is down until infinity.  The arrays are
     empty without faults.  The failures are generated again from the scenario.  Raises whatever
-    `Result.scenario` raises if that needs a file, and TooOften if there are too many failures to generate.
+    `Result.scenario` raises if that needs a file, and TooManyChanges if there are too many failures to
+    generate.
     """
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
-    for block in () if faults is None else faults.course(machines, looking(machines)).blocks:
+    for block in () if faults is None else faults.course(machines, display_limit(machines)).blocks:
         some = ~block.up & (block.time <= until * NS)
         machine.append(block.machine[some])
         begin.append(block.time[some] / NS)
