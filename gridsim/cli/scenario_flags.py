@@ -231,13 +231,13 @@ def _check_same_jobs(log: LogRecipe) -> None:
 def _machines_of(log: str) -> int:
     """Return the number of machines in the header of a job log, or the default one, and say which."""
     from gridsim.traces.info import read_header
-    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
     header = read_header(log)
     if header is None:
         return _NODES
     stated = stated_machines(header)
-    if stated is None or not 1 <= stated[1] <= MOST_MACHINES:
+    if stated is None or not 1 <= stated[1] <= MAX_MACHINES:
         count = _NODES
         said = f"{count:,} machines, as the header of {log} gives no number (MaxProcs, MaxNodes)"
     else:

@@ -153,7 +153,7 @@ def test_a_job_larger_than_the_platform_is_refused(log):
 
 def test_a_broken_log_is_refused(log):
     log.write_text(job(1, 0, 5, 1, 1) + "\n" + job(2, 0, 5, 1, 1).rpartition(" ")[0] + "\n")
-    with pytest.raises(TraceFormatError, match=r"log.swf:2: expected 18 fields, found 17"):
+    with pytest.raises(TraceFormatError, match=r"log.swf:2: a line must have 18 fields, got 17"):
         Workload.from_log(log).realize(GRID)
 
 

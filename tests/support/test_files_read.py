@@ -268,7 +268,7 @@ def test_a_key_has_what_names_say_of_formats(tmp_path: Path) -> None:
     assert not sound.error and len(store) == 2
     (failed,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf.gz")), gs.Fcfs())], store=store)
     (sound,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf")), gs.Fcfs())], store=store)
-    assert "not a sound gzip file" in failed.error and not sound.error
+    assert "not a valid gzip file" in failed.error and not sound.error
 
 
 @pytest.mark.parametrize("whole", [True, False])

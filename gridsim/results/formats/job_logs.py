@@ -385,13 +385,13 @@ def result_from_log(
 
 def _machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
-    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
     stated = stated_machines(header, procs_per_node)
     if stated is None:
         raise ScenarioError(f"machines must be given: {file} has no MaxProcs and no MaxNodes in its header")
-    if stated[1] > MOST_MACHINES:
-        raise ScenarioError(f"machines must be given (at most {MOST_MACHINES}): {file} states {stated[1]}")
+    if stated[1] > MAX_MACHINES:
+        raise ScenarioError(f"machines must be given (at most {MAX_MACHINES}): {file} states {stated[1]}")
     return stated[1]
 
 
