@@ -74,11 +74,11 @@ class Attributes:
         return mask
 
 
-class _Attributes(Recipe, frozen=True, kw_only=True):
+class _AttributesBase(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "platform.attributes"
 
 
-class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
+class DrawnAttributes(_AttributesBase, frozen=True, kw_only=True, tag="drawn"):
     """Memory, disk, kind and place of each machine, drawn independently of one another.
 
     Parameters
@@ -119,7 +119,7 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
         )
 
 
-class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
+class ListedAttributes(_AttributesBase, frozen=True, kw_only=True, tag="list"):
     """Lists of attributes, each with one entry per machine.
 
     Parameters

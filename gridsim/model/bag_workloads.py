@@ -114,7 +114,7 @@ class _Bags(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "workload"
 
 
-def _at_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
+def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
     """Return `columns` with releases scaled to an offered load of `load`.
 
     The offered load is the work over the capacity of the platform between the first and the last release.
@@ -210,7 +210,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
         columns = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
         requirements = draw_requirements(self.constraints, self.seed, count)
-        return _at_load(_with_requirements(columns, platform, requirements), self.load, platform)
+        return _scale_to_load(_with_requirements(columns, platform, requirements), self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         return draw_amounts(self.task_size, streams, "workload.task_sizes", self.applications)
@@ -291,7 +291,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         release = bags.release[selection] - bags.release[selection[0]]
         task_size, submitter = bags.run_time[selection] * speed, homes[user_of[selection]]
         columns = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
-        return _at_load(columns, self.load, platform)
+        return _scale_to_load(columns, self.load, platform)
 
     def _task_run_times(self, bags: Bags, selection: Integers, tasks: Integers) -> Floats:
         """Return the run times (s) of the tasks of each bag in `selection`, one bag after another.
@@ -305,9 +305,9 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
         for bag, count in zip(selection.tolist(), tasks.tolist(), strict=True):
             jobs = slice(offsets[bag], offsets[bag + 1])
-            logged = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
-            scaled = self.tasks_per_node is not None
-            parts.append(logged[draw.integers(len(logged), size=count)] if scaled else logged)
+            run_times = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
+            is_scaled = self.tasks_per_node is not None
+            parts.append(run_times[draw.integers(len(run_times), size=count)] if is_scaled else run_times)
         return np.concatenate(parts)
 
 
@@ -475,12 +475,12 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
             return mean * normal_factors(streams(f"workload.{name}"), self.variation, nodes)
 
         rates = machine_means("rates", 1 / self.interarrival)
-        expected = float(rates.sum()) * self.horizon  # inf if it is too large for a float
-        if not expected <= MAX_JOBS / 2:
+        mean_jobs = float(rates.sum()) * self.horizon  # inf if it is too large for a float
+        if not mean_jobs <= MAX_JOBS / 2:
             raise ScenarioError(
-                f"workload.horizon must leave at most {MAX_JOBS // 2} jobs, got {expected:.3g} on average"
+                f"workload.horizon must leave at most {MAX_JOBS // 2} jobs, got {mean_jobs:.3g} on average"
             )
-        check_room("workload.horizon", round(expected), "jobs", OF_APPLICATION)
+        check_room("workload.horizon", round(mean_jobs), "jobs", OF_APPLICATION)
         draw = streams("workload.arrivals")
         counts = draw.poisson(rates * self.horizon)
         if not (total := int(counts.sum())):

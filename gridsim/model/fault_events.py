@@ -25,7 +25,7 @@ END = round(LATEST * NS)
 #: Largest number of changes generated to display a result: in total, or per machine if that is more.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
 #: Number of changes that take about as long as a pass over a block; each pass counts as at least this many.
-_PASS = 100
+_MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
@@ -51,7 +51,7 @@ def display_limit(nodes: int) -> Count:
 
     def count(changes: int) -> None:
         nonlocal remaining
-        remaining -= max(changes, _PASS)
+        remaining -= max(changes, _MIN_COUNT)
         if remaining < 0:
             raise TooManyChanges(f"faults must make at most {limit} changes to display a result, got more")
 
@@ -122,13 +122,13 @@ def nanoseconds(seconds: Floats, latest: float = LATEST) -> Integers:
     return result
 
 
-def _later(at: Any, span: Any) -> Integers:
-    """Return `at` + `span`, or `END` if that is earlier (ns)."""
-    result: Integers = at + np.minimum(span, END - at)
+def _add_span(time: Any, span: Any) -> Integers:
+    """Return `time` + `span` (ns), at most `END`."""
+    result: Integers = time + np.minimum(span, END - time)
     return result
 
 
-def _or_never(time: Integers) -> Integers:
+def _never_after_end(time: Integers) -> Integers:
     """Return `time` with NEVER in place of times at `END` or later."""
     return np.where(time < END, time, NEVER)
 
@@ -167,7 +167,7 @@ def drawn_events(
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
     with np.errstate(over="ignore"):
         fails = up(nodes)
-    return FaultEvents(_or_never(fails), _drawn_blocks(fails, up, down, block, count))
+    return FaultEvents(_never_after_end(fails), _drawn_blocks(fails, up, down, block, count))
 
 
 def _drawn_blocks(
@@ -193,8 +193,8 @@ def _drawn_blocks(
             while len(due := (fails < until).nonzero()[0]):
                 count(2 * len(due))
                 failure = fails[due]
-                recovery = _later(failure, down(len(due)))
-                next_failure = fails[due] = _later(recovery, up(len(due)))
+                recovery = _add_span(failure, down(len(due)))
+                next_failure = fails[due] = _add_span(recovery, up(len(due)))
                 rounds.append((failure, due, recovery, next_failure))
         events = _concatenate([rest, *_changes(rounds)]).in_order()
         cut = int(np.searchsorted(events.time, until))
@@ -206,8 +206,8 @@ def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Ite
     """Yield the failures and then the recoveries of all rounds."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
-        yield Events(failure, machine, np.zeros(len(failure), np.bool_), _or_never(recovery))
-        yield Events(recovery, machine, np.ones(len(recovery), np.bool_), _or_never(next_failure))
+        yield Events(failure, machine, np.zeros(len(failure), np.bool_), _never_after_end(recovery))
+        yield Events(recovery, machine, np.ones(len(recovery), np.bool_), _never_after_end(next_failure))
 
 
 def _concatenate(pieces: list[Events]) -> Events:
@@ -235,14 +235,14 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
     later = time > 0
     events = _link(time[later], machine[later], up[later])
     # a machine whose first change is a recovery is down from the beginning
-    first = _first(events, nodes)
+    first = _first_changes(events, nodes)
     down_at_0 = events.machine[events.up & (events.time == first[events.machine])]
     events = _link(
         np.r_[np.zeros(len(down_at_0), np.int64), events.time],
         np.r_[down_at_0, events.machine],
         np.r_[np.zeros(len(down_at_0), np.bool_), events.up],
     )
-    return FaultEvents(_first(events, nodes), _blocks_of_pieces(nodes, events, edge, pieces))
+    return FaultEvents(_first_changes(events, nodes), _blocks_of_pieces(nodes, events, edge, pieces))
 
 
 def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
@@ -254,9 +254,11 @@ def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Pi
     while True:
         time, machine, up, next_edge = next(pieces)
         following = _link(time, machine, up)
-        until = np.where(events.until == NEVER, _first(following, nodes)[events.machine], events.until)
-        linked = Events(events.time, events.machine, events.up, _or_never(until))
-        block = _concatenate([rest, linked]).in_order()
+        until = np.where(
+            events.until == NEVER, _first_changes(following, nodes)[events.machine], events.until
+        )
+        linked_events = Events(events.time, events.machine, events.up, _never_after_end(until))
+        block = _concatenate([rest, linked_events]).in_order()
         cut = int(np.searchsorted(block.time, min(edge, END)))
         yield block[:cut]
         if edge >= END:
@@ -280,7 +282,7 @@ def listed_events(nodes: int, time: Any, machine: Any, up: Any) -> FaultEvents:
         Whether the machine recovers.  Each machine goes down and up in turn, beginning with down.
     """
     events = _link(time, machine, up)
-    return FaultEvents(_first(events, nodes), iter((events,)))
+    return FaultEvents(_first_changes(events, nodes), iter((events,)))
 
 
 def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> FaultEvents:
@@ -302,9 +304,9 @@ def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, cou
         np.r_[change, later.machine],
         np.r_[~down_at_first[change], later.up],
     )
-    next_change = _later(_first(next_round, nodes), span)
+    next_change = _add_span(_first_changes(next_round, nodes), span)
     rounds = _rounds(first_round, next_round, span, next_change, count)
-    return FaultEvents(_first(first_round, nodes), rounds)
+    return FaultEvents(_first_changes(first_round, nodes), rounds)
 
 
 def _rounds(
@@ -321,7 +323,12 @@ def _rounds(
         events = next_round if start else first_round
         count(len(events))
         until = np.where(events.until == NEVER, next_change[events.machine], events.until)
-        block = Events(_later(start, events.time), events.machine, events.up, _or_never(_later(start, until)))
+        block = Events(
+            _add_span(start, events.time),
+            events.machine,
+            events.up,
+            _never_after_end(_add_span(start, until)),
+        )
         yield block[: int(np.searchsorted(block.time, END))]
 
 
@@ -332,12 +339,12 @@ def _link(time: Any, machine: Any, up: Any) -> Events:
         np.asarray(time, np.int64), np.asarray(machine, np.int64), np.asarray(up, np.bool_), last
     ).in_order()
     rows = np.argsort(events.machine, kind="stable")
-    same = np.flatnonzero(np.diff(events.machine[rows]) == 0)
-    events.until[rows[same]] = events.time[rows[same + 1]]
+    same_machine = np.flatnonzero(np.diff(events.machine[rows]) == 0)
+    events.until[rows[same_machine]] = events.time[rows[same_machine + 1]]
     return events
 
 
-def _first(events: Events, nodes: int) -> Integers:
+def _first_changes(events: Events, nodes: int) -> Integers:
     """Return the time of each machine's first change, int64[nodes], ns; NEVER if it has none."""
     first = np.full(nodes, NEVER, np.int64)
     np.minimum.at(first, events.machine, events.time)
@@ -356,14 +363,14 @@ def outages(events: FaultEvents, until: float) -> Iterator[tuple[int, Floats, Fl
     ups: dict[int, list[int]] = {}
     until_ns = int(until * NS) + 1
     for block in events.blocks:
-        near = int(np.searchsorted(block.time, until_ns, side="right"))
-        rows = (column[:near].tolist() for column in (block.time, block.machine, block.up))
-        for at, machine, up in zip(*rows, strict=True):
-            (ups if up else downs).setdefault(machine, []).append(at)
-        if near < len(block):
+        stop = int(np.searchsorted(block.time, until_ns, side="right"))
+        rows = (column[:stop].tolist() for column in (block.time, block.machine, block.up))
+        for time, machine, up in zip(*rows, strict=True):
+            (ups if up else downs).setdefault(machine, []).append(time)
+        if stop < len(block):
             break
     for machine in sorted(downs):
-        recoveries: list[float] = [at / NS for at in ups.get(machine, [])]
+        recoveries: list[float] = [time / NS for time in ups.get(machine, [])]
         failures = np.array(downs[machine]) / NS
         count = len(failures)
         yield machine, failures, np.array(recoveries[:count] + [np.inf] * (count - len(recoveries)))

@@ -172,7 +172,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
             begin, end = (
-                nanoseconds(np.maximum(0.0, at - self.start), latest) for at in trace.intervals(host)
+                nanoseconds(np.maximum(0.0, times - self.start), latest) for times in trace.intervals(host)
             )
             positive = end > begin  # drop up times that round to 0 ns
             begin, end = begin[positive], end[positive]
@@ -225,8 +225,8 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         lengths = {name: len(getattr(self, name)) for name in ("machine", "down", "up")}
         if len(set(lengths.values())) > 1:
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
-        for i, at in enumerate(up):
-            real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
+        for i, time in enumerate(up):
+            real(f"faults.up[{i}]", time, low=down[i], unit="s", finite=False)
         last: dict[int, int] = {}  # machine -> index of its previous failure
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
@@ -256,7 +256,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         for i, u in enumerate(self.machine):
             if u >= nodes:
                 raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
-        recovering = [i for i, at in enumerate(self.up) if math.isfinite(at)]
+        recovering = [i for i, time in enumerate(self.up) if math.isfinite(time)]
         return listed_events(
             nodes,
             nanoseconds(np.array([*self.down, *(self.up[i] for i in recovering)])),

@@ -151,20 +151,20 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     """A list of speeds, Mflop/s, one per machine."""
 
-    listed: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
+    speed_list: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.listed:
+        if not self.speed_list:
             raise ScenarioError("platform.speeds must name at least one machine, got none")
 
     @property
     def count(self) -> int:
         """Number of machines."""
-        return len(self.listed)
+        return len(self.speed_list)
 
     def speeds(self) -> Floats:
-        return np.array(self.listed, dtype=np.float64)
+        return np.array(self.speed_list, dtype=np.float64)
 
 
 class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
@@ -181,7 +181,7 @@ PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | 
 
 
 #: Largest number of machines of which a platform generates speeds and attributes at its creation.
-_MAX_EAGER = 1 << 20
+_MAX_EAGER_NODES = 1 << 20
 
 
 # -- the platform ---------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Platform:
     recipe: PlatformRecipe
 
     def __post_init__(self) -> None:
-        if self.nodes <= _MAX_EAGER:
+        if self.nodes <= _MAX_EAGER_NODES:
             _ = self.speeds, self.attributes
 
     @cached_property
@@ -347,8 +347,8 @@ class Platform:
         speeds
             Speed, Mflop/s, one entry per machine.
         """
-        listed: Any = speeds
-        return cls(ListedSpeeds(listed=listed))
+        speed_list: Any = speeds
+        return cls(ListedSpeeds(speed_list=speed_list))
 
     @property
     def nodes(self) -> int:

@@ -31,7 +31,7 @@ _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
 #: The latest time that a job may state, s; the clock counts int64 nanoseconds.
 _LATEST = 4.0e9
-_Ends = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
+_EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
 class _Jobs(Recipe, frozen=True, kw_only=True):
@@ -66,8 +66,8 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
         release = np.cumsum(gaps) - gaps[0]
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
-            offered = self.utilization * platform.nodes * span
-            factor = work / offered if offered > 0 else math.inf
+            capacity = self.utilization * platform.nodes * span
+            factor = work / capacity if capacity > 0 else math.inf
             if not math.isfinite(span * factor):
                 raise ScenarioError(
                     f"workload.utilization must leave the last release finite, got {self.utilization!r}"
@@ -190,8 +190,8 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None
     not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST, unit="s")] | None = None
-    deadline: _Ends | None = None
-    cancel_at: _Ends | None = None
+    deadline: _EndTimes | None = None
+    cancel_at: _EndTimes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,11 +25,11 @@ MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
     """Issue a `ModelWarning` for each unusual value of `scenario`, which may be in a wrong unit."""
-    for message in unusual(scenario):
+    for message in unusual_values(scenario):
         warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
 
 
-def unusual(scenario: Scenario) -> Iterator[str]:
+def unusual_values(scenario: Scenario) -> Iterator[str]:
     """Yield a message for each unusual value of the recipes and speeds of a scenario."""
     network, platform = scenario.network, scenario.platform
     if network.latency > MAX_LATENCY:
@@ -60,7 +60,7 @@ def unusual(scenario: Scenario) -> Iterator[str]:
     if faults is None:
         return
     recipe = faults.recipe.shift_clock(faults.origin)
-    if (up := _up_time(recipe, platform.nodes)) < MIN_UP_TIME:
+    if (up := _mean_time_between_failures(recipe, platform.nodes)) < MIN_UP_TIME:
         yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
     if isinstance(recipe, ListedFaults) and (first := min(recipe.down, default=0.0)) > MAX_FIRST_FAILURE:
         yield (
@@ -69,7 +69,7 @@ def unusual(scenario: Scenario) -> Iterator[str]:
         )
 
 
-def _up_time(recipe: Any, nodes: int) -> float:
+def _mean_time_between_failures(recipe: Any, nodes: int) -> float:
     """Return the mean time between failures of a machine, s; inf for a trace, and if few machines fail twice.
 
     For a list of failures it is the up time of all machines until the last entry, over the number of
@@ -83,6 +83,6 @@ def _up_time(recipe: Any, nodes: int) -> float:
     failures = Counter(recipe.machine)
     if 2 * sum(count > 1 for count in failures.values()) <= nodes:
         return math.inf
-    end = max(*recipe.down, *(at for at in recipe.up if at < math.inf))
+    end = max(*recipe.down, *(time for time in recipe.up if time < math.inf))
     down_time = math.fsum(min(up, end) - down for down, up in zip(recipe.down, recipe.up, strict=True))
     return (nodes * end - down_time) / failures.total()

@@ -187,7 +187,7 @@ class Scenario:
         place
             Function from the path of a file to the path that is written.
         """
-        return _toml(_inline(self._document(place)), schedulers)
+        return _toml(_lists_for_columns(self._document(place)), schedulers)
 
     def to_archive(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> ArchivedScenario:
         """Return the scenario as an archive holds it; ``Scenario.from_archive(s.to_archive()) == s``.
@@ -200,7 +200,7 @@ class Scenario:
             name: entry if name == "schedulers" else with_references(entry, arrays)
             for name, entry in document.items()
         }
-        return ArchivedScenario(_toml(_inline(tables), schedulers), arrays)
+        return ArchivedScenario(_toml(_lists_for_columns(tables), schedulers), arrays)
 
     def save(self, path: StrPath) -> None:
         """Write the scenario to a file, completely or not at all."""
@@ -221,7 +221,7 @@ class Scenario:
 
     def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """Return the content of a scenario file as nested dicts, without entries that are None."""
-        document: dict[str, Any] = _inline(self._document(place))
+        document: dict[str, Any] = _lists_for_columns(self._document(place))
         return document
 
     def _document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class Scenario:
             table = msgspec.to_builtins(value, builtin_types=COLUMNS)
             if "path" in table:
                 table["path"] = place(table["path"])
-            document[name] = _without_none(table)
+            document[name] = _drop_none(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
         return document
@@ -312,9 +312,11 @@ class Scenario:
         document = self._document()
         for path in values:
             text("the path of an entry", path)
-        for path, other in _OVERRIDING_ENTRIES.items():
-            if values.get(path) is not None and values.get(other) is not None:
-                raise ScenarioError(f"{path} does not support {other}, which overrides it: give one of them")
+        for path, override in _OVERRIDING_ENTRIES.items():
+            if values.get(path) is not None and values.get(override) is not None:
+                raise ScenarioError(
+                    f"{path} does not support {override}, which overrides it: give one of them"
+                )
         # whole tables are replaced before single entries, for any order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
@@ -326,7 +328,7 @@ class Scenario:
             if value is None:
                 table.pop(last, None)
             else:
-                table[last] = _in_folder(path, copy.deepcopy(value), folder)
+                table[last] = _join_folder(path, copy.deepcopy(value), folder)
                 if path in _OVERRIDING_ENTRIES and _OVERRIDING_ENTRIES[path] not in values:
                     table.pop(_OVERRIDING_ENTRIES[path].rpartition(".")[2], None)
         return self.from_document(document)
@@ -383,7 +385,7 @@ class Scenario:
         ):
             if name not in document:
                 continue
-            parts[name] = kind(_recipe_of(union, _in_folder(name, document[name], folder), name))
+            parts[name] = kind(_recipe_of(union, _join_folder(name, document[name], folder), name))
         return cls(
             **parts,
             network=_convert(Network, document.get("network", {}), "network"),
@@ -401,23 +403,23 @@ def _toml(document: dict[str, Any], schedulers: bool) -> str:
     )
 
 
-def _inline(value: Any) -> Any:
+def _lists_for_columns(value: Any) -> Any:
     """Return a table, and its inner tables, with lists in place of columns."""
     if isinstance(value, dict):
-        return {key: _inline(entry) for key, entry in value.items()}
+        return {key: _lists_for_columns(entry) for key, entry in value.items()}
     return value.tolist() if isinstance(value, ArrayColumn) else value
 
 
-def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+def _drop_none(table: dict[str, Any]) -> dict[str, Any]:
     """Return a table, and its inner tables, without entries that are None."""
     entries = {key: entry for key, entry in table.items() if entry is not None}
-    return {key: _without_none(entry) if isinstance(entry, dict) else entry for key, entry in entries.items()}
+    return {key: _drop_none(entry) if isinstance(entry, dict) else entry for key, entry in entries.items()}
 
 
-def _in_folder(path: str, value: Any, folder: str) -> Any:
+def _join_folder(path: str, value: Any, folder: str) -> Any:
     """Return the value of an entry, with its paths of files joined to `folder`."""
     if isinstance(value, dict) and "path" in value and path in _KEYS:
-        return {**value, "path": _in_folder(f"{path}.path", value["path"], folder)}
+        return {**value, "path": _join_folder(f"{path}.path", value["path"], folder)}
     is_path = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
     return os.path.normpath(os.path.join(folder, value)) if is_path and value and folder else value
 
@@ -437,7 +439,7 @@ def _kind_of(
         raise ScenarioError(f"{path}.kind must be one of {', '.join(kinds)}, got {value}{hint(kinds, name)}")
     fields = kinds[name].__struct_encode_fields__
     for key in table:
-        owners = [other for other, kind in kinds.items() if key in kind.__struct_encode_fields__]
+        owners = [tag for tag, kind in kinds.items() if key in kind.__struct_encode_fields__]
         if owners and key not in fields:
             raise ScenarioError(
                 f"{path}.{key} must be absent, as {path}.kind is {name}: it is a key of {', '.join(owners)}; "
@@ -481,8 +483,8 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str)
             check_room(entry_path, len(value.arrays[0]), "numbers", _BYTES_PER_NUMBER)
             return value.tolist()
         if key in inner and isinstance(value, dict):
-            first, *others = inner[key]
-            struct = _kind_of(inner[key], value, entry_path) if others else first
+            first, *further = inner[key]
+            struct = _kind_of(inner[key], value, entry_path) if further else first
             return _without_units(value, struct, entry_path)
         has_unit = key in limits and limits[key].unit in units.UNITS
         return plain(entry_path, value, limits[key].unit) if has_unit else value
@@ -505,9 +507,11 @@ def convert_value(value: Any, kind: Any, path: str) -> Any:
             fault = "is missing" if match[1] == "missing required" else "is not a known key"
             raise ScenarioError(f"{path}.{match[2]} {fault}") from error
         if match := re.fullmatch(r"expected `([a-z| ]+)`, got `(\w+)`", message):
-            expected = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
-            actual = "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
-            raise ScenarioError(f"{path} must be {expected}, got {actual}") from error
+            expected_type = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
+            actual_type = (
+                "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
+            )
+            raise ScenarioError(f"{path} must be {expected_type}, got {actual_type}") from error
         raise ScenarioError(f"{path}: {message}") from error
 
 

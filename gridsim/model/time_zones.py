@@ -142,17 +142,17 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             machine = np.tile(machines, count)
             pieces = [(dawn, machine, False)]
             count_changes(len(dawn))
-            rows, at, up = np.arange(len(dawn)), dawn, False
+            rows, times, up = np.arange(len(dawn)), dawn, False
             down_at_dusk = np.ones(len(dawn), np.bool_)
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
                 # longer spells end after dusk in any case
-                at = at + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
-                by_day = at < dusk[rows]
-                rows, at, up = rows[by_day], at[by_day], not up
+                times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
+                by_day = times < dusk[rows]
+                rows, times, up = rows[by_day], times[by_day], not up
                 down_at_dusk[rows] = not up
-                pieces.append((at, machine[rows], up))
+                pieces.append((times, machine[rows], up))
             pieces.append((dusk[down_at_dusk], machine[down_at_dusk], True))
             first += count
             yield (

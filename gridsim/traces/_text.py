@@ -99,11 +99,11 @@ def parse_number(word: str) -> float | None:
         return None
 
 
-def number_fault(field: str, word: str, *, whole: bool = False, maximum: float = LARGEST) -> str | None:
+def number_fault(field: str, word: str, *, integer: bool = False, maximum: float = LARGEST) -> str | None:
     """Return the error message for the word of a field; None if the word is valid.
 
-    A valid word is a finite number of absolute value at most `maximum`.  If `whole`, it must also be a whole
-    number below 2**53, as a float does not represent every larger one.
+    A valid word is a finite number of absolute value at most `maximum`.  If `integer` is true, it is also a
+    whole number below 2**53, as a float does not represent every larger one.
     """
     value = parse_number(word)
     text = repr(cut(word))
@@ -111,9 +111,9 @@ def number_fault(field: str, word: str, *, whole: bool = False, maximum: float =
         return f"field {field} must be a number, got {text}"
     if not math.isfinite(value):
         return f"field {field} must be a finite number, got {text}"
-    if whole and value != math.floor(value):
+    if integer and value != math.floor(value):
         return f"field {field} must be a whole number, got {text}"
-    if whole and abs(value) >= 2**53:
+    if integer and abs(value) >= 2**53:
         return f"field {field} must be a whole number below 2**53, got {text}"
     if abs(value) > maximum:
         return f"field {field} must be at most {maximum:.16g}, got {text}"
@@ -227,12 +227,12 @@ def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
     start = stream.read(len(_GZIP_MAGIC))
     stream.seek(0)
     if start == _GZIP_MAGIC or Path(path).suffix == ".gz":
-        with gzip.GzipFile(fileobj=stream) as unpacked:
+        with gzip.GzipFile(fileobj=stream) as contents:
             # read1 returns all unpacked data before it reports a truncation, so that the error has the line
             size, memory_size = os.fstat(stream.fileno()).st_size, memory()
             limit = min(memory_size, max(GZIP_CHECK_BYTES, MAX_GZIP_RATIO * size))
             count = 0
-            while chunk := unpacked.read1(_CHUNK):
+            while chunk := contents.read1(_CHUNK):
                 count += len(chunk)
                 if count > limit:
                     reason = "the memory" if limit == memory_size else f"{MAX_GZIP_RATIO} times the file"

@@ -128,10 +128,10 @@ def assemble(
     offsets = np.searchsorted(host, np.arange(len(names) + 1)).astype(np.int64)
     for column in (offsets, start, end, first):
         column.flags.writeable = False
-    merged = "up intervals touching or overlapping another, merged"
+    merge_text = "up intervals touching or overlapping another, merged"
     repairs = [
         (len(empty), first_line(raw.line, empty), "up intervals of 0 s, left out"),
-        (len(clashing), first_line(raw.line, clashing), merged),
+        (len(clashing), first_line(raw.line, clashing), merge_text),
     ]
     return AvailabilityTrace(path, tuple(names), offsets, start, end, first, horizon, origin), repairs
 

@@ -107,8 +107,8 @@ class Bags:
             raise ScenarioError(f"machines must be at least 1, got {machines}")
         if not len(self):
             return 0.0
-        offered = machines * float(self.release[-1] - self.release[0])
-        return self.cpu_seconds / offered if offered else math.inf
+        capacity = machines * float(self.release[-1] - self.release[0])
+        return self.cpu_seconds / capacity if capacity else math.inf
 
 
 def derive_bags(log: JobLog, *, gap: float = 120.0, span: float = 120.0, zero_run_time: float = 1.0) -> Bags:

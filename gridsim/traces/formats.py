@@ -57,7 +57,7 @@ def plugin_formats() -> dict[str, TraceFormat]:
     return plugins("gridsim.traces", _fault, BUILT_IN)
 
 
-def known() -> dict[str, str]:
+def format_descriptions() -> dict[str, str]:
     """Return name -> description of all formats."""
     return BUILT_IN | {name: format.about for name, format in plugin_formats().items()}
 

@@ -169,7 +169,7 @@ def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
                 continue
             if len(words) < 3:
                 raise format_error(table, number, f"a line must have at least 3 columns, got {len(words)}")
-            if fault := number_fault("node_id", words[0], whole=True):
+            if fault := number_fault("node_id", words[0], integer=True):
                 raise format_error(table, number, fault)
             names[int(float(words[0]))] = words[2]
     return dict(sorted(names.items()))
@@ -193,7 +193,7 @@ def _line_fault(words: list[str]) -> str | None:
     if len(words) < _WIDTH:
         return f"a line must have at least {_WIDTH} columns separated by tabs, got {len(words)}"
     for column, field in _COLUMNS.items():
-        if fault := number_fault(field, words[column], whole=column < 6):
+        if fault := number_fault(field, words[column], integer=column < 6):
             return fault
     start, stop = float(words[6]), float(words[7])
     return f"an event must stop after its start, {start:.15g} s, got {stop:.15g} s" if stop < start else None

@@ -16,7 +16,7 @@ import numpy as np
 from gridsim.support.files import StrPath
 from gridsim.traces._text import number_fault, text_lines
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, ParsedJobs, parse_jobs, repair
-from gridsim.traces.opendc import names_opendc, parse_opendc
+from gridsim.traces.opendc import is_opendc_header, parse_opendc
 
 GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
@@ -53,12 +53,12 @@ def load_gwf(path: StrPath) -> JobLog:
 def parse_gwf(path: StrPath) -> ParsedJobs:
     """Return header and jobs as they are in the file, without any repair, with the errors of `read_gwf`."""
     with closing(text_lines(path)) as lines:
-        if names_opendc(next(lines, "")):
+        if is_opendc_header(next(lines, "")):
             return ParsedJobs({}, parse_opendc(path), np.zeros(0, np.int64))
     columns = [_Column() for _ in _TEXTS]
     numbers, last = len(GWF_FIELDS) - len(_TEXTS), len(GWF_FIELDS)
 
-    def plain(line: str) -> str:
+    def plain_line(line: str) -> str:
         words = line.split(None, last)[:last]
         if len(words) < GWF.required:
             return line  # the parser rejects it
@@ -67,12 +67,12 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
             words[k] = column.number(words[k])
         return " ".join(words)
 
-    parsed = parse_jobs(path, GWF, plain)
-    jobs = parsed.jobs
+    parsed_jobs = parse_jobs(path, GWF, plain_line)
+    jobs = parsed_jobs.jobs
     for name, column in zip(_TEXTS, columns, strict=True):
         text = np.array(column.text, dtype=np.int64)
         jobs[name] = np.where(text < 0, jobs[name], text + jobs[name].max() + 1)
-    return parsed
+    return parsed_jobs
 
 
 class _Column:
@@ -94,7 +94,7 @@ class _Column:
         text = self._text_numbers.get(word)
         if text is None:
             text = -1
-            if number_fault("", word, whole=True):
+            if number_fault("", word, integer=True):
                 text = self._texts
                 self._texts += 1
             self._text_numbers[word] = text

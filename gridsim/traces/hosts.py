@@ -171,6 +171,6 @@ def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[s
 
 def _fault(field: str, word: str) -> str | None:
     is_count = field == "computers"
-    if fault := number_fault(field, word, whole=is_count, maximum=LARGEST_COUNT if is_count else LARGEST):
+    if fault := number_fault(field, word, integer=is_count, maximum=LARGEST_COUNT if is_count else LARGEST):
         return fault
     return f"field {field} must be at least 0, got {cut(word)}" if float(word) < 0 else None

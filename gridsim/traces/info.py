@@ -19,7 +19,7 @@ from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_bags
 from gridsim.traces.contradictions import contradictions
-from gridsim.traces.formats import BUILT_IN, TraceFormat, known, plugin_formats
+from gridsim.traces.formats import BUILT_IN, TraceFormat, format_descriptions, plugin_formats
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, load_gwf
 from gridsim.traces.hosts import read_host_speeds
@@ -103,7 +103,7 @@ def detect_format(path: StrPath) -> str:
 
 
 def _format_of_record(words: list[str], has_comments: bool) -> str | None:
-    """Return the format of a file's first record; None if it is of no known format.
+    """Return the format of a file's first record; None if the format is unknown.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def choose_format(path: StrPath, format: str | None) -> str:
     """
     if format is None:
         return detect_format(path)
-    if format not in (formats := known()):
+    if format not in (formats := format_descriptions()):
         raise ScenarioError(f"format must be one of {', '.join(formats)}, got {format!r}")
     return format
 

@@ -131,8 +131,8 @@ def place_parts(jobs: NDArray[np.void]) -> NDArray[np.int64]:
         if jobs["submit"][row] == -1 and number in ends and number >= 0:
             jobs["submit"][row] = ends[number]
         elif jobs["submit"][row] == -1 and len(known):
-            above = max(0, int(np.searchsorted(known, row)) - 1)
-            jobs["submit"][row] = jobs["submit"][known[above]]
+            line_above = max(0, int(np.searchsorted(known, row)) - 1)
+            jobs["submit"][row] = jobs["submit"][known[line_above]]
         duration = max(0.0, float(jobs["wait"][row])) + max(0.0, float(jobs["run_time"][row]))
         ends[number] = float(jobs["submit"][row]) + duration
     return rows

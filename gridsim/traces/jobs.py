@@ -151,8 +151,10 @@ class JobLog:
     @property
     def procs(self) -> NDArray[np.int64]:
         """Processors of each job: the number used if known, else the number requested if known, else 1."""
-        used, requested = self.jobs["used_procs"], self.jobs["req_procs"]
-        procs: NDArray[np.int64] = np.where(used > 0, used, np.where(requested > 0, requested, 1))
+        used_procs, requested_procs = self.jobs["used_procs"], self.jobs["req_procs"]
+        procs: NDArray[np.int64] = np.where(
+            used_procs > 0, used_procs, np.where(requested_procs > 0, requested_procs, 1)
+        )
         return procs
 
 
@@ -189,8 +191,8 @@ class JobFormat:
         """Return the fault of a job line; None if there is none."""
         words = text.split()
         if len(words) < self.required:
-            more = " or more" if self.required < self.columns else ""
-            return f"a line must have {self.required} fields{more}, got {len(words)}"
+            suffix = " or more" if self.required < self.columns else ""
+            return f"a line must have {self.required} fields{suffix}, got {len(words)}"
         for name, word in zip(self.fields, words, strict=False):
             if name in self.texts or name in UNUSED_FIELDS:
                 continue
@@ -198,7 +200,7 @@ class JobFormat:
                 return fault
         return None
 
-    def readable(self, text: str) -> str:
+    def readable_line(self, text: str) -> str:
         """Return a job line with -1 in place of words of `UNUSED_FIELDS` that cannot be read."""
         words = text.split()
         if len(words) < self.required or "\r" in text:
@@ -213,7 +215,7 @@ class JobFormat:
         first = True
         for number, line in enumerate(text_lines(path), 1):
             if self.is_job(line):
-                if not (first and names_columns(line)) and (fault := self.line_fault(line)):
+                if not (first and is_column_header(line)) and (fault := self.line_fault(line)):
                     yield number, fault
                 first = False
 
@@ -221,7 +223,7 @@ class JobFormat:
 @lru_cache(maxsize=4096)
 def _word_fault(name: str, word: str) -> str | None:
     maximum = LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT
-    return number_fault(name, word, whole=_KINDS[name] is np.int64, maximum=maximum)
+    return number_fault(name, word, integer=_KINDS[name] is np.int64, maximum=maximum)
 
 
 def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
@@ -230,13 +232,13 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
     The key is MaxProcs, of which a machine has `procs_per_node`, else MaxNodes.
     """
     for key in ("MaxProcs", "MaxNodes"):
-        if stated := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
-            count = int(stated[0])
+        if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
+            count = int(match[0])
             return key, -(-count // procs_per_node) if key == "MaxProcs" else count
     return None
 
 
-def names_columns(line: str) -> bool:
+def is_column_header(line: str) -> bool:
     """Return whether a line, the first that is no comment, has names of columns: words without any number."""
     return all(parse_number(word) is None for word in line.split())
 
@@ -279,10 +281,10 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         raise _first_fault(path, format, str(error)) from error
     line = np.frombuffer(numbers, np.int64)
     unread += line[_replace_unreadable(table, format.fields)].tolist()
-    whole = [_KINDS[name] is np.int64 for name in format.fields]
+    is_integer = [_KINDS[name] is np.int64 for name in format.fields]
     limit = np.array([LARGEST_COUNT if name in _COUNTS else LARGEST_EXACT for name in format.fields])
     in_range = ((-limit <= table.min(axis=0)) & (table.max(axis=0) <= limit)).all()  # False for NaN
-    fractions = table.dtype.kind == "f" and (table[:, whole] != np.floor(table[:, whole])).any()
+    fractions = table.dtype.kind == "f" and (table[:, is_integer] != np.floor(table[:, is_integer])).any()
     if not in_range or fractions:
         raise _first_fault(path, format, "a field must be a finite (whole) number")
 
@@ -343,7 +345,7 @@ def _columns(
                 try:
                     tables.append(_floats(lines, format))
                 except ValueError:
-                    readable = [*map(format.readable, lines)]
+                    readable = [*map(format.readable_line, lines)]
                     tables.append(_floats(readable, format))
                     numbers = reader.numbers[-len(lines) :]
                     pairs = zip(numbers, lines, readable, strict=True)
@@ -404,7 +406,7 @@ class _JobLineReader:
                     message = f"a log must have at most {_MAX_COMMENTS} lines of comments, got more"
                     raise format_error(self._path, number, message)
             elif text:
-                if not (self._first and names_columns(text)):
+                if not (self._first and is_column_header(text)):
                     self.numbers.append(number)
                     jobs.append(text)
                 self._first = False
@@ -422,21 +424,21 @@ class _JobLineReader:
         return np.concatenate(tables)
 
 
-def repair(path: StrPath, parsed: ParsedJobs) -> JobLog:
+def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     """Return the log of parsed jobs, sorted (stably) by submission, with run times below -1 as unknown.
 
     Parts of a job without a line for the whole job get the submission that the format implies: the end of the
     previous part or, for the first part, the submission of the line above.  The array of the parsed jobs may
     be changed; that of the log is read-only.
     """
-    header, jobs, _ = parsed
+    header, jobs, _ = parsed_jobs
     submit, run_time, line = jobs["submit"], jobs["run_time"], jobs["line"]
     wrong = (run_time < 0) & (run_time != -1)
     run_time[wrong] = -1
-    late = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
+    unsorted = ~unknown_submissions(jobs) & (submit < np.maximum.accumulate(submit))
     placed = place_parts(jobs)
     repairs = (
-        Remark(line[late], "submissions out of order, sorted"),
+        Remark(line[unsorted], "submissions out of order, sorted"),
         Remark(line[wrong], "run times below -1, taken as unknown"),
         Remark(line[placed], "parts of unknown submission, taken as submitted after the part or line above"),
     )

@@ -114,10 +114,12 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     return sorted(present, key=lambda finding: _ORDER.index(finding.severity))
 
 
-Class = tuple[Severity, str, str, NDArray[Any]]  # severity, code, message, the records (mask or indices)
+RecordClass = tuple[
+    Severity, str, str, NDArray[Any]
+]  # severity, code, message, the records (mask or indices)
 
 
-def _findings(classes: list[Class], line: NDArray[np.int64]) -> list[Finding]:
+def _findings(classes: list[RecordClass], line: NDArray[np.int64]) -> list[Finding]:
     findings = []
     for severity, code, message, records in classes:
         rows = np.flatnonzero(records) if records.dtype == bool else records
@@ -137,20 +139,20 @@ Parse = Callable[[StrPath], ParsedJobs]
 
 def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     try:
-        parsed = parse(path)
+        parsed_jobs = parse(path)
     except TraceFormatError:
         faults = list(format.faulty_lines(path))  # raises again for a file that is not text
         if not faults:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
         bad = [number for number, fault in faults if fault.startswith("field")]
-        too_few = f"line of fewer than {format.required} fields"
+        short_message = f"line of fewer than {format.required} fields"
         bad_number = "line with a field that is no finite (whole) number"
         return [
-            Finding("error", "missing-fields", too_few, len(short), min(short, default=0)),
+            Finding("error", "missing-fields", short_message, len(short), min(short, default=0)),
             Finding("error", "bad-number", bad_number, len(bad), min(bad, default=0)),
         ]
-    header, jobs = parsed.header, parsed.jobs
+    header, jobs = parsed_jobs.header, parsed_jobs.jobs
     log, lines = JobLog(os.fspath(path), header, jobs), lines_of(jobs)
     submit, run_time = jobs["submit"], jobs["run_time"]
     used_procs, req_procs, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
@@ -160,8 +162,8 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     unused = {
         name: np.isin(jobs["line"], remark.lines) for name, remark in unused_fields(jobs, lines.ran).items()
     }
-    unread = np.isin(jobs["line"], parsed.unread)
-    classes: list[Class] = [
+    unread = np.isin(jobs["line"], parsed_jobs.unread)
+    classes: list[RecordClass] = [
         ("error", "negative-submit", "submission before 0", ~lines.part & ~unknown & (submit < 0)),
         (
             "warning",
@@ -252,12 +254,12 @@ def _lint_tr(path: StrPath) -> list[Finding]:
         return findings
     mean = np.add.reduceat(log.duration, log.offsets[:-1]) / log.tasks
     short = np.minimum.reduceat(log.duration, log.offsets[:-1]) < 1
-    late = log.submit < np.maximum.accumulate(log.submit)
+    unsorted = log.submit < np.maximum.accumulate(log.submit)
     duplicate = f"submission at the time of an earlier line, released {SAME_TIME_GAP:g} s later"
     return _findings(
         [
             ("error", "negative-submit", "submission before 0", log.submit < 0),
-            ("warning", "unsorted-submit", "submission before an earlier line's", late),
+            ("warning", "unsorted-submit", "submission before an earlier line's", unsorted),
             (
                 "warning",
                 "other-mean",
@@ -291,23 +293,23 @@ def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
     ]
 
 
-def _interval_classes(raw: RawIntervals) -> list[Class]:
-    unsorted = np.zeros(len(raw.host), dtype=bool)
-    unsorted[1:] = (raw.host[1:] == raw.host[:-1]) & (raw.start[1:] < raw.start[:-1])
+def _interval_classes(raw: RawIntervals) -> list[RecordClass]:
+    is_unsorted = np.zeros(len(raw.host), dtype=bool)
+    is_unsorted[1:] = (raw.host[1:] == raw.host[:-1]) & (raw.start[1:] < raw.start[:-1])
     return [
         ("warning", "overlap", "up interval touching or overlapping another, merged", raw.clashing_rows()),
         ("warning", "empty-interval", "up interval of 0 s, left out", raw.empty_rows()),
-        ("note", "unsorted-intervals", "up interval before the one above it", unsorted),
+        ("note", "unsorted-intervals", "up interval before the one above it", is_unsorted),
     ]
 
 
 def _lint_avt(path: StrPath) -> list[Finding]:
     _, raw = parse_avt(path)
-    negative: Class = ("error", "negative-time", "up interval that begins before 0", raw.start < 0)
-    never = int((_read_without_warnings(read_avt, path).up_time() == 0).sum())
+    negative: RecordClass = ("error", "negative-time", "up interval that begins before 0", raw.start < 0)
+    never_up = int((_read_without_warnings(read_avt, path).up_time() == 0).sum())
     return [
         *_findings([*_interval_classes(raw), negative], raw.line),
-        Finding("note", "never-up", "host never up", never, 0),
+        Finding("note", "never-up", "host never up", never_up, 0),
     ]
 
 
@@ -321,10 +323,10 @@ def _lint_fta(path: StrPath) -> list[Finding]:
 
     order = np.lexsort((events.stop, events.start, events.node, events.component))
     start, stop = events.start[order], events.stop[order]
-    same = (np.diff(events.node[order]) == 0) & (np.diff(events.component[order]) == 0)
-    overlaps = order[1:][same & (start[1:] < stop[:-1])]
-    gaps = order[1:][same & (start[1:] > stop[:-1])]
-    classes: list[Class] = [
+    same_node = (np.diff(events.node[order]) == 0) & (np.diff(events.component[order]) == 0)
+    overlaps = order[1:][same_node & (start[1:] < stop[:-1])]
+    gaps = order[1:][same_node & (start[1:] > stop[:-1])]
+    classes: list[RecordClass] = [
         ("warning", "event-overlap", "event that starts before the node's previous one stops", overlaps),
         ("warning", "gap", "event after a time without record, which counts as down", gaps),
         (
@@ -337,13 +339,13 @@ def _lint_fta(path: StrPath) -> list[Finding]:
         ("note", "empty-event", "event of 0 s, below the trace's resolution", events.start == events.stop),
     ]
     without_events = len(node_names(file, events)) - len(np.unique(events.node))
-    late, never = int((trace.first > 0).sum()), int((trace.up_time() == 0).sum())
+    late_joins, never_up = int((trace.first > 0).sum()), int((trace.up_time() == 0).sum())
     return [
         *_findings(_interval_classes(raw), raw.line),
         *_findings(classes, events.line),
         Finding("warning", "no-events", "node without any event", without_events, 0),
-        Finding("note", "joins-late", "node that joins after the trace's start", late, 0),
-        Finding("note", "never-up", "node never up", never, 0),
+        Finding("note", "joins-late", "node that joins after the trace's start", late_joins, 0),
+        Finding("note", "never-up", "node never up", never_up, 0),
     ]
 
 
@@ -356,7 +358,7 @@ def _read_without_warnings(read: Callable[[StrPath], AvailabilityTrace], path: S
 def _lint_hosts(path: StrPath) -> list[Finding]:
     models, speed, weight, line = parse_host_speeds(path)
     useful = (speed > 0) & (weight > 0)
-    classes: list[Class] = [
+    classes: list[RecordClass] = [
         ("warning", "no-speed", "row of speed 0, left out", speed == 0),
         ("warning", "no-computers", "row of 0 computers, left out", weight == 0),
         (
@@ -366,5 +368,5 @@ def _lint_hosts(path: StrPath) -> list[Finding]:
             _duplicates(np.array(models)),
         ),
     ]
-    none = Finding("error", "no-hosts", "no row with a speed and computers", int(not useful.any()), 1)
-    return [none, *_findings(classes, line)]
+    no_hosts = Finding("error", "no-hosts", "no row with a speed and computers", int(not useful.any()), 1)
+    return [no_hosts, *_findings(classes, line)]

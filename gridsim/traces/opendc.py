@@ -18,7 +18,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces._text import LARGEST, LARGEST_COUNT, csv_rows, format_error, number_fault
 from gridsim.traces.jobs import JOB_DTYPE
 
-__all__ = ["names_opendc", "parse_opendc"]
+__all__ = ["is_opendc_header", "parse_opendc"]
 
 #: Column -> field of a job; a workflow becomes a user, whose jobs make bags.
 _FIELDS = {
@@ -32,7 +32,7 @@ _FIELDS = {
 _DEPENDENCIES = "Dependencies"
 
 
-def names_opendc(line: str) -> bool:
+def is_opendc_header(line: str) -> bool:
     """Return whether a line has OpenDC's names of columns."""
     return set(_FIELDS) <= {word.strip() for word in line.split(",")}
 
@@ -58,9 +58,9 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
                 message = f"a line must have {len(names)} fields, as the first line, got {len(words)}"
                 raise format_error(path, number, message)
             for field, k in positions.items():
-                whole = JOB_DTYPE[field] == np.int64
+                integer = JOB_DTYPE[field] == np.int64
                 maximum = LARGEST_COUNT if field.endswith("procs") else LARGEST
-                if fault := number_fault(names[k], words[k].strip(), whole=whole, maximum=maximum):
+                if fault := number_fault(names[k], words[k].strip(), integer=integer, maximum=maximum):
                     raise format_error(path, number, fault)
             rows.append(tuple(float(words[k]) for k in positions.values()))
             numbers.append(number)

@@ -120,7 +120,7 @@ def derive_jobs(
     run_time = np.where(lines.zero_run_time, zero_run_time, run_time)[row]
     requested = np.where(requested > 0, requested, run_time)
     if utilization is not None and machines is not None:
-        release = _compress(release, nodes, run_time, utilization, machines)
+        release = _scale_releases(release, nodes, run_time, utilization, machines)
     order = np.lexsort((log.jobs["job"][row], release))
     row = row[order]
     return RigidJobs(
@@ -146,11 +146,11 @@ def _utilization(
 ) -> float:
     if not len(release):
         return 0.0
-    offered = machines * float(np.ptp(release))
-    return float(nodes @ run_time) / offered if offered else math.inf
+    capacity = machines * float(np.ptp(release))
+    return float(nodes @ run_time) / capacity if capacity else math.inf
 
 
-def _compress(
+def _scale_releases(
     release: NDArray[np.float64],
     nodes: NDArray[np.int64],
     run_time: NDArray[np.float64],
@@ -166,8 +166,8 @@ def _compress(
     first, factor = release.min(), unscaled / utilization
     if not math.isfinite(float(np.ptp(release)) * factor):
         raise ScenarioError(f"utilization must leave the last release finite, got {utilization}")
-    compressed: NDArray[np.float64] = first + (release - first) * factor
-    return compressed
+    scaled_release: NDArray[np.float64] = first + (release - first) * factor
+    return scaled_release
 
 
 def _check(

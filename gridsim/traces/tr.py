@@ -116,9 +116,9 @@ def read_tr(path: StrPath) -> TaskLog:
 def load_tr(path: StrPath) -> TaskLog:
     """Read a job log as `read_tr` does, without a report of its repairs."""
     log = parse_tr(path)
-    late = np.flatnonzero(log.submit < np.maximum.accumulate(log.submit))
-    if len(late):
-        repairs = (Remark(log.line[late], "submissions out of order, sorted"),)
+    unsorted = np.flatnonzero(log.submit < np.maximum.accumulate(log.submit))
+    if len(unsorted):
+        repairs = (Remark(log.line[unsorted], "submissions out of order, sorted"),)
         log = replace(log.take(np.argsort(log.submit, kind="stable")), repairs=repairs)
     for column in (log.submit, log.tasks, log.mean, log.duration, log.line):
         column.flags.writeable = False
@@ -167,7 +167,7 @@ def line_fault(words: list[str]) -> str | None:
     durations = len(words) - fields
     for place, word in enumerate(words):
         name = TR_FIELDS[place] if place < fields else f"duration {place - fields + 1}"
-        if fault := number_fault(name, word, whole=name == "tasks"):
+        if fault := number_fault(name, word, integer=name == "tasks"):
             return fault
         if place >= 2 and float(word) < 0:
             return f"field {name} must be at least 0 s, got {cut(word)}"

@@ -352,7 +352,9 @@ def _batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[str, A
         here = _interval_set(path, number, row["allocated_resources"])
         intervals += [(len(kept["line"]) - 1, *each) for each in here]
         wanted = row["requested_number_of_resources"]
-        if fault := number_fault("requested_number_of_resources", wanted, whole=True, maximum=LARGEST_COUNT):
+        if fault := number_fault(
+            "requested_number_of_resources", wanted, integer=True, maximum=LARGEST_COUNT
+        ):
             raise format_error(path, number, fault)
         kept["requested_number_of_resources"].append(int(float(wanted)))
         for name in (*_NUMBERS, *further):

@@ -147,7 +147,7 @@ def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
 
 
 def test_a_job_larger_than_the_platform_is_refused(log):
-    with pytest.raises(ScenarioError, match=r"log.swf:4: job 3 needs 2 processors, but the platform has 1"):
+    with pytest.raises(ScenarioError, match=r"log.swf:4: the processors of job 3 must be at most 1"):
         Workload.from_log(log).realize(Platform.of([1.0]))
 
 

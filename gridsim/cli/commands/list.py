@@ -132,7 +132,7 @@ def workloads() -> Iterator[Row]:
 @_listing("traces", "format", "what")
 def traces() -> Iterator[Row]:
     """The formats of trace files."""
-    from gridsim.traces.formats import known
+    from gridsim.traces.formats import format_descriptions
 
-    for name, about in known().items():
+    for name, about in format_descriptions().items():
         yield {"format": name, "what": about}
