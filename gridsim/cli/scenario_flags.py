@@ -302,13 +302,13 @@ def _check_same_jobs(log: LogRecipe) -> None:
 def _machines_of(log: str) -> int:
     """Return the number of machines in the header of a job log, else the default; print which one is used."""
     from gridsim.traces.info import read_header
-    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
     header = read_header(log)
     if header is None:
         return _NODES
     header_field = stated_machines(header)
-    if header_field is None or not 1 <= header_field[1] <= MOST_MACHINES:
+    if header_field is None or not 1 <= header_field[1] <= MAX_MACHINES:
         count = _NODES
         text = f"{count:,} machines by default, since the header of {log} has no MaxProcs or MaxNodes"
     else:

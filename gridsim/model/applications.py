@@ -1,4 +1,4 @@
-"""The applications of a run, which a workload makes, and a single application as a node knows it."""
+"""The applications that a workload generates for a run, and a single application as a node knows it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.attributes import Texts, Wants
+from gridsim.model.attributes import Requirements, Texts
 from gridsim.support.arrays import Bools, Floats, Integers
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.columns import FloatColumn, IntColumn
@@ -16,37 +16,39 @@ from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
 #: Largest size of a task's instructions and data (bytes).  They are sent as one message.
-MOST_DATA = 2**31 - 1
+MAX_DATA = 2**31 - 1
 
 #: Largest number of bytes that a task fetches or sends.
-MOST_BYTES = 1e15
+MAX_BYTES = 1e15
 
 #: Type of a field for a list of machines.
 Machines = Annotated[IntColumn, Limits(low=0)]
 
 
 class Columns(NamedTuple):
-    """The columns that a recipe makes for n applications, in any order, each of length n unless stated.
+    """The columns that a recipe generates for n applications, in any order, each of length n unless stated.
 
-    They are release (s), tasks (their number), task_size (Mflop), submitter (machine) and, for rigid jobs,
-    requested (s).
+    The columns release (s), tasks (number of tasks), task_size (Mflop) and submitter (machine) are always
+    there; requested (s) is there for rigid jobs.
 
     If tasks of one application may differ, sizes (Mflop) has an entry for every task, application after
     application, and replaces task_size.
 
-    data (bytes) is that of each task of an application.  rates (jobs/s) has one entry per machine.
+    data (bytes) is the size of the data of each task of an application.  rates (jobs/s) has one entry per
+    machine.
 
-    estimate (Mflop) is what the submitter states as the size of a task of an application.
+    estimate (Mflop) is the size of a task as the submitter states it.
 
     job is the number that an application has in the job log that it comes from.
 
-    memory and disk (bytes) and kind (text) are what rigid jobs, or the tasks of bags, want of each machine;
-    group and suited (bool[groups, machines]) say which machines that leaves each, see
-    `gridsim.model.attributes.Wants`.
-    input_bytes and output_bytes (whole numbers as float64) are what a task of an application fetches and
-    sends.
+    memory and disk (bytes) and kind (text) are what rigid jobs, or the tasks of bags, require of each
+    machine.  group is the group of each application, and suited (bool[groups, machines]) the machines that
+    meet the requirements of a group (`gridsim.model.attributes.Requirements`).
 
-    not_before, deadline and cancel_at (s) are the times that rigid jobs state, see `Applications`.
+    input_bytes and output_bytes (whole numbers as float64) are the bytes that a task of an application
+    fetches and sends.
+
+    not_before, deadline and cancel_at (s) are times of rigid jobs, defined as in `Applications`.
     """
 
     release: Floats
@@ -70,43 +72,45 @@ class Columns(NamedTuple):
     cancel_at: Floats | None = None
     disk: Floats | None = None
 
-    def wanting(self, wants: Wants, group: Integers, suited: Bools) -> Columns:
-        """Return the same with what is wanted of machines; groups are left out if all machines suit all."""
-        made = self._replace(**wants._asdict())
-        return made if suited.all() else made._replace(group=group, suited=suited)
+    def with_requirements(self, requirements: Requirements, group: Integers, suited: Bools) -> Columns:
+        """Return the columns with requirements; groups are left out if all machines suit all applications."""
+        columns = self._replace(**requirements._asdict())
+        return columns if suited.all() else columns._replace(group=group, suited=suited)
 
-    def since(self, origin: float) -> Columns:
-        """Return the same on a clock that begins at `origin` s."""
+    def shift_clock(self, origin: float) -> Columns:
+        """Return the columns on a clock that begins at `origin` s."""
         if not origin:
             return self
-        stated = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
+        times = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
         return self._replace(
             release=self.release - origin,
-            **{name: np.maximum(column - origin, 0.0) for name, column in stated.items()},
+            **{name: np.maximum(column - origin, 0.0) for name, column in times.items()},
         )
 
-    def times(self) -> list[Floats | None]:
-        """Return the columns `JOB_TIMES`, each None where it changes nothing for any job."""
-        early, *others = (getattr(self, name) for name in JOB_TIMES)
-        kept = [early if early is not None and (early > self.release).any() else None]
-        return kept + [each if each is not None and np.isfinite(each).any() else None for each in others]
+    def job_times(self) -> list[Floats | None]:
+        """Return the columns `JOB_TIMES`; None for a column without effect on any job."""
+        not_before, *limits = (getattr(self, name) for name in JOB_TIMES)
+        columns = [not_before if not_before is not None and (not_before > self.release).any() else None]
+        return columns + [
+            limit if limit is not None and np.isfinite(limit).any() else None for limit in limits
+        ]
 
 
-#: The name of a column of times that rigid jobs may state.
+#: Name of a column of times that rigid jobs may state.
 JobTime = Literal["not_before", "deadline", "cancel_at"]
-#: All of them.
+#: The names of all columns of times that rigid jobs may state.
 JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
 
 
-class Listed(Recipe, frozen=True, kw_only=True):
-    """A list of applications or jobs: columns with one entry each.
+class ListedWorkload(Recipe, frozen=True, kw_only=True):
+    """A list of applications or jobs, as columns with one entry per application or job.
 
     Parameters
     ----------
     release
-        s, in any order.
+        Release times, s, in any order.
     origin
-        s, the time at which a run begins; without it the first release.  Times count from it.
+        Time at which a run begins, s; by default the first release.  Times of the run count from it.
     """
 
     part: ClassVar[str] = "workload"
@@ -114,18 +118,21 @@ class Listed(Recipe, frozen=True, kw_only=True):
     release: Annotated[FloatColumn, Limits(low=0, unit="s")]
     origin: Annotated[float, Limits(low=0, unit="s")] | None = None
 
-    def check_columns(self, what: str) -> None:
-        """Check that there is an application or job, that columns are equally long, and the origin.
-
-        Raises ScenarioError.
+    def check_columns(self, noun: str) -> None:
+        """Check that the list is not empty, that columns are equally long, and that the origin is valid.
 
         Parameters
         ----------
-        what
+        noun
             The word for an entry in errors.
+
+        Raises
+        ------
+        ScenarioError
+            If a check fails.
         """
         if not len(self.release):
-            raise ScenarioError(f"workload.release must name at least one {what}, got none")
+            raise ScenarioError(f"workload.release must name at least one {noun}, got none")
         count, first = len(self.release), float(self.release.array.min())
         for name in self.__struct_fields__:
             column = getattr(self, name)
@@ -143,39 +150,39 @@ class Listed(Recipe, frozen=True, kw_only=True):
 class Applications:
     """The workload as a scheduler sees it: columns of length n in order of release, indexed by application.
 
-    release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64; task_size float64
-    (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
+    The first columns are release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64;
+    task_size float64 (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
 
-    If tasks of one application differ in size, task_sizes float64 (Mflop) has the size of every task; those
-    of application i are at offsets[i] to offsets[i + 1].  Then task_size is their mean and size their sum,
-    rounded once.  task_sizes is None if all tasks of each application are equal.
+    If tasks of one application differ in size, task_sizes float64 (Mflop) has the size of every task; the
+    tasks of application i are at offsets[i] to offsets[i + 1].  Then task_size is their mean and size their
+    sum, rounded once.  task_sizes is None if all tasks of each application are equal.
 
     Rigid jobs are applications whose tasks must start together, each on a machine of its own, all of one
-    speed.  For them requested float64 (s) is the time that the user said a task takes.  It is None for bags
-    of tasks.
+    speed.  requested float64 (s) is the run time that the user of a job requested.  It is None for bags of
+    tasks.
 
-    data int64 (bytes) is the size of the instructions and data that a task of each application takes along
-    from its submitter to another machine, and of the result that comes back.  It is None if tasks have no
+    data int64 (bytes) is the size of the instructions and data that are sent with a task from its submitter
+    to another machine, and of the result that is sent back.  It is None if tasks have no
     data.  rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the
     workload does not state it.
 
     estimate float64 (Mflop) is the size of a task of each application as its submitter states it.  It may be
-    wrong, and 0.  It is None if the workload states only the sizes themselves; see `estimates`.
+    wrong, or 0.  It is None if the workload states no estimates; `estimates` then returns the true sizes.
 
     job int64 is the number of each rigid job in the log that it comes from, or None without a log.
 
-    Rigid jobs, and the tasks of bags, may want certain machines: with at least memory and disk float64
-    (bytes), and jobs also of a kind (text, empty for any); each is None if none does.  group int64 says in
-    which group each application is, and suited bool[groups, machines] which machines suit those of a group;
-    both are None if all machines suit all.
+    Rigid jobs, and the tasks of bags, may require machines with at least memory and disk float64 (bytes), and
+    jobs also machines of a kind (text, empty for any); a column is None if no application requires it.  group
+    int64 is the group of each application, and suited bool[groups, machines] tells which machines meet the
+    requirements of a group; both are None if all machines suit all applications.
 
     input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
-    machine before it can be computed, and what it sends afterwards.  None stands for nothing.
+    machine before it can be computed, and what it sends afterwards.  None stands for no data.
 
-    Rigid jobs may state times, float64 (s), on the clock of the releases: not_before, before which a job must
-    not start (0 or its release for none); deadline, by which it must have ended, or it is rejected (inf for
-    none); cancel_at, when its user cancels it unless it has ended (inf for never).  Each is None if no job
-    states it.
+    Rigid jobs may state times, float64 (s), on the clock of the releases: not_before, the earliest start of a
+    job (0 or its release for no limit); deadline, by which the job must have ended, or it is rejected (inf
+    for none); cancel_at, when its user cancels the job unless it has ended (inf for never).  A column is None
+    if no job states it.
     """
 
     release_ns: Integers
@@ -215,47 +222,47 @@ class Applications:
         return self.task_sizes is not None
 
     @property
-    def wants(self) -> Wants:
-        """What each wants of machines."""
-        return Wants(self.memory, self.kind, self.disk)
+    def wants(self) -> Requirements:
+        """What each application requires of machines."""
+        return Requirements(self.memory, self.kind, self.disk)
 
     def machines_for(self, application: int) -> Bools | None:
-        """Return which machines suit an application, bool[machines]; None if all do."""
+        """Return which machines meet an application's requirements, bool[machines]; None if all do."""
         return None if self.group is None or self.suited is None else self.suited[self.group[application]]
 
     @property
     def ready(self) -> Floats:
-        """When each may start: its release, or `not_before` where that is later; float64[n], s."""
+        """Earliest start of each application, the later of release and `not_before`: float64[n], s."""
         return self.release if self.not_before is None else np.maximum(self.release, self.not_before)
 
     def instants(self, name: JobTime) -> Integers | None:
-        """Return times that rigid jobs state, int64[n], ns; `NEVER` for inf, None without the column."""
+        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None without the column."""
         column: Floats | None = getattr(self, name)
         if column is None:
             return None
-        there = np.isfinite(column)
+        finite = np.isfinite(column)
         ns = np.full(len(column), NEVER, np.int64)
-        ns[there] = np.rint(column[there] * NS).astype(np.int64)
+        ns[finite] = np.rint(column[finite] * NS).astype(np.int64)
         return ns
 
     @property
     def moves_data(self) -> bool:
-        """Whether there is a task that fetches or sends data."""
+        """Whether any task fetches or sends data."""
         return self.input_bytes is not None or self.output_bytes is not None
 
     def moved(self) -> tuple[Floats, Floats]:
-        """Return the bytes that a task of each application fetches, and those that it sends."""
-        none = np.zeros(len(self))
+        """Return the bytes that a task of each application fetches and sends: float64[n] each."""
+        zeros = np.zeros(len(self))
         return (
-            none if self.input_bytes is None else self.input_bytes,
-            none if self.output_bytes is None else self.output_bytes,
+            zeros if self.input_bytes is None else self.input_bytes,
+            zeros if self.output_bytes is None else self.output_bytes,
         )
 
     @property
     def bytes_per_mflop(self) -> Floats:
-        """The larger of what a task of each application fetches and sends, per Mflop of it; bytes/Mflop."""
-        found: Floats = np.maximum(*self.moved()) / self.task_size
-        return found
+        """Larger of the bytes fetched and the bytes sent by a task, per Mflop of its size: float64[n]."""
+        ratio: Floats = np.maximum(*self.moved()) / self.task_size
+        return ratio
 
     @property
     def offsets(self) -> Integers:
@@ -267,63 +274,64 @@ class Applications:
         return np.repeat(self.task_size, self.tasks) if self.task_sizes is None else self.task_sizes
 
     def estimates(self) -> Floats:
-        """Return the stated size of a task of each application, float64[n] (Mflop), else `task_size`."""
+        """Return the estimated task size of each application, float64[n] (Mflop); by default `task_size`."""
         return self.task_size if self.estimate is None else self.estimate
 
     def extremes(self) -> tuple[Floats, Floats]:
         """Return the smallest and the largest task size of each application, float64[n] each, Mflop."""
         if self.task_sizes is None:
             return self.task_size, self.task_size
-        begins = self.offsets[:-1]
-        return np.minimum.reduceat(self.task_sizes, begins), np.maximum.reduceat(self.task_sizes, begins)
+        starts = self.offsets[:-1]
+        return np.minimum.reduceat(self.task_sizes, starts), np.maximum.reduceat(self.task_sizes, starts)
 
 
 def durations(applications: Applications, speed: float) -> Integers:
-    """Return the time that a task of each application takes at `speed` Mflop/s, int64 ns, at least 1."""
+    """Return the run time of a task of each application at `speed` Mflop/s: int64[n], ns, at least 1."""
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
 
 
 def reserved(
     applications: Applications, speed: float, estimate: Literal["requested", "run"]
 ) -> tuple[Integers, Integers]:
-    """Return how long rigid jobs run at `speed` Mflop/s, and how long schedulers expect them to; ns, int64.
+    """Return the run times of rigid jobs at `speed` Mflop/s, and the times to reserve: int64[n] each, ns.
 
     Parameters
     ----------
     estimate
-        The expected time: ``"run"``, the run time; ``"requested"``, what users ask for, which may be shorter.
+        The time that is reserved: ``"run"`` for the run time, ``"requested"`` for the requested time, which
+        may be shorter.
     """
     assert applications.requested is not None
-    lasts = durations(applications, speed)
+    run_times = durations(applications, speed)
     if estimate == "run":
-        return lasts, lasts
-    return lasts, np.maximum(1, np.rint(applications.requested * 1e9).astype(np.int64))
+        return run_times, run_times
+    return run_times, np.maximum(1, np.rint(applications.requested * 1e9).astype(np.int64))
 
 
 @kept_in_checkpoints
 class Application(NamedTuple):
-    """What a node knows of an application that was submitted at it or announced to it in a message."""
+    """An application as a node knows it, from its submission or from a message."""
 
     number: int
     tasks: int
     task_size: float  # Mflop
     size: float  # Mflop
     release: float  # s
-    data: int = 0  # bytes that a task takes along, and of its result
-    input_bytes: float = 0.0  # that a task fetches
-    output_bytes: float = 0.0  # that it sends
+    data: int = 0  # bytes sent with a task, and bytes of its result
+    input_bytes: float = 0.0  # bytes that a task fetches
+    output_bytes: float = 0.0  # bytes that a task sends
     memory: float = 0.0  # bytes that a task needs
     disk: float = 0.0  # bytes that a task needs
 
     @property
     def bytes_per_mflop(self) -> float:
-        """The larger of what a task fetches and sends, per Mflop of it; bytes/Mflop."""
+        """Larger of the bytes fetched and the bytes sent by a task, per Mflop of its size."""
         return max(self.input_bytes, self.output_bytes) / self.task_size
 
     @classmethod
     def of(cls, columns: Any, index: int) -> Application:
-        """Return application `index` of `columns`, which are those of `Applications`."""
-        bytes_ = columns.input_bytes, columns.output_bytes, columns.memory, columns.disk
+        """Return application `index` of `columns`, an `Applications` or another object with its columns."""
+        byte_columns = columns.input_bytes, columns.output_bytes, columns.memory, columns.disk
         return cls(
             index,
             int(columns.tasks[index]),
@@ -331,5 +339,5 @@ class Application(NamedTuple):
             float(columns.size[index]),
             float(columns.release[index]),
             0 if columns.data is None else int(columns.data[index]),
-            *(0.0 if column is None else float(column[index]) for column in bytes_),
+            *(0.0 if column is None else float(column[index]) for column in byte_columns),
         )

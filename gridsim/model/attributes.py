@@ -1,8 +1,8 @@
-"""What tells machines apart besides speed: memory, disk, kind and place; and what jobs and tasks want of it.
+"""Attributes of machines besides speed (memory, disk, kind, place), and the requirements of jobs and tasks.
 
-A platform has `attributes`, made from a recipe as speeds are.  Rigid jobs may want machines of enough memory
-and disk, or of one kind, and tasks of bags of enough memory and disk; the constraints of drawn jobs and bags
-are made from a recipe, too.
+The attributes of a platform are generated from a recipe, as its speeds are.  Rigid jobs may require machines
+with enough memory and disk, or of one kind; tasks of bags may require enough memory and disk.  The
+requirements of drawn jobs and bags are generated from a recipe, too (`Constraints`).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 #: The largest memory or disk of a machine, or that a task needs; such numbers of bytes are exact.
-_MOST_BYTES = 2.0**53
+_MAX_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
-Memory = Annotated[float, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
-#: Type of a field for a list of them, one per application or job.
-ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MOST_BYTES, unit="bytes")]
+Memory = Annotated[float, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
+#: Type of a field for a list of numbers of bytes, one per application or job.
+ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
-#: The kind of machine that jobs have which run on any.
+#: The kind that a job states if it runs on machines of any kind.
 ANY = ""
 
 Texts = NDArray[np.str_]
@@ -56,29 +56,29 @@ class Attributes:
     disk: Floats | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the columns of a table: those of memory, disk, kind, x and y that machines have."""
-        found = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
+        """Return the attributes that machines have as columns of a table: memory, disk, kind, x and y."""
+        columns = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
         if self.places is not None:
-            found |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
-        return {name: column for name, column in found.items() if column is not None}
+            columns |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
+        return {name: column for name, column in columns.items() if column is not None}
 
     def suit(self, memory: float, kind: str = ANY, disk: float = 0.0) -> Bools:
-        """Return which machines have at least so much memory and disk (bytes) and are of a kind."""
-        columns = [each for each in (self.memory, self.kind, self.places, self.disk) if each is not None]
-        suited: Bools = np.ones(len(columns[0]), np.bool_)
-        for least, there in ((memory, self.memory), (disk, self.disk)):
-            if least > 0 and there is not None:
-                suited &= there >= least
+        """Return which machines have at least `memory` and `disk` bytes and are of `kind`: bool[n]."""
+        columns = [c for c in (self.memory, self.kind, self.places, self.disk) if c is not None]
+        mask: Bools = np.ones(len(columns[0]), np.bool_)
+        for minimum, capacity in ((memory, self.memory), (disk, self.disk)):
+            if minimum > 0 and capacity is not None:
+                mask &= capacity >= minimum
         if kind != ANY and self.kind is not None:
-            suited &= self.kind == kind
-        return suited
+            mask &= self.kind == kind
+        return mask
 
 
-class _Attributes(Recipe, frozen=True, kw_only=True):
+class _AttributesBase(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "platform.attributes"
 
 
-class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
+class DrawnAttributes(_AttributesBase, frozen=True, kw_only=True, tag="drawn"):
     """Memory, disk, kind and place of each machine, drawn independently of one another.
 
     Parameters
@@ -86,14 +86,14 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
     seed
         Seed of the draws.
     memory
-        Bytes; each machine has one of these, all equally likely.  One that is named twice is twice as likely.
-        Without any, machines do not state their memory.
+        Bytes; each machine has one of these values, all equally likely.  A value listed twice is twice as
+        likely.  If the list is empty, machines do not state their memory.
     disk
         Bytes, drawn in the same way.
     kinds
-        Names of kinds; each machine is of one of these, drawn in the same way.
+        Names of kinds; each machine is of one of these kinds, drawn in the same way.
     side
-        Side of the square, in any unit, in which machines have uniform places; without it they have none.
+        Side of the square, in any unit, in which machines have uniformly drawn places; None for no places.
     """
 
     seed: Seed = DEFAULT_SEED
@@ -108,18 +108,18 @@ class DrawnAttributes(_Attributes, frozen=True, kw_only=True, tag="drawn"):
             raise ScenarioError(f"{self.part} must have memory, disk, kinds or side, got none of them")
 
     def realize(self, machines: int) -> Attributes:
-        """Return the attributes of so many machines."""
+        """Return the attributes of `machines` machines."""
         streams = Streams(self.seed)
         draw = streams("platform.places")
         return Attributes(
-            _drawn(self.memory, machines, streams("platform.memory"), np.float64),
-            _drawn(self.kinds, machines, streams("platform.kinds"), np.str_),
+            _draw_values(self.memory, machines, streams("platform.memory"), np.float64),
+            _draw_values(self.kinds, machines, streams("platform.kinds"), np.str_),
             None if self.side is None else self.side * draw.random((machines, 2)),
-            _drawn(self.disk, machines, streams("platform.disk"), np.float64),
+            _draw_values(self.disk, machines, streams("platform.disk"), np.float64),
         )
 
 
-class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
+class ListedAttributes(_AttributesBase, frozen=True, kw_only=True, tag="list"):
     """Lists of attributes, each with one entry per machine.
 
     Parameters
@@ -129,7 +129,7 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
     kinds
         Name of the kind of each machine.
     x, y
-        Coordinates of each machine, in any unit; both or neither.
+        Coordinates of each machine, in any unit; x requires y and y requires x.
     """
 
     memory: tuple[Memory, ...] | None = None
@@ -143,11 +143,17 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
         if all(getattr(self, name) is None for name in self.__struct_fields__):
             raise ScenarioError(f"{self.part} must have memory, disk, kinds, or x and y, got none of them")
         if (self.x is None) != (self.y is None):
-            missing, given = ("x", "y") if self.x is None else ("y", "x")
-            raise ScenarioError(f"{self.part}.{missing} must be given with {self.part}.{given}, got none")
+            missing, present = ("x", "y") if self.x is None else ("y", "x")
+            raise ScenarioError(f"{self.part}.{present} requires {self.part}.{missing}")
 
     def realize(self, machines: int) -> Attributes:
-        """Return the attributes of so many machines; raises ScenarioError if a list has other entries."""
+        """Return the attributes of `machines` machines.
+
+        Raises
+        ------
+        ScenarioError
+            If a list has another number of entries.
+        """
         for name in self.__struct_fields__:
             column = getattr(self, name)
             if column is not None and len(column) != machines:
@@ -165,15 +171,17 @@ class ListedAttributes(_Attributes, frozen=True, kw_only=True, tag="list"):
 AttributesRecipe = DrawnAttributes | ListedAttributes
 
 
-class Wants(NamedTuple):
-    """What each of n jobs, or each task of n bags, wants of a machine; None where none does.
+class Requirements(NamedTuple):
+    """What each of n jobs, or each task of n bags, requires of a machine.
+
+    A column is None if no job or bag requires anything of it.
 
     Parameters
     ----------
     memory, disk
-        float64[n], bytes, at least.
+        float64[n], bytes; at least this much.
     kind
-        Text[n], `ANY` for any.
+        Text[n]; `ANY` for any kind.
     """
 
     memory: Floats | None = None
@@ -182,106 +190,110 @@ class Wants(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether anything is stated."""
+        """Whether there is any requirement."""
         return not (self.memory is None and self.kind is None and self.disk is None)
 
     def rows(self) -> list[tuple[float, str, float]]:
-        """Return memory, kind and disk of each, as `Attributes.suit` takes them."""
+        """Return the memory, kind and disk of each job or bag, as `Attributes.suit` takes them."""
         count = max(0 if column is None else len(column) for column in self)
-        memory, disk = (np.zeros(count) if each is None else each for each in (self.memory, self.disk))
+        memory, disk = (np.zeros(count) if column is None else column for column in (self.memory, self.disk))
         kind = np.full(count, ANY) if self.kind is None else self.kind
         return list(zip(memory.tolist(), kind.tolist(), disk.tolist(), strict=True))
 
     def row(self, i: int) -> tuple[float, str, float]:
-        """Return memory, kind and disk of number `i`, as `Attributes.suit` takes them."""
+        """Return the memory, kind and disk of job or bag `i`, as `Attributes.suit` takes them."""
         return (
             0.0 if self.memory is None else float(self.memory[i]),
             ANY if self.kind is None else str(self.kind[i]),
             0.0 if self.disk is None else float(self.disk[i]),
         )
 
-    def said(self, i: int) -> str:
-        """Return what number `i` wants, in words."""
+    def describe(self, i: int) -> str:
+        """Return the requirements of job or bag `i` as text."""
         memory, kind, disk = self.row(i)
-        said = [f"at least {memory:g} bytes"] if memory > 0 else []
-        said += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
-        said += [f"kind {kind!r}"] if kind != ANY else []
-        return " and ".join(said) or "any"
+        parts = [f"at least {memory:g} bytes"] if memory > 0 else []
+        parts += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
+        parts += [f"kind {kind!r}"] if kind != ANY else []
+        return " and ".join(parts) or "any"
 
-    def groups(self, attributes: Attributes | None, what: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
-        """Return in which group each is, int64[n], and which machines suit each group.
+    def groups(self, attributes: Attributes | None, noun: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the group of each job or bag, int64[n], and the machines that suit each group.
 
-        The second is bool[groups, machines].  Those that the same machines suit are in one group.  Raises
-        ScenarioError if machines do not state what is wanted, or are of other kinds.
+        The second array is bool[groups, machines].  Jobs or bags that the same machines suit are in one
+        group.
 
         Parameters
         ----------
         attributes
-            Those of the machines.
-        what
-            The word for those that want machines, in errors.
+            The attributes of the machines.
+        noun
+            The word for jobs or tasks in errors.
+
+        Raises
+        ------
+        ScenarioError
+            If machines do not state an attribute that is required, or none is of a required kind.
         """
         entries = {"memory": ("memory", "memory"), "kind": ("a kind", "kinds"), "disk": ("disk", "disk")}
-        for name, (wanted, entry) in entries.items():
-            stated = None if attributes is None else getattr(attributes, name)
-            if getattr(self, name) is not None and stated is None:
+        for name, (label, entry) in entries.items():
+            capacity = None if attributes is None else getattr(attributes, name)
+            if getattr(self, name) is not None and capacity is None:
                 raise ScenarioError(
-                    f"platform.attributes.{entry} must be given for {what} that want {wanted}, got none"
+                    f"platform.attributes.{entry} must be given for {noun} that want {label}, got none"
                 )
         assert attributes is not None
-        known = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
-        first, which = self._classes(attributes)
+        kinds = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
+        first, class_of = self._classes(attributes)
         masks: dict[bytes, int] = {}
         group = np.zeros(len(first), np.int64)
-        for k in np.argsort(first).tolist():  # so that groups are numbered in the order of their first
+        for k in np.argsort(first).tolist():  # numbers groups in the order of their first members
             row = self.row(first[k])
-            if row[1] not in known:
+            if row[1] not in kinds:
                 raise ScenarioError(
-                    f"workload.kinds[{first[k]}] must be one of {', '.join(known[1:])}, the kinds of the "
-                    f"machines, or empty for any, got {row[1]!r}{hint(known[1:], row[1])}"
+                    f"workload.kinds[{first[k]}] must be one of {', '.join(kinds[1:])}, the kinds of the "
+                    f"machines, or empty for any, got {row[1]!r}{hint(kinds[1:], row[1])}"
                 )
             group[k] = masks.setdefault(attributes.suit(*row).tobytes(), len(masks))
-        suited = np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
-        return group[which], suited
+        return group[class_of], np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
 
     def _classes(self, attributes: Attributes) -> tuple[Integers, Integers]:
-        """Return the first one of each class of those that want the same, and the class of each, int64[n].
+        """Return the first member of each class of equal requirements, and each member's class, int64[n].
 
-        Amounts are the same if no machine has an amount between them.
+        Two amounts are equal if no machine has an amount between them.
         """
         count = max(0 if column is None else len(column) for column in self)
-        first, which = np.zeros(1, np.int64), np.zeros(count, np.int64)
-        for wanted, stated in (
+        first, class_of = np.zeros(1, np.int64), np.zeros(count, np.int64)
+        for demand, capacity in (
             (self.memory, attributes.memory),
             (self.disk, attributes.disk),
             (self.kind, attributes.kind),
         ):
-            if wanted is None or stated is None:
+            if demand is None or capacity is None:
                 continue
-            if wanted.dtype.kind == "U":
-                texts = wanted.tolist()
+            if demand.dtype.kind == "U":
+                texts = demand.tolist()
                 number = {text: k for k, text in enumerate(dict.fromkeys(texts))}
                 code, codes = np.fromiter(map(number.__getitem__, texts), np.int64, count), len(number)
             else:
-                levels = np.unique(stated)
-                code, codes = np.searchsorted(levels, wanted), len(levels) + 1
-            _, first, which = np.unique(which * codes + code, return_index=True, return_inverse=True)
-        return first, which
+                levels = np.unique(capacity)
+                code, codes = np.searchsorted(levels, demand), len(levels) + 1
+            _, first, class_of = np.unique(class_of * codes + code, return_index=True, return_inverse=True)
+        return first, class_of
 
 
 class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What drawn jobs, or those of a log, want of each of their machines; and the tasks of drawn bags.
+    """Requirements on machines of drawn jobs, of jobs of a log, and of tasks of drawn bags.
 
     Parameters
     ----------
     memory
-        Bytes; each job, or each task of a bag, needs one of these, all equally likely.  One that is named
-        twice is twice as likely; 0 stands for any memory, and so does an empty list.
+        Bytes; each job, or each task of a bag, needs one of these amounts, all equally likely.  An amount
+        listed twice is twice as likely; 0 stands for any memory, and so does an empty list.
     disk
         Bytes, drawn in the same way.
     kinds
-        Names of kinds; each job wants machines of one of these, drawn in the same way.  An empty text stands
-        for any kind.  Bags want no kinds.
+        Names of kinds; each job needs machines of one of these kinds, drawn in the same way.  An empty text
+        stands for any kind.  Must be empty for bags.
     """
 
     part: ClassVar[str] = "workload.constraints"
@@ -290,37 +302,37 @@ class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_field
     disk: tuple[Memory, ...] = ()
     kinds: tuple[str, ...] = ()
 
-    def draw(self, seed: int, count: int) -> Wants:
-        """Return what each of `count` jobs or bags wants."""
+    def draw(self, seed: int, count: int) -> Requirements:
+        """Return the requirements of `count` jobs or bags."""
         streams = Streams(seed)
-        return Wants(
-            _drawn(self.memory, count, streams("workload.memory"), np.float64),
-            _drawn(self.kinds, count, streams("workload.kinds"), np.str_),
-            _drawn(self.disk, count, streams("workload.disk"), np.float64),
+        return Requirements(
+            _draw_values(self.memory, count, streams("workload.memory"), np.float64),
+            _draw_values(self.kinds, count, streams("workload.kinds"), np.str_),
+            _draw_values(self.disk, count, streams("workload.disk"), np.float64),
         )
 
 
-def drawn_wants(constraints: Constraints | None, seed: int, count: int) -> Wants:
-    """Return what each of `count` jobs or bags wants: nothing without constraints."""
-    return Wants() if constraints is None else constraints.draw(seed, count)
+def draw_requirements(constraints: Constraints | None, seed: int, count: int) -> Requirements:
+    """Return the requirements of `count` jobs or bags; none without constraints."""
+    return Requirements() if constraints is None else constraints.draw(seed, count)
 
 
 def check_constraints(constraints: Any) -> None:
-    """Raise ScenarioError unless they are `Constraints` or None."""
+    """Raise ScenarioError unless `constraints` is a `Constraints` or None."""
     if not isinstance(constraints, Constraints | None):
         raise ScenarioError(f"workload.constraints must be Constraints, got {short_repr(constraints)}")
 
 
 def mean_distance(places: Floats) -> float:
-    """Return the mean distance between two different ones of k places, float64[k, 2]; 0 for a single one."""
+    """Return the mean distance between two different places of k, float64[k, 2]; 0 for a single place."""
     count = len(places)
     if count < 2:
         return 0.0
-    apart = np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
-    return float(apart.sum()) / (count * (count - 1))
+    distances = np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
+    return float(distances.sum()) / (count * (count - 1))
 
 
-def _drawn(
+def _draw_values(
     values: tuple[Any, ...], count: int, draw: np.random.Generator, dtype: type
 ) -> NDArray[Any] | None:
     """Return `count` of `values`, all equally likely; None if there are no values."""

@@ -1,8 +1,8 @@
-"""Fluctuation: the background load of machines, made from a recipe, as platforms are.
+"""Background load of machines (`Fluctuation`), generated from a recipe, as platforms are.
 
-Each machine has a series of factors, one per period, which repeats over and over.  A factor is the share of
-the machine's speed that the grid gets.  Factors depend on the recipe alone, so that every scheduler of a
-comparison meets the same background load.
+Each machine has a series of factors, one per period, which is repeated for the whole run.  A factor is the
+share of the machine's speed that is available to the grid.  Factors depend on the recipe alone, so that all
+schedulers of a comparison have the same background load.
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
 from gridsim.support.random_streams import Streams
 
-#: Longest period (s).  The period in which the clock ends must itself end within int64 ns.
-LONGEST = 1e7
-#: Largest number of factors that are drawn: 1 GB.
-MOST_FACTORS = 2**27
+#: Longest period (s), so that the end of the last period fits into int64 ns.
+MAX_PERIOD = 1e7
+#: Largest number of factors that are drawn: 1 GB of memory.
+MAX_FACTORS = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class Pace:
-    """The share of its speed that each machine u gives the grid at t ns.
+class LoadProfile:
+    """The share of each machine's speed that is available to the grid, as a function of time.
 
-    It is ``factors[series[u], (first[u] + (t + phase) // period) % steps]``.
-
-    The arrays are read-only.
+    The share of machine u at t ns is ``factors[series[u], (first[u] + (t + phase) // period) % steps]``.  The
+    arrays are read-only.
 
     Parameters
     ----------
     period
-        ns.
+        Length of a step, ns.
     phase
-        ns since the step of each machine at time 0 began, below `period`.
+        Time since the beginning of the current step at time 0, ns, below `period`.
     factors
         float64[rows, steps], in (0, 1].
     series
@@ -63,7 +62,7 @@ class Pace:
 
 
 _Factor = Annotated[float, Limits(above=0, high=1)]
-_Period = Annotated[float, Limits(low=1e-9, high=LONGEST, unit="s")]
+_Period = Annotated[float, Limits(low=1e-9, high=MAX_PERIOD, unit="s")]
 
 
 class _Factors(Recipe, frozen=True, kw_only=True):
@@ -71,38 +70,38 @@ class _Factors(Recipe, frozen=True, kw_only=True):
 
 
 class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
-    """Factors drawn uniformly; `Fluctuation.uniform` explains each field."""
+    """Uniformly drawn factors; the fields are the parameters of `Fluctuation.uniform`."""
 
     low: _Factor
     high: _Factor
     period: _Period
     seed: Seed
-    series: Annotated[int, Limits(low=1, high=MOST_FACTORS)] = 64
-    steps: Annotated[int, Limits(low=1, high=MOST_FACTORS)] = 1024
+    series: Annotated[int, Limits(low=1, high=MAX_FACTORS)] = 64
+    steps: Annotated[int, Limits(low=1, high=MAX_FACTORS)] = 1024
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.high < self.low:
             raise ScenarioError(f"fluctuation.high must be at least low, {self.low:g}, got {self.high!r}")
-        if self.series * self.steps > MOST_FACTORS:
+        if self.series * self.steps > MAX_FACTORS:
             raise ScenarioError(
-                f"fluctuation.steps must be at most {MOST_FACTORS // self.series} in each of {self.series} "
+                f"fluctuation.steps must be at most {MAX_FACTORS // self.series} in each of {self.series} "
                 f"series, got {self.steps}"
             )
 
-    def realize(self, nodes: int, origin: float) -> Pace:
+    def realize(self, nodes: int, origin: float) -> LoadProfile:
         streams = Streams(self.seed)
         factors = streams("fluctuation.factors").random((self.series, self.steps))
         factors *= self.high - self.low
         factors += self.low
-        np.minimum(factors, self.high, out=factors)  # rounding may exceed it
-        # drawn machine by machine, so that more machines change nothing for the first ones
-        drawn = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
-        return Pace(_nanoseconds(self.period), factors, drawn[:, 0].copy(), drawn[:, 1].copy())
+        np.minimum(factors, self.high, out=factors)  # rounding may exceed the largest factor
+        # drawn machine by machine, so that the first machines stay the same if there are more
+        positions = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
+        return LoadProfile(_nanoseconds(self.period), factors, positions[:, 0].copy(), positions[:, 1].copy())
 
 
 class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
-    """A list of factors; `Fluctuation.of` explains each field."""
+    """A list of factors; the fields are the parameters of `Fluctuation.of`."""
 
     factors: tuple[tuple[_Factor, ...], ...]
     period: _Period
@@ -116,27 +115,27 @@ class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
             raise ScenarioError("fluctuation.factors must have at least one row, got none")
         for k, row in enumerate(rows):
             if not row or len(row) != len(rows[0]):
-                wanted = f"{len(rows[0])}, as many as the first row" if k else "at least one factor"
-                raise ScenarioError(f"fluctuation.factors[{k}] must have {wanted}, got {len(row)}")
-        for name, given, count in (("series", self.series, len(rows)), ("first", self.first, len(rows[0]))):
-            for u, position in enumerate(given or ()):
+                condition = f"{len(rows[0])}, as many as the first row" if k else "at least one factor"
+                raise ScenarioError(f"fluctuation.factors[{k}] must have {condition}, got {len(row)}")
+        for name, column, count in (("series", self.series, len(rows)), ("first", self.first, len(rows[0]))):
+            for u, position in enumerate(column or ()):
                 whole(f"fluctuation.{name}[{u}]", position, high=count - 1)
 
-    def realize(self, nodes: int, origin: float) -> Pace:
+    def realize(self, nodes: int, origin: float) -> LoadProfile:
         columns = {}
-        for name, given, usual in (
+        for name, column, default in (
             ("series", self.series, np.arange(nodes) % len(self.factors)),
             ("first", self.first, np.zeros(nodes)),
         ):
-            if given is not None and len(given) != nodes:
+            if column is not None and len(column) != nodes:
                 raise ScenarioError(
-                    f"fluctuation.{name} must have {nodes} entries, one a machine, got {len(given)}"
+                    f"fluctuation.{name} must have {nodes} entries, one per machine, got {len(column)}"
                 )
-            columns[name] = np.array(usual if given is None else given, np.int64)
+            columns[name] = np.array(default if column is None else column, np.int64)
         period = _nanoseconds(self.period)
         steps, phase = divmod(_nanoseconds(origin), period)
         columns["first"] = (columns["first"] + steps) % len(self.factors[0])
-        return Pace(period, np.array(self.factors, np.float64), **columns, phase=phase)
+        return LoadProfile(period, np.array(self.factors, np.float64), **columns, phase=phase)
 
 
 def _nanoseconds(seconds: float) -> int:
@@ -152,14 +151,14 @@ FluctuationRecipe = UniformFluctuation | ListedFluctuation
 @suggest_arguments
 @dataclass(frozen=True)
 class Fluctuation:
-    """How background load changes the speed of machines.  Two objects are equal when their recipes are.
+    """Background load, which changes the speed of machines.  Objects with equal recipes are equal.
 
     Parameters
     ----------
     recipe
-        How the fluctuation was made; use the constructors below.
+        Recipe of the background load; the constructors below make it.
     origin
-        s, the time of a list of factors at which the run begins; `Scenario` sets it to `Workload.origin`.
+        Time of a list of factors at which the run begins, s; `Scenario` sets it to `Workload.origin`.
         Drawn factors begin with the run.
     """
 
@@ -170,19 +169,19 @@ class Fluctuation:
     def uniform(
         cls, low: float, high: float, period: float, seed: int, series: int = 64, steps: int = 1024
     ) -> Fluctuation:
-        """Factors drawn uniformly from low to high, a new one each period.
+        """Draw factors uniformly from low to high, one per period.
 
-        Each machine follows one row of factors, beginning at one of its steps; row and step are drawn.  Rows
-        repeat over and over.
+        Each machine follows one row of factors from one of its steps on; row and step are drawn.  At the end
+        of a row it continues at the beginning.
 
         Parameters
         ----------
         low, high
             Smallest and largest factor, 0 < low <= high <= 1.
         period
-            s that a factor lasts, 1e-9 to 1e7.
+            Time that a factor lasts, s, 1e-9 to 1e7.
         seed
-            Seed of the factors and of the machines' rows and steps, which have two random streams.
+            Seed of two random streams: the factors, and the machines' rows and steps.
         series
             Number of different rows.
         steps
@@ -200,18 +199,18 @@ class Fluctuation:
         series: Iterable[int] | Integers | None = None,
         first: Iterable[int] | Integers | None = None,
     ) -> Fluctuation:
-        """Exactly the given factors: ``factors[k][j]`` in row k, step j.
+        """Use a list of factors: ``factors[k][j]`` in row k, step j.
 
         Parameters
         ----------
         factors
             Factors in (0, 1], one list per row, all of the same length.
         period
-            s that a step lasts, 1e-9 to 1e7.
+            Time that a step lasts, s, 1e-9 to 1e7.
         series
-            The row of each machine; without it machine u has row u modulo the number of rows.
+            The row of each machine; by default machine u has row u modulo the number of rows.
         first
-            The step of each machine at time 0, on the clock of the releases; without it all begin at step 0.
+            The step of each machine at time 0, on the clock of the releases; by default step 0.
         """
         return cls(
             ListedFluctuation(
@@ -222,6 +221,12 @@ class Fluctuation:
             )
         )
 
-    def realize(self, nodes: int) -> Pace:
-        """Return the factors of `nodes` machines.  Raises ScenarioError if the recipe fits another number."""
+    def realize(self, nodes: int) -> LoadProfile:
+        """Return the load profile of `nodes` machines.
+
+        Raises
+        ------
+        ScenarioError
+            If a list of the recipe has another number of machines.
+        """
         return self.recipe.realize(nodes, self.origin)

@@ -1,4 +1,4 @@
-"""Recipes of bags of tasks and of job streams, in which each machine's users submit one job after another."""
+"""Recipes of bags of tasks, and of streams of single jobs that each machine's users submit."""
 
 from __future__ import annotations
 
@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import MOST_BYTES, MOST_DATA, Columns, Listed, Machines
-from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
-from gridsim.model.distributions import Amount, checked_amount, drawn, largest
+from gridsim.model.applications import MAX_BYTES, MAX_DATA, Columns, ListedWorkload, Machines
+from gridsim.model.attributes import (
+    Constraints,
+    ListedMemory,
+    Requirements,
+    check_constraints,
+    draw_requirements,
+)
+from gridsim.model.distributions import Amount, check_amount, draw_amounts, largest
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, short_repr
 from gridsim.support.arrays import Floats, Integers, first_true
@@ -24,12 +30,12 @@ if TYPE_CHECKING:
     from gridsim.traces import Bags
 
 
-#: Largest number of tasks with sizes of their own.  They are kept in memory, 8 bytes each.
-MOST_SIZES = 2**30
+#: Largest number of tasks of individual size.  Their sizes are kept in memory, 8 bytes each.
+MAX_SIZES = 2**30
 
 
 TaskSize = Annotated[Amount, Limits(above=0, unit="Mflop")]
-TaskBytes = Annotated[Amount | None, Limits(low=0, high=MOST_BYTES, unit="bytes")]
+TaskBytes = Annotated[Amount | None, Limits(low=0, high=MAX_BYTES, unit="bytes")]
 
 
 class _Spread(Recipe, frozen=True, kw_only=True):
@@ -37,19 +43,19 @@ class _Spread(Recipe, frozen=True, kw_only=True):
 
 
 class Normal(_Spread, frozen=True, tag="normal"):
-    """Normally distributed factors of mean 1; factors of at most 0.01 are drawn again.
+    """Normally distributed factors of mean 1; factors of at most 0.01 are redrawn.
 
     Parameters
     ----------
     deviation
-        Standard deviation, >= 0.  Drawing again raises the mean if the deviation is large: to 1.008 with 0.4,
-        to 1.29 with 1.
+        Standard deviation, >= 0.  Redrawing raises the mean if the deviation is large: to 1.008 with 0.4, to
+        1.29 with 1.
     """
 
     deviation: Annotated[float, Limits(low=0)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """Return `count` factors, float64[count], without unit."""
+        """Draw `count` factors: float64[count], dimensionless."""
         return normal_factors(draw, self.deviation, count)
 
 
@@ -65,9 +71,9 @@ class LogUniform(_Spread, frozen=True, tag="log-uniform"):
     ratio: Annotated[float, Limits(low=1)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """Return `count` factors, float64[count], without unit."""
+        """Draw `count` factors: float64[count], dimensionless."""
         width = math.log(self.ratio)
-        # rounding may put a value just beyond an end
+        # rounding may leave a value just outside of the interval
         return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
 
 
@@ -75,7 +81,7 @@ class Exponential(_Spread, frozen=True, tag="exponential"):
     """Exponentially distributed factors of mean 1, as in most models of queueing theory; at least 1e-9."""
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """Return `count` factors, float64[count], without unit."""
+        """Draw `count` factors: float64[count], dimensionless."""
         return np.maximum(draw.exponential(1.0, count), 1e-9)
 
 
@@ -92,14 +98,14 @@ class LogNormal(_Spread, frozen=True, tag="log-normal"):
     deviation: Annotated[float, Limits(low=0, high=10)]
 
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
-        """Return `count` factors, float64[count], without unit."""
+        """Draw `count` factors: float64[count], dimensionless."""
         return draw.lognormal(-(self.deviation**2) / 2, self.deviation, count)
 
 
 Spread = Normal | LogUniform | Exponential | LogNormal
 
 _Seconds = Annotated[float, Limits(low=0, unit="s")]
-_ListedBytes = Annotated[FloatColumn, Limits(low=0, high=MOST_BYTES, unit="bytes")]
+_ListedBytes = Annotated[FloatColumn, Limits(low=0, high=MAX_BYTES, unit="bytes")]
 _Load = Annotated[float, Limits(above=0)] | None
 _Reference = Annotated[float, Limits(above=0, unit="Mflop/s")] | None
 
@@ -108,26 +114,31 @@ class _Bags(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "workload"
 
 
-def _at_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
-    """Return `columns` with releases scaled so that the work divided by what the platform can do is `load`.
+def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> Columns:
+    """Return `columns` with releases scaled to an offered load of `load`.
 
-    What counts is what it can do between the first release and the last.  Raises ScenarioError.
+    The offered load is the work over the capacity of the platform between the first and the last release.
+
+    Raises
+    ------
+    ScenarioError
+        If all applications are released at one time.
     """
     if load is None:
         return columns
     span = float(columns.release.max() - columns.release.min())
     if not span > 0.0:
         raise ScenarioError(
-            f"workload.load needs applications that are released at different times, got {short_repr(load)}"
+            f"workload.load requires applications with different release times, got {short_repr(load)}"
         )
     work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
-    with np.errstate(over="ignore"):  # checked with the release times
-        scaled = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
-    return columns._replace(release=scaled)
+    with np.errstate(over="ignore"):  # `Workload.realize` rejects infinite release times
+        release = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
+    return columns._replace(release=release)
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
-    """Bags of tasks submitted by a Poisson process; `Workload.bags` explains each field.
+    """Bags of tasks submitted by a Poisson process; the fields are the parameters of `Workload.bags`.
 
     Parameters
     ----------
@@ -135,9 +146,9 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list of
         classes (one per application, all equally likely).
     spread
-        How tasks differ within an application: a table of the kind ``normal``, ``log-uniform``,
-        ``exponential`` or ``log-normal``.  Each task has task_size times a factor of its own.  Without it
-        they are equal.
+        Distribution of task sizes within an application: a table of the kind ``normal``, ``log-uniform``,
+        ``exponential`` or ``log-normal``.  The size of each task is task_size times a drawn factor.  By
+        default all tasks of an application have equal size.
     """
 
     seed: Seed
@@ -166,53 +177,55 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
                 "workload.spread must be Normal, LogUniform, Exponential, LogNormal or None, got "
                 f"{short_repr(self.spread)}"
             )
-        size = checked_amount("workload.task_size", self.task_size, "size", above=0, unit="Mflop")
+        size = check_amount("workload.task_size", self.task_size, "size", above=0, unit="Mflop")
         normalise(self, task_size=size)
         for name in ("input_bytes", "output_bytes"):
-            if (given := getattr(self, name)) is not None:
-                checked = checked_amount(f"workload.{name}", given, "number", low=0, unit="bytes")
-                if (most := largest(checked)) > MOST_BYTES:
-                    raise ScenarioError(f"workload.{name} must be at most {MOST_BYTES:g} bytes, got {most:g}")
-                normalise(self, **{name: checked})
+            if getattr(self, name) is not None:
+                amount = check_amount(f"workload.{name}", getattr(self, name), "number", low=0, unit="bytes")
+                if (maximum := largest(amount)) > MAX_BYTES:
+                    raise ScenarioError(
+                        f"workload.{name} must be at most {MAX_BYTES:g} bytes, got {maximum:g}"
+                    )
+                normalise(self, **{name: amount})
 
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         count = self.applications
         check_fits("workload.applications", count, "applications", APPLICATION_BYTES)
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
-        middle = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
-        # a bound that differs from a whole number by rounding only counts as that number
-        most = middle * (1 + self.variation) * (1 + 1e-12)
-        _check_count(middle, most)
-        low, high = math.ceil(middle * (1 - self.variation) * (1 - 1e-12)), math.floor(most)
+        mean = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
+        # the factors 1 +- 1e-12 correct the rounding of a bound that is a whole number
+        bound = mean * (1 + self.variation) * (1 + 1e-12)
+        _check_count(mean, bound)
+        low, high = math.ceil(mean * (1 - self.variation) * (1 - 1e-12)), math.floor(bound)
         if low > high:  # no whole number lies between the bounds
-            low = high = round(middle)
+            low = high = round(mean)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
         task_size, sizes = self._sizes(streams), None
         if self.spread is not None:
-            _countable(tasks)
+            _check_task_total(tasks)
             check_fits("workload.spread", int(tasks.sum()), "tasks with sizes of their own", TASK_BYTES)
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
-        made = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
-        made = _suited(made, platform, drawn_wants(self.constraints, self.seed, count))
-        return _at_load(made, self.load, platform)
+        columns = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
+        requirements = draw_requirements(self.constraints, self.seed, count)
+        return _scale_to_load(_with_requirements(columns, platform, requirements), self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
-        return drawn(self.task_size, streams, "workload.task_sizes", self.applications)
+        return draw_amounts(self.task_size, streams, "workload.task_sizes", self.applications)
 
     def _bytes(self, streams: Streams) -> dict[str, Any]:
-        given = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
+        amounts = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
         return {
-            name: np.rint(drawn(amount, streams, f"workload.{name}", self.applications))
-            for name, amount in given.items()
+            name: np.rint(draw_amounts(amount, streams, f"workload.{name}", self.applications))
+            for name, amount in amounts.items()
             if amount is not None
         }
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of a real job log; `Workload.from_log` explains each field."""
+    """Bags of a real job log; the fields are the parameters of `Workload.from_log`."""
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -228,23 +241,23 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     load: _Load = None
 
     @property
-    def made_by(self) -> str:
-        """How the jobs of the log become applications, in a line."""
+    def description(self) -> str:
+        """A line on the conversion of the jobs of the log to applications."""
         from gridsim.traces import format_of_name
 
         if format_of_name(self.path) == "tr":
             equal = ", whose tasks all have its mean duration" if self.own_sizes is False else ""
-            said, rigid = f"each job becomes one application{equal}", ""
+            line, rigid = f"each job becomes one application{equal}", ""
         else:
-            own = "of its run time" if self.own_sizes else "of the mean run time in their application"
-            said = f"jobs of one user at most {self.gap:g} s apart become one application, and a job of p "
-            said += f"processors p independent tasks {own}"
+            size = "of its run time" if self.own_sizes else "of the mean run time in their application"
+            line = f"jobs of one user at most {self.gap:g} s apart become one application, and a job of p "
+            line += f"processors p independent tasks {size}"
             rigid = "; --rigid and Workload.jobs_from_log keep the jobs as they are"
         if self.tasks_per_node is not None:
-            said += f"; each application is scaled to {self.tasks_per_node:g} tasks a machine"
+            line += f"; each application is scaled to {self.tasks_per_node:g} tasks a machine"
         if self.load is not None:
-            said += f"; releases are scaled to a load of {self.load:g}"
-        return f"{self.path}: {said}{rigid}"
+            line += f"; releases are scaled to a load of {self.load:g}"
+        return f"{self.path}: {line}{rigid}"
 
     def columns(self, platform: Platform) -> Columns:
         from gridsim.traces.bags import report_bags
@@ -253,79 +266,80 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         log, bags = load_bags(self.path, gap=self.gap, span=self.span, whole_seconds=self.whole_seconds)
         if not len(bags):
             report_bags(log, bags)
-            raise ScenarioError(f"{self.path}: no job that ran for a known time, so no bag")
+            raise ScenarioError(f"{self.path}: no bags, as no job of the log ran for a known time")
         large = np.flatnonzero(bags.tasks >= self.min_tasks)
-        kept = large[self.skip :][: self.max_applications]
-        if not len(kept):
+        selection = large[self.skip :][: self.max_applications]
+        if not len(selection):
             raise ScenarioError(
                 f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
                 f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
             )
-        report_bags(log, bags, kept)
-        bags.check_size(self.path, kept, platform.nodes)
-        tasks = bags.tasks[kept]
+        report_bags(log, bags, selection)
+        bags.check_size(self.path, selection, platform.nodes)
+        tasks = bags.tasks[selection]
         if self.tasks_per_node is not None:
-            wanted = self.tasks_per_node * platform.nodes
-            _check_count(wanted, wanted)
-            tasks = np.full(len(kept), max(1, round(wanted)), dtype=np.int64)
+            mean = self.tasks_per_node * platform.nodes
+            _check_count(mean, mean)
+            tasks = np.full(len(selection), max(1, round(mean)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
-        sizes = self._own(bags, kept, _countable(tasks)) * speed if own_sizes else None
-        # where all tasks have the mean of their bag, nothing is to be estimated
-        estimate = None if bags.estimate is None or not own_sizes else bags.estimate[kept] * speed
-        users, which = np.unique(bags.user, return_inverse=True)
+        sizes = self._task_run_times(bags, selection, _check_task_total(tasks)) * speed if own_sizes else None
+        # if all tasks have the mean size of their bag, schedulers know it
+        estimate = None if bags.estimate is None or not own_sizes else bags.estimate[selection] * speed
+        users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[kept] - bags.release[kept[0]]
-        task_size, submitter = bags.run_time[kept] * speed, homes[which[kept]]
-        made = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
-        return _at_load(made, self.load, platform)
+        release = bags.release[selection] - bags.release[selection[0]]
+        task_size, submitter = bags.run_time[selection] * speed, homes[user_of[selection]]
+        columns = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
+        return _scale_to_load(columns, self.load, platform)
 
-    def _own(self, bags: Bags, kept: Integers, tasks: Integers) -> Floats:
-        """Return the run times (s) of the tasks of each bag in `kept`, one bag after another.
+    def _task_run_times(self, bags: Bags, selection: Integers, tasks: Integers) -> Floats:
+        """Return the run times (s) of the tasks of each bag in `selection`, one bag after another.
 
         Parameters
         ----------
         tasks
-            Number of tasks of each bag.  Their run times are those of the bag's own tasks, or are drawn from
-            them if the recipe has tasks_per_node.
+            Number of tasks of each bag.  With tasks_per_node in the recipe, their run times are drawn from
+            those of the bag in the log.
         """
         draw, offsets, parts = Streams(self.seed)("workload.scaled"), bags.offsets, []
-        for bag, count in zip(kept.tolist(), tasks.tolist(), strict=True):
+        for bag, count in zip(selection.tolist(), tasks.tolist(), strict=True):
             jobs = slice(offsets[bag], offsets[bag + 1])
-            own = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
-            parts.append(own if self.tasks_per_node is None else own[draw.integers(len(own), size=count)])
+            run_times = np.repeat(bags.job_run_time[jobs], bags.job_procs[jobs])
+            is_scaled = self.tasks_per_node is not None
+            parts.append(run_times[draw.integers(len(run_times), size=count)] if is_scaled else run_times)
         return np.concatenate(parts)
 
 
-class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
-    """A list of applications; `Workload.of` explains each field.
+class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
+    """A list of applications; the fields are the parameters of `Workload.of`.
 
     Parameters
     ----------
     release
-        s, one entry per application, in any order.
+        Release time, s, one entry per application, in any order.
     tasks
         Number of tasks, one entry per application.
     task_size
-        Mflop, one entry per application.
+        Size of a task, Mflop, one entry per application.
     submitter
-        Machines, one entry per application; without it application i submits at machine i modulo the number
-        of machines.
+        Machine that submits, one entry per application; by default machine i modulo the number of machines
+        submits application i.
     data
         Bytes of a task's instructions and data, and of its result, one entry per application.
     input_bytes, output_bytes
-        Bytes that a task fetches before it can be computed, and that it sends afterwards, one entry per
-        application; see `Platform.linked`.
+        Bytes that a task fetches before it can be computed, and that it sends afterwards, over the links of
+        `Platform.linked`; one entry per application.
     memory, disk
-        Bytes that a task needs on its machine, one entry per application; without it any.
+        Bytes that a task needs on its machine, one entry per application; by default 0.
     origin
-        s, the time at which a run begins; without it the first release.  Times count from it.
+        Time at which a run begins, s; by default the first release.  Times of the run count from it.
     """
 
     tasks: Annotated[IntColumn, Limits(low=1, high=2**53)]
     task_size: Annotated[FloatColumn, Limits(above=0, unit="Mflop")]
     submitter: Machines | None = None
-    data: Annotated[IntColumn, Limits(low=0, high=MOST_DATA)] | None = None
+    data: Annotated[IntColumn, Limits(low=0, high=MAX_DATA)] | None = None
     input_bytes: _ListedBytes | None = None
     output_bytes: _ListedBytes | None = None
     memory: ListedMemory | None = None
@@ -338,33 +352,34 @@ class ListRecipe(Listed, frozen=True, kw_only=True, tag="list"):
     def columns(self, platform: Platform) -> Columns:
         tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
         data = None if self.data is None else np.array(self.data, dtype=np.int64)
-        moved: dict[str, Any] = {
+        data_bytes: dict[str, Any] = {
             name: np.array(column, dtype=np.float64)
             for name in ("input_bytes", "output_bytes")
             if (column := getattr(self, name)) is not None
         }
-        made = Columns(np.array(self.release), tasks, np.array(self.task_size), submitter, data=data, **moved)
-        memory, disk = (None if each is None else np.array(each) for each in (self.memory, self.disk))
-        return _suited(made, platform, Wants(memory, disk=disk))
+        release, task_size = np.array(self.release), np.array(self.task_size)
+        columns = Columns(release, tasks, task_size, submitter, data=data, **data_bytes)
+        memory, disk = (None if column is None else np.array(column) for column in (self.memory, self.disk))
+        return _with_requirements(columns, platform, Requirements(memory, disk=disk))
 
 
-class TasksRecipe(Listed, frozen=True, kw_only=True, tag="tasks"):
-    """A list of applications, task by task; `Workload.of_tasks` explains each field.
+class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
+    """A list of applications with the size of every task; the fields are those of `Workload.of_tasks`.
 
     Parameters
     ----------
     release
-        s, one entry per application, in any order.
+        Release time, s, one entry per application, in any order.
     sizes
-        Mflop of every task, one list per application.
+        Size of every task, Mflop, one list per application.
     submitter
-        Machines, one entry per application; without it application i submits at machine i modulo the number
-        of machines.
+        Machine that submits, one entry per application; by default machine i modulo the number of machines
+        submits application i.
     estimate
-        Mflop, the size of a task that submitters state, which schedulers see, one entry per application;
-        without it the mean of the sizes.
+        Task size that submitters state and schedulers see, Mflop, one entry per application; by default the
+        mean of the sizes.
     origin
-        s, the time at which a run begins; without it the first release.  Times count from it.
+        Time at which a run begins, s; by default the first release.  Times of the run count from it.
     """
 
     sizes: Annotated[RaggedColumn, Limits(above=0, unit="Mflop")]
@@ -379,10 +394,10 @@ class TasksRecipe(Listed, frozen=True, kw_only=True, tag="tasks"):
 
     def columns(self, platform: Platform) -> Columns:
         tasks, sizes = self.sizes.counts, self.sizes.values
-        unsaid = np.full(len(tasks), np.nan)
+        task_size = np.full(len(tasks), np.nan)  # `sizes` replaces it
         estimate = None if self.estimate is None else np.array(self.estimate)
         submitter = _submitters(self, platform)
-        return Columns(np.array(self.release), tasks, unsaid, submitter, sizes=sizes, estimate=estimate)
+        return Columns(np.array(self.release), tasks, task_size, submitter, sizes=sizes, estimate=estimate)
 
 
 def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
@@ -397,44 +412,52 @@ def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integer
     return submitter
 
 
-def _suited(made: Columns, platform: Platform, wants: Wants) -> Columns:
-    """Return `made` with what tasks want of machines; raise ScenarioError if no machine suits one."""
-    if not wants.any:
-        return made
+def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
+    """Return `columns` with the requirements of tasks.
+
+    Raises
+    ------
+    ScenarioError
+        If no machine meets the requirements of an application.
+    """
+    if not requirements.any:
+        return columns
     attributes = platform.attributes
-    group, suited = wants.groups(attributes, "tasks")
+    group, suited = requirements.groups(attributes, "tasks")
     for i in first_true(suited.sum(axis=1)[group] == 0):
-        wanted = [name for name in ("memory", "disk") if getattr(wants, name) is not None]
-        stated = {name: getattr(attributes, name) for name in wanted}
-        fields = " and ".join(f"workload.{name}" for name in stated)
-        there = " and ".join(f"{name} of up to {column.max():g} bytes" for name, column in stated.items())
-        raise ScenarioError(
-            f"{fields} must leave each application a machine that can hold its tasks: machines have {there}, "
-            f"got {wants.said(i)} for application {i}, which none has"
+        names = [name for name in ("memory", "disk") if getattr(requirements, name) is not None]
+        capacities = {name: getattr(attributes, name) for name in names}
+        fields = " and ".join(f"workload.{name}" for name in capacities)
+        limits = " and ".join(
+            f"{name} of up to {column.max():g} bytes" for name, column in capacities.items()
         )
-    return made.wanting(wants, group, suited)
-
-
-def _check_count(mean: float, most: float) -> None:
-    if most >= 2**53:
-        raise ScenarioError(f"workload.tasks must stay below 2**53 an application, got {mean:g}")
-
-
-def _countable(tasks: Integers) -> Integers:
-    """Return `tasks`, or raise ScenarioError if they are too many to keep a size for each task."""
-    if (total := sum(tasks.tolist())) > MOST_SIZES:
         raise ScenarioError(
-            f"workload.tasks must be at most {MOST_SIZES} in all where they differ in size, got {total}"
+            f"{fields} must leave each application a machine that can hold its tasks: machines have "
+            f"{limits}, got {requirements.describe(i)} for application {i}"
+        )
+    return columns.with_requirements(requirements, group, suited)
+
+
+def _check_count(mean: float, bound: float) -> None:
+    if bound >= 2**53:
+        raise ScenarioError(f"workload.tasks must be below 2**53 per application, got {mean:g}")
+
+
+def _check_task_total(tasks: Integers) -> Integers:
+    """Return `tasks`, or raise ScenarioError if there are too many tasks to keep the size of each."""
+    if (total := sum(tasks.tolist())) > MAX_SIZES:
+        raise ScenarioError(
+            f"workload.tasks must be at most {MAX_SIZES} in total if tasks differ in size, got {total}"
         )
     return tasks
 
 
 #: Largest number of jobs of a workload.
-MOST_JOBS = 2**31 - 1
+MAX_JOBS = 2**31 - 1
 
 
 class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
-    """Jobs submitted by a Poisson process at every machine; `Workload.job_streams` explains each field."""
+    """Jobs submitted by a Poisson process at every machine; fields as in `Workload.job_streams`."""
 
     seed: Seed
     horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0
@@ -448,33 +471,33 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
     def columns(self, platform: Platform) -> Columns:
         streams, nodes = Streams(self.seed), platform.nodes
 
-        def of_machines(name: str, mean: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        def machine_means(name: str, mean: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
             return mean * normal_factors(streams(f"workload.{name}"), self.variation, nodes)
 
-        rates = of_machines("rates", 1 / self.interarrival)
-        expected = float(rates.sum()) * self.horizon  # inf where it is too large for a float
-        if not expected <= MOST_JOBS / 2:
+        rates = machine_means("rates", 1 / self.interarrival)
+        mean_jobs = float(rates.sum()) * self.horizon  # inf if it is too large for a float
+        if not mean_jobs <= MAX_JOBS / 2:
             raise ScenarioError(
-                f"workload.horizon must leave at most {MOST_JOBS // 2} jobs, got {expected:.3g} on average"
+                f"workload.horizon must leave at most {MAX_JOBS // 2} jobs, got {mean_jobs:.3g} on average"
             )
-        check_fits("workload.horizon", round(expected), "jobs", APPLICATION_BYTES)
+        check_fits("workload.horizon", round(mean_jobs), "jobs", APPLICATION_BYTES)
         draw = streams("workload.arrivals")
         counts = draw.poisson(rates * self.horizon)
         if not (total := int(counts.sum())):
             raise ScenarioError(
-                f"workload.horizon must be long enough for a job, got {self.horizon!r} s, in which none came"
+                f"workload.horizon must be long enough for at least one job, got {self.horizon!r} s"
             )
         home = np.repeat(np.arange(nodes), counts)
-        # given their number, the arrivals of a Poisson process are independent and uniform
+        # for a fixed number of arrivals, the arrival times of a Poisson process are independent and uniform
         release = draw.uniform(0.0, self.horizon, total)
-        work = of_machines("processing_times", self.processing_time)[home]
+        work = machine_means("processing_times", self.processing_time)[home]
         work *= normal_factors(streams("workload.jobs"), self.deviation, total)
         work *= self.reference_speed or platform.aggregate_speed / nodes
-        scale = of_machines("data", self.data)[home]
+        scale = machine_means("data", self.data)[home]
         data = np.ceil(streams("workload.data_of_jobs").exponential(scale))
-        if (most := float(data.max())) > MOST_DATA:
+        if (maximum := float(data.max())) > MAX_DATA:
             raise ScenarioError(
-                f"workload.data must leave each job at most {MOST_DATA} bytes, got {most:g} with a mean of "
+                f"workload.data must leave each job at most {MAX_DATA} bytes, got {maximum:g} with a mean of "
                 f"{self.data:g}"
             )
         ones = np.ones(total, np.int64)

@@ -1,4 +1,4 @@
-"""Amounts that a recipe states: one number for all, a list, or a range from which each is drawn."""
+"""Amounts in recipes: one number for all applications or machines, a list of numbers, or a range."""
 
 from __future__ import annotations
 
@@ -32,45 +32,57 @@ class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Amount = float | Range | tuple[float, ...]
 
 
-def checked_amount(path: str, given: Any, what: str, **limits: Any) -> Amount:
-    """Return an amount checked; `what` is the word for an entry of a list, `limits` are those of `real`."""
-    if isinstance(given, Range):
-        low = real(f"{path}.low", given.low, **limits)
-        return Range(low, real(f"{path}.high", given.high, low=low, unit=limits["unit"]))
-    if isinstance(given, (list, tuple)):
-        if not given:
+def check_amount(path: str, amount: Any, noun: str, **limits: Any) -> Amount:
+    """Return an amount whose numbers are within limits, or raise ScenarioError.
+
+    Parameters
+    ----------
+    path
+        Path of the amount in errors.
+    amount
+        A number, a `Range`, or a list or tuple of numbers.
+    noun
+        The word for an entry of a list in errors.
+    limits
+        Limits of each number, as keyword arguments of `real`.
+    """
+    if isinstance(amount, Range):
+        low = real(f"{path}.low", amount.low, **limits)
+        return Range(low, real(f"{path}.high", amount.high, low=low, unit=limits["unit"]))
+    if isinstance(amount, (list, tuple)):
+        if not amount:
             raise ScenarioError(
-                f"{path} must list at least one {what} in {limits['unit']}, got an empty list"
+                f"{path} must list at least one {noun} in {limits['unit']}, got an empty list"
             )
-        return tuple(real(f"{path}[{i}]", value, **limits) for i, value in enumerate(given))
-    return real(path, given, **limits)
+        return tuple(real(f"{path}[{i}]", value, **limits) for i, value in enumerate(amount))
+    return real(path, amount, **limits)
 
 
-def amount_of(path: str, given: Any, **limits: Any) -> Amount:
-    """Return what a constructor was given as an amount: a tuple (low, high) is a range, a list is one."""
-    if isinstance(given, tuple):
-        if len(given) != 2:
-            raise ScenarioError(f"{path} must be a number, (low, high) or a list, got {given!r}")
-        return Range(*given)
-    if isinstance(given, (int, float, np.number, str)):
-        return real(path, given, **limits)
-    return tuple(sequence(path, given))
+def amount_of(path: str, argument: Any, **limits: Any) -> Amount:
+    """Convert an argument of a constructor to an amount; a tuple (low, high) becomes a `Range`."""
+    if isinstance(argument, tuple):
+        if len(argument) != 2:
+            raise ScenarioError(f"{path} must be a number, (low, high) or a list, got {argument!r}")
+        return Range(*argument)
+    if isinstance(argument, (int, float, np.number, str)):
+        return real(path, argument, **limits)
+    return tuple(sequence(path, argument))
 
 
 def largest(amount: Amount | FloatColumn) -> float:
-    """Return the largest value that an amount, or an entry of a column, may have."""
+    """Return the largest value of an amount or of a column."""
     return amount.high if isinstance(amount, Range) else float(np.max(amount))
 
 
-def drawn(amount: Amount, streams: Streams, name: str, count: int) -> Floats:
-    """Return `count` amounts: of a range or of the entries of a list, all equally likely.
+def draw_amounts(amount: Amount, streams: Streams, name: str, count: int) -> Floats:
+    """Draw `count` values: uniformly from a range, or from the entries of a list, all equally likely.
 
-    They are drawn from the stream `name`, which a single number does not need.
+    They are drawn from the random stream `name`; a single number is repeated without a draw.
     """
     if isinstance(amount, Range):
         return streams(name).uniform(amount.low, amount.high, count)
     if not isinstance(amount, tuple):
         return np.full(count, amount, np.float64)
     classes = np.array(amount)
-    found: Floats = classes[streams(name).integers(len(classes), size=count)]
-    return found
+    values: Floats = classes[streams(name).integers(len(classes), size=count)]
+    return values

@@ -22,36 +22,38 @@ from gridsim.support.random_streams import Streams
 LATEST = 8e9
 #: The end of the clock: `LATEST` in ns.
 END = round(LATEST * NS)
-#: Largest number of changes made again to show a result: in all, or per machine if that allows more.
-MOST_AGAIN, MOST_OF_EACH = 10_000_000, 200
-#: A block, or a pass over its machines, counts as at least this many changes: it takes about as long.
-_PASS = 100
+#: Largest number of changes generated to display a result: in total, or per machine if that is more.
+MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
+#: Number of changes that take about as long as a pass over a block; each pass counts as at least this many.
+_MIN_COUNT = 100
 
 
-class TooOften(ScenarioError):
-    """Raised if machines fail and recover too often for the changes to be made just to show a result."""
+class TooManyChanges(ScenarioError):
+    """Raised if faults have too many changes to generate them only for the display of a result."""
 
 
-#: A function that is called with a number of changes before they are made; it may raise `TooOften`.
+#: A function called with a number of changes before they are generated; it may raise `TooManyChanges`.
 Count = Callable[[int], None]
 
 
-def uncounted(changes: int) -> None:
-    """Accept any number of changes; used for a run, which its user asked for."""
+def no_limit(changes: int) -> None:
+    """Accept any number of changes, as for a run."""
 
 
-def looking(nodes: int) -> Count:
-    """Return a `Count` for showing a result of `nodes` machines whose scenario the reader did not choose.
+def display_limit(nodes: int) -> Count:
+    """Return a `Count` that limits the changes generated to display a result of `nodes` machines.
 
-    The function raises TooOften after `MOST_AGAIN` changes, or `MOST_OF_EACH` per machine if that is more.
+    It raises TooManyChanges after `MAX_DISPLAYED` changes, or after `MAX_DISPLAYED_PER_MACHINE` per machine
+    if that is more.  A reader of a result did not choose its scenario, which may have any number of changes.
     """
-    left = most = max(MOST_AGAIN, MOST_OF_EACH * nodes)
+    limit = max(MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE * nodes)
+    remaining = limit
 
     def count(changes: int) -> None:
-        nonlocal left
-        left -= max(changes, _PASS)
-        if left < 0:
-            raise TooOften(f"faults must make at most {most} changes for who looks at a result, got more")
+        nonlocal remaining
+        remaining -= max(changes, _MIN_COUNT)
+        if remaining < 0:
+            raise TooManyChanges(f"faults must make at most {limit} changes to display a result, got more")
 
     return count
 
@@ -69,9 +71,9 @@ class Events:
     up
         bool[k], true if the machine recovers, false if it fails.
     until
-        int64[k], ns, when the state that begins with the change ends.  For a failure it is the time of
-        recovery (equal to `time` if transient); for a recovery, the time of the next failure.  It is NEVER if
-        the state does not end.
+        int64[k], ns, the time of the next change of the machine.  For a failure it is the time of recovery
+        (equal to `time` if transient); for a recovery, the time of the next failure.  It is NEVER if there is
+        no further change.
     """
 
     time: Integers
@@ -86,18 +88,18 @@ class Events:
         return Events(self.time[rows], self.machine[rows], self.up[rows], self.until[rows])
 
     @classmethod
-    def none(cls) -> Events:
+    def empty(cls) -> Events:
         """Return an object without changes."""
-        nothing = np.zeros(0, np.int64)
-        return cls(nothing, nothing, np.zeros(0, np.bool_), nothing)
+        column = np.zeros(0, np.int64)
+        return cls(column, column, np.zeros(0, np.bool_), column)
 
     def in_order(self) -> Events:
-        """Return the same changes, sorted."""
+        """Return the changes, sorted."""
         return self[np.lexsort((self.up, self.machine, self.time))]
 
 
 @dataclass(frozen=True)
-class Course:
+class FaultEvents:
     """The failures and recoveries of n machines, each of which is up until its first change.
 
     Parameters
@@ -106,8 +108,8 @@ class Course:
         int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it never
         fails.
     blocks
-        Changes in blocks; those of one instant are in the same block.  They may go on until the end of the
-        clock, and the iterator can be used once.
+        Changes in blocks; changes of one instant are in the same block.  Blocks may go on until the end of
+        the clock.  The iterator can be used once.
     """
 
     first: Integers
@@ -120,50 +122,52 @@ def nanoseconds(seconds: Floats, latest: float = LATEST) -> Integers:
     return result
 
 
-def _later(at: Any, span: Any) -> Integers:
-    """Return `at` + `span`, or `END` if that is earlier (ns)."""
-    result: Integers = at + np.minimum(span, END - at)
+def _add_span(time: Any, span: Any) -> Integers:
+    """Return `time` + `span` (ns), at most `END`."""
+    result: Integers = time + np.minimum(span, END - time)
     return result
 
 
-def _or_never(time: Integers) -> Integers:
+def _never_after_end(time: Integers) -> Integers:
     """Return `time` with NEVER in place of times at `END` or later."""
     return np.where(time < END, time, NEVER)
 
 
-# -- times that are drawn -------------------------------------------------------------------------------
+# -- drawn times -------------------------------------------------------------------------------
 
 
 Draw = Callable[[np.random.Generator, int], Floats]
 
 
-def drawn(seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count) -> Course:
-    """Return the changes of machines that are up and down in turn, for times (s) drawn independently.
+def drawn_events(
+    seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count
+) -> FaultEvents:
+    """Return the changes of machines that are up and down in turn, for independently drawn times.
+
+    All machines begin an up time at 0.
 
     Parameters
     ----------
+    draw_up, draw_down
+        Functions that draw up times and down times, s.
     mean
-        About how long a machine is up, s.  All machines begin an up time at 0.
+        Approximate mean up time of a machine, s; it sets the length of blocks.
     """
     up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
-    def lasting(draw: Draw, chance: np.random.Generator, count: int) -> Integers:
-        return nanoseconds(draw(chance, count))
-
     def up(count: int) -> Integers:
-        # a machine is up for at least a nanosecond, as otherwise time would stand still
-        return np.maximum(lasting(draw_up, up_time, count), 1)
+        # an up time of 0 ns would repeat failures at one instant without end
+        return np.maximum(nanoseconds(draw_up(up_time, count)), 1)
 
     def down(count: int) -> Integers:
-        return lasting(draw_down, down_time, count)
+        return nanoseconds(draw_down(down_time, count))
 
-    # Blocks of about 65536 failures, but only some of each machine, as the first block must be made before
-    # anything can happen.  The draws depend on where blocks are cut: each round of a block takes the machines
-    # in order.
+    # Blocks of about 65536 failures, but of few per machine, as a run starts only after the first block.  The
+    # draws depend on the length of blocks, because each round of a block takes the machines in order.
     block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
     with np.errstate(over="ignore"):
         fails = up(nodes)
-    return Course(_or_never(fails), _drawn_blocks(fails, up, down, block, count))
+    return FaultEvents(_never_after_end(fails), _drawn_blocks(fails, up, down, block, count))
 
 
 def _drawn_blocks(
@@ -174,183 +178,199 @@ def _drawn_blocks(
     Parameters
     ----------
     fails
-        int64[nodes], ns, the first failure of each machine; one at the end of the clock does not happen.
+        int64[nodes], ns, the first failure of each machine; a failure at the end of the clock is dropped.
     """
     until = 0
-    late = Events.none()
+    rest = Events.empty()  # recoveries after the end of the block
     while until < END:
         # empty blocks are skipped: there may be millions before a machine recovers
-        soonest = min(int(fails.min()), *late.time[:1].tolist(), END)
-        until = min(until + block * (1 + (soonest - until) // block), END)
+        next_change = min(int(fails.min()), *rest.time[:1].tolist(), END)
+        until = min(until + block * (1 + (next_change - until) // block), END)
         count(0)
-        # of each round: who fails when, is back when, and fails again when
+        # of each round: times of failure, machines, times of recovery, and times of the next failure
         rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
         with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
             while len(due := (fails < until).nonzero()[0]):
                 count(2 * len(due))
-                gone = fails[due]
-                back = _later(gone, down(len(due)))
-                again = fails[due] = _later(back, up(len(due)))
-                rounds.append((gone, due, back, again))
-        whole_block = _joined([late, *_turns(rounds)]).in_order()
-        cut = int(np.searchsorted(whole_block.time, until))
-        late = whole_block[cut:]
-        yield whole_block[:cut]
+                failure = fails[due]
+                recovery = _add_span(failure, down(len(due)))
+                next_failure = fails[due] = _add_span(recovery, up(len(due)))
+                rounds.append((failure, due, recovery, next_failure))
+        events = _concatenate([rest, *_changes(rounds)]).in_order()
+        cut = int(np.searchsorted(events.time, until))
+        rest = events[cut:]
+        yield events[:cut]
 
 
-def _turns(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
-    """Return the failures and the recoveries of these rounds: in few rows each, but thousands of rounds."""
+def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
+    """Yield the failures and then the recoveries of all rounds."""
     if rounds:
-        gone, machine, back, again = (np.concatenate(column) for column in zip(*rounds, strict=True))
-        yield Events(gone, machine, np.zeros(len(gone), np.bool_), _or_never(back))
-        yield Events(back, machine, np.ones(len(back), np.bool_), _or_never(again))
+        failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
+        yield Events(failure, machine, np.zeros(len(failure), np.bool_), _never_after_end(recovery))
+        yield Events(recovery, machine, np.ones(len(recovery), np.bool_), _never_after_end(next_failure))
 
 
-def _joined(pieces: list[Events]) -> Events:
+def _concatenate(pieces: list[Events]) -> Events:
     time, machine, up, until = zip(*((p.time, p.machine, p.up, p.until) for p in pieces), strict=True)
     return Events(np.concatenate(time), np.concatenate(machine), np.concatenate(up), np.concatenate(until))
 
 
-# -- times that come in pieces --------------------------------------------------------------------------
+# -- times in pieces ------------------------------------------------------------------------------------
 
-#: Changes in any order: time (ns), machine, up; and a time (ns) before which no later piece has any change.
+#: Changes in any order: time (ns), machine, up; and a time (ns) before which later pieces have no change.
 Piece = tuple[Integers, Integers, NDArray[np.bool_], int]
 
 
-def streamed(nodes: int, pieces: Iterator[Piece]) -> Course:
-    """Return changes made piece by piece, for longer than the clock lasts; those up to 0 are dropped.
+def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
+    """Return changes that are generated piece by piece; changes up to time 0 are dropped.
 
-    Each machine goes down and up in turn.  Each piece has changes of all machines; the first has some of each
-    after 0.  The changes of a machine in a piece are later than all of them in the piece before.
+    Parameters
+    ----------
+    pieces
+        Pieces beyond the end of the clock.  Each machine goes down and up in turn.  Each piece has changes of
+        all machines, all later than those of the piece before; the first has changes of each machine after
+        time 0.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0
-    events = _chained(time[later], machine[later], up[later])
+    events = _link(time[later], machine[later], up[later])
     # a machine whose first change is a recovery is down from the beginning
-    first = _first(events, nodes)
-    absent = events.machine[events.up & (events.time == first[events.machine])]
-    events = _chained(
-        np.r_[np.zeros(len(absent), np.int64), events.time],
-        np.r_[absent, events.machine],
-        np.r_[np.zeros(len(absent), np.bool_), events.up],
+    first = _first_changes(events, nodes)
+    down_at_0 = events.machine[events.up & (events.time == first[events.machine])]
+    events = _link(
+        np.r_[np.zeros(len(down_at_0), np.int64), events.time],
+        np.r_[down_at_0, events.machine],
+        np.r_[np.zeros(len(down_at_0), np.bool_), events.up],
     )
-    return Course(_first(events, nodes), _streamed_blocks(nodes, events, edge, pieces))
+    return FaultEvents(_first_changes(events, nodes), _blocks_of_pieces(nodes, events, edge, pieces))
 
 
-def _streamed_blocks(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
-    """Yield the pieces as blocks.  Changes beyond the edge of a piece go to the next block.
+def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
+    """Yield the pieces as blocks; changes beyond the edge of a piece go to the next block.
 
-    The next piece must be read first: it tells when the state after each machine's last change ends.
+    A piece is yielded after the next one is read, which has the change after each machine's last.
     """
-    late = Events.none()
+    rest = Events.empty()
     while True:
         time, machine, up, next_edge = next(pieces)
-        following = _chained(time, machine, up)
-        until = np.where(events.until == NEVER, _first(following, nodes)[events.machine], events.until)
-        known = Events(events.time, events.machine, events.up, _or_never(until))
-        block = _joined([late, known]).in_order()
+        following = _link(time, machine, up)
+        until = np.where(
+            events.until == NEVER, _first_changes(following, nodes)[events.machine], events.until
+        )
+        linked_events = Events(events.time, events.machine, events.up, _never_after_end(until))
+        block = _concatenate([rest, linked_events]).in_order()
         cut = int(np.searchsorted(block.time, min(edge, END)))
         yield block[:cut]
         if edge >= END:
             return
-        late, events, edge = block[cut:], following, next_edge
+        rest, events, edge = block[cut:], following, next_edge
 
 
-# -- times that are given -------------------------------------------------------------------------------
+# -- listed times ---------------------------------------------------------------------------------------
 
 
-def given(nodes: int, time: Any, machine: Any, up: Any) -> Course:
-    """Return exactly the given changes, which may be in any order.
+def listed_events(nodes: int, time: Any, machine: Any, up: Any) -> FaultEvents:
+    """Return listed changes, which may be in any order.
 
     Parameters
     ----------
     time
-        ns.
+        Time of each change, ns.
     machine
-        index.
+        Machine of each change.
     up
-        bool.  Each machine goes down and up in turn, beginning with down.
+        Whether the machine recovers.  Each machine goes down and up in turn, beginning with down.
     """
-    events = _chained(time, machine, up)
-    return Course(_first(events, nodes), iter((events,)))
+    events = _link(time, machine, up)
+    return FaultEvents(_first_changes(events, nodes), iter((events,)))
 
 
-def repeated(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> Course:
-    """Return the given changes, all earlier than `span` ns, repeated every `span` ns; else as `given`.
+def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> FaultEvents:
+    """Return listed changes, all earlier than `span` ns, repeated every `span` ns.
 
-    Each round begins with the same machines up as the first.
+    Each round begins with the same machines up as the first.  The changes are listed as in `listed_events`.
     """
     span = min(span, END)
-    once = _chained(time, machine, up)
+    first_round = _link(time, machine, up)
     down_at_first = np.zeros(nodes, np.bool_)
-    down_at_first[once.machine[(once.time == 0) & ~once.up]] = True
+    down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
     up_at_last = np.ones(nodes, np.bool_)
-    up_at_last[once.machine] = once.up  # the last assignment holds
-    # a machine that ends a round in another state than it begins the next changes where they meet
+    up_at_last[first_round.machine] = first_round.up  # the last assignment holds
+    # a machine that ends a round in another state than it begins the next changes between them
     change = np.flatnonzero(down_at_first == up_at_last)
-    later = once[np.flatnonzero(once.time > 0)]
-    turn = _chained(
+    later = first_round[np.flatnonzero(first_round.time > 0)]
+    next_round = _link(
         np.r_[np.zeros(len(change), np.int64), later.time],
         np.r_[change, later.machine],
         np.r_[~down_at_first[change], later.up],
     )
-    return Course(_first(once, nodes), _rounds(once, turn, span, _later(_first(turn, nodes), span), count))
+    next_change = _add_span(_first_changes(next_round, nodes), span)
+    rounds = _rounds(first_round, next_round, span, next_change, count)
+    return FaultEvents(_first_changes(first_round, nodes), rounds)
 
 
-def _rounds(once: Events, turn: Events, span: int, ahead: Integers, count: Count) -> Iterator[Events]:
-    """Yield `once`, the first round, then `turn` again and again.
+def _rounds(
+    first_round: Events, next_round: Events, span: int, next_change: Integers, count: Count
+) -> Iterator[Events]:
+    """Yield `first_round`, then `next_round` until the end of the clock, each shifted by its start.
 
     Parameters
     ----------
-    ahead
+    next_change
         int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
     """
-    for start in range(0, END, span) if len(turn) else (0,):
-        events = turn if start else once
+    for start in range(0, END, span) if len(next_round) else (0,):
+        events = next_round if start else first_round
         count(len(events))
-        until = np.where(events.until == NEVER, ahead[events.machine], events.until)
-        block = Events(_later(start, events.time), events.machine, events.up, _or_never(_later(start, until)))
+        until = np.where(events.until == NEVER, next_change[events.machine], events.until)
+        block = Events(
+            _add_span(start, events.time),
+            events.machine,
+            events.up,
+            _never_after_end(_add_span(start, until)),
+        )
         yield block[: int(np.searchsorted(block.time, END))]
 
 
-def _chained(time: Any, machine: Any, up: Any) -> Events:
-    """Return the changes in order, each `until` the next change of its machine; NEVER for the last."""
+def _link(time: Any, machine: Any, up: Any) -> Events:
+    """Return the changes in order, each with the time of its machine's next change (NEVER for the last)."""
     last = np.full(len(time), NEVER, np.int64)
     events = Events(
         np.asarray(time, np.int64), np.asarray(machine, np.int64), np.asarray(up, np.bool_), last
     ).in_order()
     rows = np.argsort(events.machine, kind="stable")
-    same = np.flatnonzero(np.diff(events.machine[rows]) == 0)
-    events.until[rows[same]] = events.time[rows[same + 1]]
+    same_machine = np.flatnonzero(np.diff(events.machine[rows]) == 0)
+    events.until[rows[same_machine]] = events.time[rows[same_machine + 1]]
     return events
 
 
-def _first(events: Events, nodes: int) -> Integers:
+def _first_changes(events: Events, nodes: int) -> Integers:
     """Return the time of each machine's first change, int64[nodes], ns; NEVER if it has none."""
     first = np.full(nodes, NEVER, np.int64)
     np.minimum.at(first, events.machine, events.time)
     return first
 
 
-def outages(course: Course, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-    """Yield each machine that fails, when it fails and when it recovers (arrays, s; inf for never).
+def outages(events: FaultEvents, until: float) -> Iterator[tuple[int, Floats, Floats]]:
+    """Yield each machine that fails, its times of failure and of recovery (arrays, s; inf for never).
 
     Parameters
     ----------
     until
-        s; outages that begin later may be left out.
+        Outages that begin later than this time (s) may be left out.
     """
     downs: dict[int, list[int]] = {}
     ups: dict[int, list[int]] = {}
     until_ns = int(until * NS) + 1
-    for block in course.blocks:
-        near = int(np.searchsorted(block.time, until_ns, side="right"))
-        rows = (each[:near].tolist() for each in (block.time, block.machine, block.up))
-        for at, machine, up in zip(*rows, strict=True):
-            (ups if up else downs).setdefault(machine, []).append(at)
-        if near < len(block):
+    for block in events.blocks:
+        stop = int(np.searchsorted(block.time, until_ns, side="right"))
+        rows = (column[:stop].tolist() for column in (block.time, block.machine, block.up))
+        for time, machine, up in zip(*rows, strict=True):
+            (ups if up else downs).setdefault(machine, []).append(time)
+        if stop < len(block):
             break
     for machine in sorted(downs):
-        back: list[float] = [at / NS for at in ups.get(machine, [])]
-        away = np.array(downs[machine]) / NS
-        yield machine, away, np.array(back[: len(away)] + [np.inf] * (len(away) - len(back)))
+        recoveries: list[float] = [time / NS for time in ups.get(machine, [])]
+        failures = np.array(downs[machine]) / NS
+        count = len(failures)
+        yield machine, failures, np.array(recoveries[:count] + [np.inf] * (count - len(recoveries)))

@@ -1,10 +1,10 @@
-"""Faults: when machines fail and recover, made from a recipe, as platforms and workloads are.
+"""Faults: failures and recoveries of machines, generated from a recipe, as platforms and workloads are.
 
-A machine is up or down.  A transient failure (a *reset*) is one after which the machine recovers at once,
-with nothing in memory (the fair tree paper's model).  A machine that joins late is down from the beginning; a
-machine that leaves for good fails and never recovers.  Where machines are reachable, one that is down has
-not failed: its owner is back, and it computes nothing for others until the owner goes.  All this depends on
-the recipe alone, so that all schedulers of a comparison meet the same.
+A machine is up or down.  After a transient failure the machine recovers at once, with nothing in memory (the
+fair tree paper's model).  A machine that joins late is down from the beginning; a machine that leaves for
+good fails and never recovers.  If machines are reachable, a machine that is down has not failed: its owner
+uses it, and it computes nothing for others until the owner leaves.  Faults depend on the recipe alone, so
+that all schedulers of a comparison have the same faults.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gridsim.model.fault_events import (
     END,
     LATEST,
     Count,
-    Course,
-    drawn,
-    given,
-    looking,
+    FaultEvents,
+    display_limit,
+    drawn_events,
+    listed_events,
     nanoseconds,
+    no_limit,
     outages,
-    repeated,
-    uncounted,
+    periodic_events,
 )
-from gridsim.model.time_zones import DAY, ZoneFaults, Zones, turned
+from gridsim.model.time_zones import DAY, ZoneFaults, Zones, rotate
 from gridsim.support.arguments import real, sequence, suggest_arguments, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
@@ -52,8 +52,11 @@ _Shape = Annotated[float, Limits(above=0)]
 class _Faults(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "faults"
 
-    def since(self, origin: float) -> FaultsRecipe:
-        """Return the faults on a clock that begins at `origin` s; those that are not stated begin with it."""
+    def shift_clock(self, origin: float) -> FaultsRecipe:
+        """Return the faults on a clock that begins at `origin` s.
+
+        Only listed failures and time zones change; drawn failures and those of a trace begin with the clock.
+        """
         assert isinstance(self, FaultsRecipe)
         return self
 
@@ -65,12 +68,12 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> Course:
-        return drawn(
+    def course(self, nodes: int, count: Count) -> FaultEvents:
+        return drawn_events(
             self.seed,
             nodes,
-            lambda chance, count: chance.exponential(self.mean, count),
-            lambda chance, count: np.zeros(count),
+            lambda rng, count: rng.exponential(self.mean, count),
+            lambda rng, count: np.zeros(count),
             self.mean,
             count,
         )
@@ -87,12 +90,12 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> Course:
-        return drawn(
+    def course(self, nodes: int, count: Count) -> FaultEvents:
+        return drawn_events(
             self.seed,
             nodes,
-            lambda chance, count: chance.exponential(self.up, count),
-            lambda chance, count: chance.exponential(self.down, count),
+            lambda rng, count: rng.exponential(self.up, count),
+            lambda rng, count: rng.exponential(self.down, count),
             self.up + self.down,
             count,
         )
@@ -111,23 +114,23 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> Course:
-        return drawn(
+    def course(self, nodes: int, count: Count) -> FaultEvents:
+        return drawn_events(
             self.seed,
             nodes,
-            lambda chance, count: self.up_scale * chance.weibull(self.up_shape, count),
-            lambda chance, count: self.down_scale * chance.weibull(self.down_shape, count),
+            lambda rng, count: self.up_scale * rng.weibull(self.up_shape, count),
+            lambda rng, count: self.down_scale * rng.weibull(self.down_shape, count),
             self.up_scale * math.gamma(1 + 1 / min(max(self.up_shape, 0.01), 100.0)),
             count,
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # smaller shapes have means beyond any clock, and soon beyond any float
+        # the mean for smaller shapes is longer than the clock and may overflow a float
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
 class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
-    """Up and down times of real hosts, from a trace; `Faults.trace` explains each field."""
+    """Up and down times of real hosts, from a trace; the fields are the parameters of `Faults.trace`."""
 
     path: Text
     seed: Seed
@@ -142,39 +145,39 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         if not isinstance(self.zones, Zones | None):
             raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
         if self.zones is not None and not self.repeat:
-            raise ScenarioError("faults.repeat must be true where a trace has zones, got False")
+            raise ScenarioError("faults.zones of a trace requires faults.repeat = true, got False")
 
-    def course(self, nodes: int, count: Count) -> Course:
+    def course(self, nodes: int, count: Count) -> FaultEvents:
         trace = self._read()
-        known = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
-        if nodes > len(known):
-            ever = "" if self.never_up else " that were ever up"
+        eligible = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
+        if nodes > len(eligible):
+            condition = "" if self.never_up else " that were ever up"
             raise ScenarioError(
-                f"faults.path must have {nodes} hosts{ever}, one a machine; {self.path} has {len(known)} "
-                "(for more machines, the kinds exponential and poisson draw failures)"
+                f"faults.path must have {nodes} hosts{condition}, one per machine; {self.path} has "
+                f"{len(eligible)} (for more machines, the kinds exponential and poisson draw failures)"
             )
-        hosts = Streams(self.seed)("faults.hosts").choice(known, size=nodes, replace=False)
+        hosts = Streams(self.seed)("faults.hosts").choice(eligible, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)
-        ahead, latest = None, LATEST
+        shifts, latest = None, LATEST
         if self.zones is not None:
-            span -= span % DAY  # whole days: each round then begins at the same hour
+            span -= span % DAY  # whole days, so that each round begins at the same hour
             if not span:
                 raise ScenarioError(
                     "faults.start must lie a day before the end of a trace with zones, "
                     f"{trace.horizon:g} s, got {self.start!r}"
                 )
-            # a longer round is cut: its end, and all that `turned` moves there, lies beyond the clock
+            # a longer round may be cut: what `rotate` moves to its end lies beyond the end of the clock
             span = min(span, (END // DAY + 2) * DAY)
-            ahead, latest = self.zones.ahead(np.arange(nodes)).tolist(), span / NS
+            shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
             begin, end = (
-                nanoseconds(np.maximum(0.0, at - self.start), latest) for at in trace.intervals(host)
+                nanoseconds(np.maximum(0.0, times - self.start), latest) for times in trace.intervals(host)
             )
-            inside = end > begin  # drop up times that round to 0 ns
-            begin, end = begin[inside], end[inside]
-            if ahead is not None:
-                begin, end = turned(begin, end, ahead[u] % span, span)
+            positive = end > begin  # drop up times that round to 0 ns
+            begin, end = begin[positive], end[positive]
+            if shifts is not None:
+                begin, end = rotate(begin, end, shifts[u] % span, span)
                 begin, end = begin[begin < END], end[begin < END]
             if not len(begin) or begin[0] > 0:
                 time.append(0)
@@ -188,14 +191,14 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
             machine += [u] * (len(begin) + len(end))
             up += [True] * len(begin) + [False] * len(end)
         if not self.repeat:
-            return given(nodes, time, machine, up)
-        return repeated(nodes, time, machine, up, span, count)
+            return listed_events(nodes, time, machine, up)
+        return periodic_events(nodes, time, machine, up, span, count)
 
     def mean_up_time(self, nodes: int) -> float:
         trace = self._read()
-        lasts = trace.end - np.maximum(trace.start, self.start)
-        lasts = lasts[lasts > 0]
-        return float(lasts.mean()) if len(lasts) else math.inf
+        lengths = trace.end - np.maximum(trace.start, self.start)
+        lengths = lengths[lengths > 0]
+        return float(lengths.mean()) if len(lengths) else math.inf
 
     def _read(self) -> AvailabilityTrace:
         from gridsim.traces import read_availability
@@ -209,7 +212,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
 
 
 class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
-    """A list of failures; `Faults.of` explains each field."""
+    """A list of failures; the fields are the parameters of `Faults.of`."""
 
     machine: tuple[Annotated[int, Limits(low=0)], ...]
     down: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -222,8 +225,8 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         lengths = {name: len(getattr(self, name)) for name in ("machine", "down", "up")}
         if len(set(lengths.values())) > 1:
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
-        for i, at in enumerate(up):
-            real(f"faults.up[{i}]", at, low=down[i], unit="s", finite=False)
+        for i, time in enumerate(up):
+            real(f"faults.up[{i}]", time, low=down[i], unit="s", finite=False)
         last: dict[int, int] = {}  # machine -> index of its previous failure
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
@@ -231,16 +234,16 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
                 raise ScenarioError(f"faults.down[{i}] must be at most {LATEST:g} s, got {down[i]!r}")
             if LATEST < up[i] < math.inf:
                 raise ScenarioError(f"faults.up[{i}] must be at most {LATEST:g} s, or inf, got {up[i]!r}")
-            before = last.get(machine[i])
-            if before is not None and begin[i] <= end[before]:
+            previous = last.get(machine[i])
+            if previous is not None and begin[i] <= end[previous]:
                 raise ScenarioError(
-                    f"faults.down[{i}] must be a nanosecond or more after machine {machine[i]} is up again, "
-                    f"at {up[before]:g} s, got {down[i]:g}"
+                    f"faults.down[{i}] must be at least 1 ns after the recovery of machine {machine[i]} at "
+                    f"{up[previous]:g} s, got {down[i]:g}"
                 )
             last[machine[i]] = i
 
-    def since(self, origin: float) -> ListedFaults:
-        """Return the failures that are not over at `origin` s, on a clock that begins then."""
+    def shift_clock(self, origin: float) -> ListedFaults:
+        """Return the failures that end after `origin` s, on a clock that begins at that time."""
         rows = [
             (machine, max(down - origin, 0.0), up - origin)
             for machine, down, up in zip(self.machine, self.down, self.up, strict=True)
@@ -249,22 +252,22 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         machine, down, up = zip(*rows, strict=True) if rows else ((), (), ())
         return ListedFaults(machine=machine, down=down, up=up, reachable=self.reachable)
 
-    def course(self, nodes: int, count: Count = uncounted) -> Course:
+    def course(self, nodes: int, count: Count = no_limit) -> FaultEvents:
         for i, u in enumerate(self.machine):
             if u >= nodes:
                 raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
-        back = [i for i, at in enumerate(self.up) if math.isfinite(at)]
-        return given(
+        recovering = [i for i, time in enumerate(self.up) if math.isfinite(time)]
+        return listed_events(
             nodes,
-            nanoseconds(np.array([*self.down, *(self.up[i] for i in back)])),
-            [*self.machine, *(self.machine[i] for i in back)],
-            [False] * len(self.machine) + [True] * len(back),
+            nanoseconds(np.array([*self.down, *(self.up[i] for i in recovering)])),
+            [*self.machine, *(self.machine[i] for i in recovering)],
+            [False] * len(self.machine) + [True] * len(recovering),
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        course = self.course(nodes)
-        begins, ends = [np.zeros(nodes, np.int64)], [course.first]
-        for block in course.blocks:
+        events = self.course(nodes)
+        begins, ends = [np.zeros(nodes, np.int64)], [events.first]
+        for block in events.blocks:
             begins.append(block.time[block.up])
             ends.append(block.until[block.up])
         begin, end = np.concatenate(begins), np.concatenate(ends)
@@ -281,14 +284,14 @@ FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults |
 @suggest_arguments
 @dataclass(frozen=True)
 class Faults:
-    """When machines fail and recover.  Two objects are equal when their recipes are.
+    """Failures and recoveries of machines.  Objects with equal recipes are equal.
 
     Parameters
     ----------
     recipe
-        How the faults were made; use the constructors below.
+        Recipe of the faults; the constructors below make it.
     origin
-        s, the time of listed failures and of time zones at which the run begins; `Scenario` sets it to
+        Time of listed failures and of time zones at which the run begins, s; `Scenario` sets it to
         `Workload.origin`.  Drawn failures, and those of a trace, begin with the run.
     """
 
@@ -297,7 +300,7 @@ class Faults:
 
     @classmethod
     def poisson(cls, mean: float, seed: int, reachable: bool = False) -> Faults:
-        """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
+        """Draw transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
 
         Parameters
         ----------
@@ -306,14 +309,14 @@ class Faults:
         seed
             Seed of the draw.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
         """
         return cls(PoissonFaults(mean=mean, seed=seed, reachable=reachable))
 
     @classmethod
     def exponential(cls, up: float, down: float, seed: int, reachable: bool = False) -> Faults:
-        """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
+        """Draw exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
 
         Parameters
         ----------
@@ -324,8 +327,8 @@ class Faults:
         seed
             Seed of the draw.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
         """
         return cls(ExponentialFaults(up=up, down=down, seed=seed, reachable=reachable))
 
@@ -339,7 +342,7 @@ class Faults:
         seed: int,
         reachable: bool = False,
     ) -> Faults:
-        """Up and down times with Weibull distributions (scales in s).
+        """Draw up and down times from Weibull distributions.
 
         Parameters
         ----------
@@ -354,8 +357,8 @@ class Faults:
         seed
             Seed of the draw.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
         """
         return cls(
             WeibullFaults(
@@ -379,33 +382,38 @@ class Faults:
         zones: Zones | None = None,
         reachable: bool = False,
     ) -> Faults:
-        """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
+        """Take up and down times from the hosts of an availability trace (.avt or FTA tab format).
 
         Each machine follows one host, drawn without replacement.
-
-        Raises TraceFormatError for a bad trace, ScenarioError for a trace with too few hosts.
 
         Parameters
         ----------
         path
-            The trace.
+            Path of the trace.
         seed
             Seed of the draw of hosts.
         start
             Time in the trace at which the run begins, s.
         repeat
-            If true, the trace starts again at `start` when it ends; if false, each machine then keeps its
+            If true, the trace is repeated from `start` on when it ends; if false, each machine keeps its last
             state.
         never_up
             If true, draw from all hosts, including hosts that are never up in the trace; if false, only from
             hosts that were ever up.
         zones
-            Spread hosts that were recorded in one place over time zones: each machine is as far ahead in the
-            trace as its clock is ahead.  The trace must repeat, and only the whole days after `start` are
-            used; `start` should be midnight in the trace.
+            Time zones over which the machines are distributed, for hosts recorded in one time zone: each
+            machine is as far ahead in the trace as its local time is ahead.  It requires `repeat`; only whole
+            days after `start` are used, and `start` should be midnight in the trace.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
+
+        Raises
+        ------
+        TraceFormatError
+            When the trace is read, if it has a fault.
+        ScenarioError
+            When the trace is read, if it has too few hosts.
         """
         recipe = TraceFaults(
             path=text("faults.path", path),
@@ -428,28 +436,28 @@ class Faults:
         spread: float = 1800.0,
         reachable: bool = False,
     ) -> Faults:
-        """Machines that are up at night, in the time zones of `zones`, and for some spells of the day.
+        """Draw up times: the nights, in the time zones of `zones`, and some spells of the day.
 
         At the beginning of the day the owner returns and the machine is down.  Later the owner leaves for
-        spells, in which it is up.  Spells and the times between them are exponential.
+        spells, in which the machine is up.  Spells and the times between them are exponential.
 
         Parameters
         ----------
         seed
-            Seed of nights, spells and times between spells, which have three random streams.
+            Seed of three random streams: nights, spells, and times between spells.
         zones
-            Number of time zones, and when it is night.
+            Number of time zones, and hours of the night.
         day_up
-            Share of the day in which a machine is up, apart from the beginning of the day.  With 0 it is
-            never up by day.
+            Share of the day in which a machine is up, apart from the beginning of the day; 0 for machines
+            that are never up by day.
         spell
             Mean length of a spell, s.
         spread
-            Largest time by which a night begins or ends earlier or later, s; drawn uniformly for each machine
-            and day.  It is at most a quarter of the night and of the day.
+            Largest deviation of the beginning and the end of a night, s, drawn uniformly for each machine and
+            day; at most a quarter of the night and of the day.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
         """
         recipe = ZoneFaults(
             seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread, reachable=reachable
@@ -464,27 +472,27 @@ class Faults:
         up: Iterable[float] | Floats,
         reachable: bool = False,
     ) -> Faults:
-        """Exactly the given failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
+        """Use a list of failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
 
         Parameters
         ----------
         machine
-            The machine that fails, one entry per failure.
+            Machine that fails, one entry per failure.
         down
-            Time at which it fails, s, on the clock of the releases; 0 for a machine that joins later.
+            Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.
         up
-            Time at which it recovers, s; equal to down for a transient failure, inf for a machine that leaves
-            for good.
+            Time of the recovery, s; equal to down for a transient failure, inf for a machine that leaves for
+            good.
         reachable
-            If true, a machine that is down is not off: its owner is back.  It computes nothing for others,
-            but keeps its memory and its place on the network.
+            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+            its memory and stays on the network.
         """
         columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
         rows = dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))
         return cls(ListedFaults(**rows, reachable=reachable))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """Return the files read for the trace, by its path; for FTA also the file of nodes beside it."""
+        """Return the files of the trace, by its path; for an FTA trace they include its table of nodes."""
         from gridsim.traces import availability_files
 
         if not isinstance(self.recipe, TraceFaults):
@@ -492,7 +500,7 @@ class Faults:
         return {self.recipe.path: tuple(availability_files(self.recipe.path))}
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """Return the paths at which `sources` looks for files, by the path of the trace."""
+        """Return the paths at which files of the trace may be, by its path, whether they exist or not."""
         from gridsim.traces import availability_places
 
         if not isinstance(self.recipe, TraceFaults):
@@ -501,50 +509,55 @@ class Faults:
 
     @property
     def reachable(self) -> bool:
-        """Whether machines that are down keep their memory and their place on the network."""
+        """Whether machines that are down keep their memory and stay on the network."""
         return self.recipe.reachable
 
     @property
     def time_zones(self) -> Zones | None:
         """The time zones of the machines, on the clock of the run, or None if they have none."""
-        recipe = self._of_run
+        recipe = self._shifted_recipe
         return recipe.zones if isinstance(recipe, TraceFaults | ZoneFaults) else None
 
     @cached_property
-    def _of_run(self) -> FaultsRecipe:
+    def _shifted_recipe(self) -> FaultsRecipe:
         """The recipe on the clock of the run."""
-        return self.recipe.since(self.origin) if self.origin else self.recipe
+        return self.recipe.shift_clock(self.origin) if self.origin else self.recipe
 
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-        """Yield each of `nodes` machines that fails, when it fails and when it recovers (arrays, s).
+        """Yield each of `nodes` machines that fails, its times of failure and of recovery (arrays, s).
 
-        For showing a result, or checking it: raises TooOften for too many changes, see `looking`.
+        The method is for the display and the check of a result.
 
         Parameters
         ----------
         until
-            s; outages that begin later may be left out.
-        """
-        return outages(self.course(nodes, looking(nodes)), until)
+            Outages that begin later than this time (s) may be left out.
 
-    def course(self, nodes: int, count: Count = uncounted) -> Course:
+        Raises
+        ------
+        TooManyChanges
+            If the faults have more changes than a display of a result may generate.
+        """
+        return outages(self.course(nodes, display_limit(nodes)), until)
+
+    def course(self, nodes: int, count: Count = no_limit) -> FaultEvents:
         """Return the failures and recoveries of `nodes` machines.
 
         Parameters
         ----------
         count
-            Called with numbers of changes before they are made.  Code that only shows a result, whose faults
-            its user did not choose, passes ``gridsim.model.fault_events.looking(nodes)``.
+            Called with a number of changes before they are generated.  Code that only displays a result,
+            whose faults its user did not choose, passes ``gridsim.model.fault_events.display_limit(nodes)``.
         """
-        return self._of_run.course(nodes, count)
+        return self._shifted_recipe.course(nodes, count)
 
     def mean_up_time(self, nodes: int) -> float:
-        """Return the mean up time of one of `nodes` machines, s; of the distribution, if there is one.
+        """Return the mean up time of one of `nodes` machines, s; inf if there are no up times.
 
-        For a trace it is the mean length of the up intervals of all hosts from `start` on; intervals that the
-        end of the trace cuts off count as they are.  For a list it is the mean of the up times that end in a
-        failure, from 0 s on; a machine that is down from the beginning has no up time before it first
-        recovers.  With `Faults.zones` it is the mean over nights without spread and the spells of the day.
-        It is inf if there are no up times.
+        For drawn faults it is the mean of the distribution.  For a trace it is the mean length of the up
+        intervals of all hosts from `start` on, including intervals that the end of the trace cuts off.  For a
+        list it is the mean of the up times that end in a failure, from 0 s on; a machine that is down from
+        the beginning has no up time before it first recovers.  With `Faults.zones` it is the mean over nights
+        without spread and the spells of the day.
         """
-        return self._of_run.mean_up_time(nodes)
+        return self._shifted_recipe.mean_up_time(nodes)

@@ -1,4 +1,4 @@
-"""The network model: how long a message takes from one machine to another."""
+"""Network model: the time that a message takes from one machine to another."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
     Parameters
     ----------
     latency
-        s, the same for every pair of machines.
+        Latency of a message, s, the same for every pair of machines.
     jitter
-        s; each message has a latency of its own, uniform in latency - jitter .. latency + jitter, drawn with
-        the run's seed.  Different delays split cohorts, which makes runs slower.
+        Largest deviation of the latency of a message, s.  The latency of each message is uniform in
+        latency - jitter .. latency + jitter, drawn with the run's seed.  Different delays split cohorts,
+        which makes runs slower.
     bandwidth
         Bytes/s of each machine, up and down; ``inf`` for no transmission time.
     interfaces
         With ``"fifo"`` each machine sends, and receives, one message after another.  A message starts when
-        the sender's interface is free, and its head arrives `latency` later.  It is delivered when the
-        receiver's interface is free and has then received its bytes.  With ``"equal"`` nothing queues, and
-        every message takes its latency + bytes / bandwidth; this is the fast mode for large runs.
+        the sender's interface is free, and its first byte arrives `latency` later.  It is delivered when the
+        receiver's interface is free and has received all bytes.  With ``"equal"`` no message queues, and
+        every message takes latency + bytes / bandwidth; this is the fast mode for large runs.
     task_data
-        Bytes that a machine fetches for each task it starts, from a repository without limits.  They are
-        counted separately, and delay neither tasks nor messages.
+        Bytes that a machine fetches for each task it starts, from a repository of unlimited bandwidth.  They
+        are counted separately, and delay neither tasks nor messages.
     record_use
         Record how much of its interfaces each machine uses, from the first to the last release (8 bytes of
         memory per machine and second).
@@ -56,7 +57,7 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
         bandwidth: float = 125_000.0,
         velocity: float = 2e8,
     ) -> Network:
-        """Machines that are all equally far from one provider, which connects them (RJSS paper, section 2.2).
+        """Connect all machines to one provider at equal distance (RJSS paper, section 2.2).
 
         A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth.  Messages do not queue.
 
@@ -67,7 +68,7 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
         congestion
             Delay of every message, s.
         bandwidth
-            Bytes/s.  The paper gives none; the default is 1 Mbit/s.
+            Bytes/s.  The paper states none; the default is 1 Mbit/s.
         velocity
             Speed of signals, m/s.
         """

@@ -1,7 +1,7 @@
-"""Platform: the machines of a grid, made from a recipe that a scenario file can hold.
+"""Platform: the machines of a grid, generated from a recipe that a scenario file can hold.
 
-A recipe is a frozen msgspec Struct (one of a tagged union, tag field ``kind``).  The same recipe always makes
-the same speeds.  The draws of a recipe depend on its own seed and on nothing else.
+A recipe is a frozen msgspec Struct (one of a tagged union, tag field ``kind``).  Equal recipes generate equal
+speeds.  The draws of a recipe depend only on its seed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe
-from gridsim.model.distributions import Amount, Range, amount_of, checked_amount
+from gridsim.model.distributions import Amount, Range, amount_of, check_amount
 from gridsim.support.arguments import normalise, real, short_repr, suggest_arguments, text
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
@@ -27,26 +27,26 @@ from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import reading
 from gridsim.support.random_streams import Streams, normal_factors
 
-#: Largest number of machines N.  The 2 N - 1 nodes of a tree over them are counted in 32 bits, too.
-MOST_NODES = 2**30
+#: Largest number of machines N; the 2 N - 1 nodes of a tree over them must fit into 32 bits.
+MAX_NODES = 2**30
 
-Nodes = Annotated[int, Limits(low=1, high=MOST_NODES)]
+Nodes = Annotated[int, Limits(low=1, high=MAX_NODES)]
 #: Limits of a speed.
 SPEED = Limits(low=1e-6, unit="Mflop/s")
 Speed = Annotated[float, SPEED]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
-    """What all platforms have.
+    """Common fields of all platform recipes.
 
     Parameters
     ----------
     bandwidth
         Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
-        with one entry per machine, or a table {low = ..., high = ...} between which logarithms are uniform.
-        Without it data take no time.
+        with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+        data take no time.
     attributes
-        Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; without it
+        Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
         machines differ in speed only.
     """
 
@@ -64,18 +64,18 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
             )
         if self.bandwidth is None:
             return
-        checked = checked_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
-        if isinstance(checked, tuple) and len(checked) != self.count:
+        bandwidth = check_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
+        if isinstance(bandwidth, tuple) and len(bandwidth) != self.count:
             raise ScenarioError(
                 f"platform.bandwidth must have one entry for each of {self.count} machines, "
-                f"got {len(checked)}"
+                f"got {len(bandwidth)}"
             )
-        normalise(self, bandwidth=checked)
+        normalise(self, bandwidth=bandwidth)
 
     @property
     def count(self) -> int:
-        """The number of machines."""
-        nodes: int = getattr(self, "nodes")  # noqa: B009 - of all kinds but the list
+        """Number of machines."""
+        nodes: int = getattr(self, "nodes")  # noqa: B009 - all kinds except the list have it
         return nodes
 
 
@@ -101,8 +101,8 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
 
     def speeds(self) -> Floats:
         levels = round((self.high - self.low) / self.step) + 1
-        drawn = Streams(self.seed)("platform.speeds").integers(levels, size=self.nodes)
-        return self.low + self.step * drawn.astype(np.float64)
+        level = Streams(self.seed)("platform.speeds").integers(levels, size=self.nodes)
+        return self.low + self.step * level.astype(np.float64)
 
 
 class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
@@ -114,14 +114,15 @@ class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
     def speeds(self) -> Floats:
         levels = 10
         share = Streams(self.seed)("platform.speeds").random(self.nodes)
-        # j = floor(X), X Pareto (k = 1) cut at levels + 1: F(x) = (1 - 1/x) (levels + 1) / levels, inverted
-        drawn = np.floor(1.0 / (1.0 - share * (levels / (levels + 1))))
-        speeds: Floats = 1000.0 + 200.0 * (np.clip(drawn, 1, levels) - 1)
+        # j = floor(X), X Pareto (k = 1) truncated at levels + 1, drawn by inversion of its distribution
+        # function F(x) = (1 - 1/x) (levels + 1) / levels
+        level = np.floor(1.0 / (1.0 - share * (levels / (levels + 1))))
+        speeds: Floats = 1000.0 + 200.0 * (np.clip(level, 1, levels) - 1)
         return speeds
 
 
 class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
-    """Normally distributed speeds around `mean` (Mflop/s); speeds of at most 0.01 * mean are drawn again."""
+    """Normally distributed speeds around `mean` (Mflop/s); speeds of at most 0.01 * mean are redrawn."""
 
     nodes: Nodes
     seed: Seed
@@ -133,7 +134,7 @@ class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
 
 
 class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
-    """Speeds of real hosts, drawn with replacement from a table (see `gridsim.traces.read_host_speeds`)."""
+    """Speeds of real hosts, drawn with replacement from a table that `read_host_speeds` reads."""
 
     path: Text
     nodes: Nodes
@@ -150,24 +151,24 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     """A list of speeds, Mflop/s, one per machine."""
 
-    listed: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
+    speed_list: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.listed:
+        if not self.speed_list:
             raise ScenarioError("platform.speeds must name at least one machine, got none")
 
     @property
     def count(self) -> int:
-        """The number of machines."""
-        return len(self.listed)
+        """Number of machines."""
+        return len(self.speed_list)
 
     def speeds(self) -> Floats:
-        return np.array(self.listed, dtype=np.float64)
+        return np.array(self.speed_list, dtype=np.float64)
 
 
 class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
-    """`nodes` machines of the same speed (Mflop/s); `Platform.equal` explains each field."""
+    """`nodes` machines of the same speed (Mflop/s); the fields are the parameters of `Platform.equal`."""
 
     nodes: Nodes
     speed: Speed = 1000.0
@@ -179,8 +180,8 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Up to this many machines, a platform makes the speeds when it is created, before they are asked for.
-_AT_ONCE = 1 << 20
+#: Largest number of machines of which a platform generates speeds and attributes at its creation.
+_MAX_EAGER_NODES = 1 << 20
 
 
 # -- the platform ---------------------------------------------------------------------------------------
@@ -189,22 +190,22 @@ _AT_ONCE = 1 << 20
 @suggest_arguments
 @dataclass(frozen=True)
 class Platform:
-    """The machines of a grid.  Two platforms are equal when their recipes are.
+    """The machines of a grid.  Platforms with equal recipes are equal.
 
-    Speeds are made when the platform is created, so that errors in them show early; and so are attributes,
-    by which machines differ for jobs and tasks that want certain machines.  With more than a million
-    machines they are made when first asked for, so that reading a scenario takes no memory for them.
+    Speeds and attributes are generated when the platform is created, so that their errors show early.  For
+    more than a million machines they are generated at first use, so that a scenario can be read without the
+    memory for them.
 
     Parameters
     ----------
     recipe
-        How the platform was made; use the constructors below.
+        Recipe of the platform; the constructors below make it.
     """
 
     recipe: PlatformRecipe
 
     def __post_init__(self) -> None:
-        if self.nodes <= _AT_ONCE:
+        if self.nodes <= _MAX_EAGER_NODES:
             _ = self.speeds, self.attributes
 
     @cached_property
@@ -212,7 +213,7 @@ class Platform:
         """Speed of each machine, Mflop/s: float64[nodes], read-only."""
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
-        # infinite speeds are rejected here
+        # an overflow makes infinite speeds, which are rejected below
         with reading(table) as files, np.errstate(over="ignore"):
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
@@ -225,7 +226,7 @@ class Platform:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """SHA-256 of the table of hosts as it was read, by path; empty if the speeds are not from a table."""
+        """SHA-256 of the host table as it was read, by path; empty if the speeds are not from a table."""
         _ = self.speeds
         files: dict[str, str] = self.__dict__["files"]
         return files
@@ -246,7 +247,7 @@ class Platform:
     def desktop_grid(
         cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
     ) -> Platform:
-        """`nodes` machines with speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
+        """Draw speeds of `nodes` machines uniformly from low, low + step, ..., high (Mflop/s).
 
         Parameters
         ----------
@@ -265,7 +266,7 @@ class Platform:
 
     @classmethod
     def pareto(cls, nodes: int, seed: int) -> Platform:
-        """`nodes` machines of 1000..2800 Mflop/s, most of them slow (mean 1244).
+        """Draw speeds of `nodes` machines from 1000..2800 Mflop/s, most of them slow (mean 1244).
 
         The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
 
@@ -280,9 +281,9 @@ class Platform:
 
     @classmethod
     def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
-        """`nodes` machines with normally distributed speeds (Mflop/s).
+        """Draw normally distributed speeds (Mflop/s) of `nodes` machines.
 
-        Speeds of at most 0.01 of the mean are drawn again.
+        Speeds of at most 0.01 of the mean are redrawn.
 
         Parameters
         ----------
@@ -301,26 +302,29 @@ class Platform:
     def from_hosts(
         cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
     ) -> Platform:
-        """`nodes` machines with the speeds of hosts drawn from a table of real hosts.
-
-        Raises TraceFormatError for a bad table.
+        """Draw speeds of `nodes` machines from a table of real hosts.
 
         Parameters
         ----------
         path
-            A CSV table with the columns cpu_model, computers and those of the speeds, plain or gzip.
+            A CSV table with the columns cpu_model, computers and columns of speeds, plain or gzip.
         nodes
             Number of machines.
         seed
             Seed of the draw, which is with replacement; each computer is equally likely.
         column
             Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+
+        Raises
+        ------
+        TraceFormatError
+            If the table has a fault.
         """
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 
     @classmethod
     def equal(cls, nodes: int, speed: float = 1000.0, attributes: AttributesRecipe | None = None) -> Platform:
-        """`nodes` machines of the same speed (Mflop/s), as rigid jobs need them.
+        """Make a platform of `nodes` machines of the same speed, as rigid jobs require.
 
         Parameters
         ----------
@@ -329,22 +333,22 @@ class Platform:
         speed
             Speed of each machine, Mflop/s.
         attributes
-            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; with None
-            all machines are alike.
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; None
+            for machines without attributes.
         """
         return cls(EqualSpeeds(nodes=nodes, speed=speed, attributes=attributes))
 
     @classmethod
     def of(cls, speeds: Iterable[float] | Floats) -> Platform:
-        """Machines with exactly the given speeds, Mflop/s.
+        """Make a platform from a list of speeds.
 
         Parameters
         ----------
         speeds
-            Mflop/s, one entry per machine.
+            Speed, Mflop/s, one entry per machine.
         """
-        listed: Any = speeds
-        return cls(ListedSpeeds(listed=listed))
+        speed_list: Any = speeds
+        return cls(ListedSpeeds(speed_list=speed_list))
 
     @property
     def nodes(self) -> int:
@@ -352,35 +356,35 @@ class Platform:
         return self.recipe.count
 
     def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
-        """Return the same machines with links to the data of tasks (`Workload.bags`: ``input_bytes``).
+        """Return a platform with the same machines and links to the data of tasks (``input_bytes``).
 
-        Without links, data take no time.  The network between machines (`Network`) has nothing to do with
-        them.
+        Without links, data take no time.  The links are independent of the network between machines
+        (`Network`).
 
         Parameters
         ----------
         bandwidth
-            Bytes/s of the link of each machine, up and down at once.  One number is for all; of a tuple (low,
-            high) the links are drawn so that their logarithms are uniform, with the seed of the platform (0
-            if it has none); a list has one entry per machine.
+            Bytes/s of the link of each machine, up and down at once: a number for all machines, a tuple (low,
+            high) for a log-uniform draw with the seed of the platform (0 if it has none), or a list with one
+            entry per machine.
         """
-        given = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
-        made = amount_of("platform.bandwidth", given, above=0, unit="bytes/s")
-        return Platform(msgspec.structs.replace(self.recipe, bandwidth=made))
+        argument = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
+        amount = amount_of("platform.bandwidth", argument, above=0, unit="bytes/s")
+        return Platform(msgspec.structs.replace(self.recipe, bandwidth=amount))
 
     def with_attributes(self, attributes: AttributesRecipe | None) -> Platform:
-        """Return the same machines with attributes, for jobs and tasks that want certain machines.
+        """Return a platform with the same machines and with attributes, for jobs and tasks that require them.
 
         Parameters
         ----------
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; None for
-            none.
+            machines without attributes.
         """
         return Platform(msgspec.structs.replace(self.recipe, attributes=attributes))
 
     def unlinked(self) -> Platform:
-        """Return the same machines without links."""
+        """Return a platform with the same machines and without links."""
         if self.recipe.bandwidth is None:
             return self
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=None))
@@ -388,24 +392,24 @@ class Platform:
     @cached_property
     def bandwidth(self) -> Floats | None:
         """Bandwidth of each machine's link to data, bytes/s: float64[nodes]; None without links."""
-        given = self.recipe.bandwidth
-        if given is None:
+        amount = self.recipe.bandwidth
+        if amount is None:
             return None
-        if isinstance(given, Range):
+        if isinstance(amount, Range):
             draw = Streams(getattr(self.recipe, "seed", 0))("platform.bandwidth")
-            made = np.exp(draw.uniform(math.log(given.low), math.log(given.high), self.nodes))
-            made = np.clip(made, given.low, given.high)
+            bandwidth = np.exp(draw.uniform(math.log(amount.low), math.log(amount.high), self.nodes))
+            bandwidth = np.clip(bandwidth, amount.low, amount.high)
         else:
-            made = np.broadcast_to(np.array(given, dtype=np.float64), self.nodes).copy()
-        made.flags.writeable = False
-        return made
+            bandwidth = np.broadcast_to(np.array(amount, dtype=np.float64), self.nodes).copy()
+        bandwidth.flags.writeable = False
+        return bandwidth
 
     @cached_property
     def extremes(self) -> tuple[float, float]:
-        """Speeds of the slowest and of the fastest machine, Mflop/s."""
+        """Speeds of the slowest and the fastest machine, Mflop/s."""
         return float(self.speeds.min()), float(self.speeds.max())
 
     @cached_property
     def aggregate_speed(self) -> float:
-        """Speed of all machines together, Mflop/s (summed exactly, rounded once)."""
+        """Sum of the speeds of all machines, Mflop/s (summed exactly, rounded once)."""
         return math.fsum(self.speeds.tolist())

@@ -1,6 +1,6 @@
-"""Recipes of rigid jobs: applications whose tasks start together, each on a machine of its own.
+"""Recipes of rigid jobs: applications whose tasks start together, each on a separate machine.
 
-A rigid job takes the same time on every machine, so all machines of the platform must have the same speed.
+A rigid job takes the same time on every machine, so that all machines of the platform must have one speed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES, Columns, Listed, Machines
-from gridsim.model.attributes import Constraints, ListedMemory, Wants, check_constraints, drawn_wants
+from gridsim.model.applications import JOB_TIMES, Columns, ListedWorkload, Machines
+from gridsim.model.attributes import (
+    Constraints,
+    ListedMemory,
+    Requirements,
+    check_constraints,
+    draw_requirements,
+)
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, Integers, first_true
@@ -25,7 +31,7 @@ _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
 #: The latest time that a job may state, s; the clock counts int64 nanoseconds.
 _LATEST = 4.0e9
-_Ends = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
+_EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
 class _Jobs(Recipe, frozen=True, kw_only=True):
@@ -33,7 +39,7 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
 
 
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
-    """Jobs drawn from the statistics of a log; `Workload.jobs` explains each field."""
+    """Jobs drawn from the statistics of a log; the fields are the parameters of `Workload.jobs`."""
 
     seed: Seed
     jobs: Annotated[int, Limits(low=1)] = 1000
@@ -50,18 +56,18 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
     def columns(self, platform: Platform) -> Columns:
         streams = Streams(self.seed)
         nodes, run_time, gaps, requested = PROFILES[self.profile].draw(self.jobs, streams("workload.jobs"))
-        most = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
-        wants = drawn_wants(self.constraints, self.seed, self.jobs)
-        tasks = np.clip(nodes, 1, most).astype(np.int64)
-        if wants.any:
-            group, suited = wants.groups(platform.attributes)
-            # a job that no machine suits still wants one, which is an error
+        max_nodes = platform.nodes if self.max_nodes is None else min(self.max_nodes, platform.nodes)
+        requirements = draw_requirements(self.constraints, self.seed, self.jobs)
+        tasks = np.clip(nodes, 1, max_nodes).astype(np.int64)
+        if requirements.any:
+            group, suited = requirements.groups(platform.attributes)
+            # a job that no machine suits keeps one task, so that `_with_requirements` rejects it
             tasks = np.minimum(tasks, np.maximum(suited.sum(axis=1), 1)[group])
         release = np.cumsum(gaps) - gaps[0]
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
-            offered = self.utilization * platform.nodes * span
-            factor = work / offered if offered > 0 else math.inf
+            capacity = self.utilization * platform.nodes * span
+            factor = work / capacity if capacity > 0 else math.inf
             if not math.isfinite(span * factor):
                 raise ScenarioError(
                     f"workload.utilization must leave the last release finite, got {self.utilization!r}"
@@ -75,12 +81,12 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
             np.maximum(1.0, run_time),
             requested,
             submitter,
-            wants=wants,
+            requirements=requirements,
         )
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
-    """The jobs of a real log; `Workload.jobs_from_log` explains each field."""
+    """The jobs of a real log; the fields are the parameters of `Workload.jobs_from_log`."""
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -116,18 +122,19 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         )
         if not len(jobs):
             raise ScenarioError(
-                f"{self.path}: no job that ran for a known time within the window, so no workload"
+                f"{self.path}: no jobs in the window from workload.start to workload.end that ran for a "
+                "known time"
             )
         warn_missing_requests(log, jobs)
         streams = Streams(self.seed)
         release = np.tile(jobs.release - jobs.release[0], copies)
-        later = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))
-        release[len(jobs) :] += later
+        jitter = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))
+        release[len(jobs) :] += jitter
         draw = streams("workload.submitters")
         if self.at_home:
-            users, which = np.unique(jobs.user, return_inverse=True)
+            users, user_of = np.unique(jobs.user, return_inverse=True)
             homes = draw.integers(machines, size=(copies, len(users)))
-            submitter = homes[:, which].ravel()
+            submitter = homes[:, user_of].ravel()
         else:
             submitter = draw.integers(machines, size=len(release))
         return _columns(
@@ -138,40 +145,41 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             np.tile(jobs.requested, copies),
             submitter,
             np.tile(jobs.job, copies),
-            drawn_wants(self.constraints, self.seed, len(release)),
+            draw_requirements(self.constraints, self.seed, len(release)),
         )
 
 
-class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
-    """A list of jobs; `Workload.jobs_of` explains each field.
+class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
+    """A list of jobs; the fields are the parameters of `Workload.jobs_of`.
 
     Parameters
     ----------
     release
-        s, one entry per job, in any order.
+        Release time, s, one entry per job, in any order.
     nodes
-        Number of machines that a job wants at once, one entry per job.
+        Number of machines that a job needs at once, one entry per job.
     run_time
-        s, one entry per job.
+        Run time, s, one entry per job.
     requested
-        s that the user asked for, one entry per job; without it the run times.
+        Run time that the user requested, s, one entry per job; by default the run time.
     submitter
-        Machines, one entry per job; without it job i submits at machine i modulo the number of machines.
+        Machine that submits, one entry per job; by default machine i modulo the number of machines submits
+        job i.
     memory, disk
-        Bytes that a job needs on each of its machines, one entry per job; without it any.
+        Bytes that a job needs on each of its machines, one entry per job; by default 0.
     kinds
-        Kind of machines that a job wants, one entry per job; without it, and where it is empty, any.
+        Kind of machines that a job needs, one entry per job; by default, and if it is empty, any kind.
     not_before
-        s, one entry per job, before which it must not start (an advance reservation); without it, and where
-        it is not after the release, the release.
+        Earliest start (an advance reservation), s, one entry per job; by default, and if it is earlier, the
+        release.
     deadline
-        s, one entry per job, after its release, by which it must have ended by what it reserves, or it is
-        rejected; inf and without it, none.
+        Time by which the reservation of a job must end, or it is rejected, s, one entry per job, after its
+        release; by default, and for inf, none.
     cancel_at
-        s, one entry per job, after its release, when its user cancels it unless it has ended; inf and without
-        it, never.
+        Time at which the user cancels a job unless it has ended, s, one entry per job, after its release; by
+        default, and for inf, never.
     origin
-        s, the time at which a run begins; without it the first release.  Times count from it.
+        Time at which a run begins, s; by default the first release.  Times of the run count from it.
     """
 
     nodes: Annotated[IntColumn, Limits(low=1, high=2**31 - 1)]
@@ -182,8 +190,8 @@ class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None
     not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST, unit="s")] | None = None
-    deadline: _Ends | None = None
-    cancel_at: _Ends | None = None
+    deadline: _EndTimes | None = None
+    cancel_at: _EndTimes | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -210,19 +218,19 @@ class JobListRecipe(Listed, frozen=True, kw_only=True, tag="job-list"):
             if self.submitter is None
             else np.array(self.submitter, np.int64)
         )
-        made = _columns(
+        columns = _columns(
             platform,
             np.array(self.release),
             np.array(self.nodes, np.int64),
             run_time,
             requested,
             submitter,
-            wants=Wants(
-                *(None if each is None else np.array(each) for each in (self.memory, self.kinds, self.disk))
+            requirements=Requirements(
+                *(None if c is None else np.array(c) for c in (self.memory, self.kinds, self.disk))
             ),
         )
-        stated = {name: getattr(self, name) for name in JOB_TIMES}
-        return made._replace(**{name: np.array(each) for name, each in stated.items() if each is not None})
+        times = {name: getattr(self, name) for name in JOB_TIMES}
+        return columns._replace(**{name: np.array(c) for name, c in times.items() if c is not None})
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
@@ -236,16 +244,16 @@ def _columns(
     requested: Floats,
     submitter: Integers,
     job: Integers | None = None,
-    wants: Wants = Wants(),  # noqa: B008 - it cannot change
+    requirements: Requirements = Requirements(),  # noqa: B008 - immutable
 ) -> Columns:
-    """Return the columns of the jobs, or raise ScenarioError if the platform cannot run them.
+    """Return the columns of jobs, or raise ScenarioError if the platform cannot run them.
 
     Parameters
     ----------
     job
-        Their numbers in the log that they come from.
-    wants
-        What they want of each machine.
+        Numbers of the jobs in the log that they come from.
+    requirements
+        Requirements of the jobs on each machine.
     """
     speeds = platform.speeds
     if speeds.min() != speeds.max():
@@ -254,45 +262,45 @@ def _columns(
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
     for i in first_true(tasks > platform.nodes):
-        which, rest = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
+        number, advice = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
         raise ScenarioError(
-            f"workload.nodes[{i}]: job {which} wants {tasks[i]} machines, but there are only "
-            f"{platform.nodes}{rest}"
+            f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
+            f"{tasks[i]} for job {number}{advice}"
         )
     for i in first_true(submitter >= platform.nodes):
-        raise ScenarioError(f"workload.submitter[{i}] must be a machine, got {submitter[i]}")
-    made = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
-    return _suited(made, platform, wants) if wants.any else made
+        raise ScenarioError(f"workload.submitter[{i}] must be in 0..{platform.nodes - 1}, got {submitter[i]}")
+    columns = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
+    return _with_requirements(columns, platform, requirements) if requirements.any else columns
 
 
-def _suited(made: Columns, platform: Platform, wants: Wants) -> Columns:
-    """Return `made` with what jobs want of machines; raise ScenarioError if too few suit a job."""
-    group, suited = wants.groups(platform.attributes)
-    there = suited.sum(axis=1)[group]
-    for i in np.flatnonzero(made.tasks > there)[:1]:
+def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
+    """Return `columns` with the requirements of jobs; raise ScenarioError if too few machines suit a job."""
+    group, suited = requirements.groups(platform.attributes)
+    machines = suited.sum(axis=1)[group]
+    for i in np.flatnonzero(columns.tasks > machines)[:1]:
         raise ScenarioError(
-            f"workload.nodes[{i}] must be at most {there[i]}, the machines that have what the job wants "
-            f"({wants.said(i)}), got {made.tasks[i]}"
+            f"workload.nodes[{i}] must be at most {machines[i]}, the number of machines with "
+            f"{requirements.describe(i)}, got {columns.tasks[i]}"
         )
-    return made.wanting(wants, group, suited)
+    return columns.with_requirements(requirements, group, suited)
 
 
-#: The shares of jobs at which a `Profile` gives its quantiles.
+#: Shares of jobs at which a `Profile` has its quantiles.
 SHARES = np.array([0, 1, 2, 5, *range(10, 95, 5), 95, 98, 99, 99.5, 99.9, 100]) / 100
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The statistics of the jobs of a log: distributions and correlations.
-
-    nodes, run_time (s), gap (s, to the next submission) and overestimate (requested over run time) are
-    quantiles at `SHARES`.
+    """Statistics of the jobs of a log: distributions and correlations.
 
     Parameters
     ----------
+    nodes, run_time, gap, overestimate
+        Quantiles at `SHARES` of the number of nodes, the run time (s), the time to the next submission (s),
+        and the requested over the actual run time.
     serial
-        Rank correlations of nodes, run times and gaps with those of the job before.
-    together
+        Rank correlations of nodes, run times and gaps with those of the previous job.
+    nodes_with_run_time
         Rank correlation of nodes and run times.
     """
 
@@ -301,26 +309,25 @@ class Profile:
     gap: tuple[float, ...]
     overestimate: tuple[float, ...]
     serial: tuple[float, float, float]
-    together: float
+    nodes_with_run_time: float
 
-    def draw(self, count: int, chance: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
-        """Draw nodes (whole), and run times, gaps before each job and requested times (s), of `count` jobs.
+    def draw(self, count: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats, Floats]:
+        """Draw the nodes, run times (s), gaps before each job (s) and requested times (s) of `count` jobs.
 
         Each column has the quantiles of the log; a Gaussian copula gives them its rank correlations.
         """
-        of_nodes, of_run, of_gap = self.serial
-        normal = chance.standard_normal((3, count))
-        # converts rank correlations to correlations of normal variables (Pearson 1907)
-        rho = 2 * np.sin(np.pi / 6 * self.together)
+        normal = rng.standard_normal((3, count))
+        # the correlation of normal variables that have this rank correlation (Pearson 1907)
+        rho = 2 * np.sin(np.pi / 6 * self.nodes_with_run_time)
         normal[1] = rho * normal[0] + np.sqrt(1 - rho**2) * normal[1]
         nodes, run, gap = (
-            _series(each, 2 * np.sin(np.pi / 6 * serial))
-            for each, serial in zip(normal, (of_nodes, of_run, of_gap), strict=True)
+            _series(shocks, 2 * np.sin(np.pi / 6 * serial))
+            for shocks, serial in zip(normal, self.serial, strict=True)
         )
         run_time = _values(run, self.run_time)
-        over = _values(chance.standard_normal(count), self.overestimate)
-        # no request is longer than the longest run time of the log
-        requested = np.clip(np.rint(run_time * over), 1.0, self.run_time[-1])
+        overestimate = _values(rng.standard_normal(count), self.overestimate)
+        # no requested time may exceed the longest run time of the log
+        requested = np.clip(np.rint(run_time * overestimate), 1.0, self.run_time[-1])
         return (
             np.rint(_values(nodes, self.nodes)),
             np.rint(run_time),
@@ -332,22 +339,22 @@ class Profile:
 def _series(shocks: Floats, correlation: float) -> Floats:
     """Return a stationary autoregressive series of first order that is driven by `shocks`."""
     values, last, new = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
-    made = []
+    series = []
     for k, shock in enumerate(values):
         last = shock if k == 0 else correlation * last + new * shock
-        made.append(last)
-    return np.array(made)
+        series.append(last)
+    return np.array(series)
 
 
 def _values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
-    """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale (of 1 + value)."""
+    """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale of 1 + value."""
     rank = np.empty(len(latent))
     rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))
     values: Floats = np.expm1(np.interp(rank, SHARES, np.log1p(np.array(quantiles))))
     return values
 
 
-#: Profiles by the name of their log in the Parallel Workloads Archive; RICC's nodes have 8 processors.
+#: Profile of each log, by its name in the Parallel Workloads Archive; nodes of RICC have 8 processors.
 PROFILES = {
     "wagap2013": Profile(
         nodes=(
@@ -367,7 +374,7 @@ PROFILES = {
             1209600, 5356800,
         ),
         serial=(0.843, 0.714, 0.574),
-        together=0.244,
+        nodes_with_run_time=0.244,
     ),
     "ricc2010": Profile(
         nodes=(
@@ -386,6 +393,6 @@ PROFILES = {
             112.5, 171.429, 232.258, 428.43, 600, 1183.562, 2880, 10800, 28800, 57600, 64800, 86400, 216000,
         ),
         serial=(0.892, 0.893, 0.404),
-        together=0.173,
+        nodes_with_run_time=0.173,
     ),
 }  # fmt: skip

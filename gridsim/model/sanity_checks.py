@@ -1,4 +1,4 @@
-"""Warnings about values that are possible but unusual, such as a latency of 50 s where 50 ms were meant."""
+"""Warnings about unusual values, such as a latency of 50 s instead of 50 ms."""
 
 from __future__ import annotations
 
@@ -13,39 +13,45 @@ from gridsim.model.distributions import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 
-#: Beyond these, values are unusual: s, bytes/s, Mflop/s, Mflop/s, s of a task at the mean speed, s, s.
-LATENCY, BANDWIDTH, SLOW, FAST, TASK, UP, LATE = 10.0, 1000.0, 10.0, 1e9, 30 * 86_400.0, 60.0, 3e8
+#: Latency (s) above which, and bandwidth (bytes/s) below which, a network is unusual.
+MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
+#: Speeds (Mflop/s) outside of which a machine is unusual.
+MIN_SPEED, MAX_SPEED = 10.0, 1e9
+#: Run time (s) of a task at the mean speed above which a task is unusual.
+MAX_RUN_TIME = 30 * 86_400.0
+#: Mean up time (s) below which, and first failure (s) after which, faults are unusual.
+MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
-    """Issue a `ModelWarning` for each value of `scenario` that is probably in another unit than was meant."""
-    for message in unusual(scenario):
+    """Issue a `ModelWarning` for each unusual value of `scenario`, which may be in a wrong unit."""
+    for message in unusual_values(scenario):
         warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
 
 
-def unusual(scenario: Scenario) -> Iterator[str]:
-    """Iterate over what is unusual about a scenario, as texts; only its recipes and speeds are looked at."""
+def unusual_values(scenario: Scenario) -> Iterator[str]:
+    """Yield a message for each unusual value of the recipes and speeds of a scenario."""
     network, platform = scenario.network, scenario.platform
-    if network.latency > LATENCY:
+    if network.latency > MAX_LATENCY:
         yield (
             f"network.latency is {network.latency:g} s; messages usually take less than 1 s (in s, "
             'or as text: "50 ms")'
         )
-    if network.bandwidth < BANDWIDTH:
+    if network.bandwidth < MIN_BANDWIDTH:
         yield (
             f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (or as text: "
             '"1 Mbit/s")'
         )
     (slowest, fastest), mean = platform.extremes, platform.aggregate_speed / platform.nodes
-    for odd, which in ((slowest < SLOW, slowest), (fastest > FAST, fastest)):
-        if odd:
+    for is_unusual, speed in ((slowest < MIN_SPEED, slowest), (fastest > MAX_SPEED, fastest)):
+        if is_unusual:
             yield (
-                f"platform has a machine of {which:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
+                f"platform has a machine of {speed:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
                 'text: "2 Gflop/s")'
             )
     task_size = getattr(scenario.workload.recipe, "task_size", None)
     longest = 0.0 if task_size is None else largest(task_size)
-    if longest / mean > TASK:
+    if longest / mean > MAX_RUN_TIME:
         yield (
             f"workload.task_size is up to {longest:g} Mflop, {longest / mean / 86_400.0:.3g} days at the "
             'mean speed (in Mflop, or as text: "65 Gflop")'
@@ -53,21 +59,21 @@ def unusual(scenario: Scenario) -> Iterator[str]:
     faults = scenario.faults
     if faults is None:
         return
-    recipe = faults.recipe.since(faults.origin)
-    if (up := _up_time(recipe, platform.nodes)) < UP:
+    recipe = faults.recipe.shift_clock(faults.origin)
+    if (up := _mean_time_between_failures(recipe, platform.nodes)) < MIN_UP_TIME:
         yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
-    if isinstance(recipe, ListedFaults) and (first := min(recipe.down, default=0.0)) > LATE:
+    if isinstance(recipe, ListedFaults) and (first := min(recipe.down, default=0.0)) > MAX_FIRST_FAILURE:
         yield (
             f"faults.down begins {first:g} s after the run ({first / (365.25 * 86_400.0):.3g} years); times "
             "count from the first release of a log, and from the origin of a list"
         )
 
 
-def _up_time(recipe: Any, nodes: int) -> float:
-    """Return after how long (s) a machine fails on average; inf for a trace, and where few fail.
+def _mean_time_between_failures(recipe: Any, nodes: int) -> float:
+    """Return the mean time between failures of a machine, s; inf for a trace, and if few machines fail twice.
 
-    In a list of failures it is the time that all machines are up until the last entry, also those that never
-    fail, over the number of failures; outages of which most machines have at most one are no such average.
+    For a list of failures it is the up time of all machines until the last entry, over the number of
+    failures.  If most machines fail at most once, the list has no meaningful mean.
     """
     if isinstance(recipe, TraceFaults):
         return math.inf
@@ -77,6 +83,6 @@ def _up_time(recipe: Any, nodes: int) -> float:
     failures = Counter(recipe.machine)
     if 2 * sum(count > 1 for count in failures.values()) <= nodes:
         return math.inf
-    end = max(*recipe.down, *(at for at in recipe.up if at < math.inf))
-    lost = math.fsum(min(up, end) - down for down, up in zip(recipe.down, recipe.up, strict=True))
-    return (nodes * end - lost) / failures.total()
+    end = max(*recipe.down, *(time for time in recipe.up if time < math.inf))
+    down_time = math.fsum(min(up, end) - down for down, up in zip(recipe.down, recipe.up, strict=True))
+    return (nodes * end - down_time) / failures.total()

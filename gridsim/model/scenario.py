@@ -1,4 +1,4 @@
-"""Scenario: everything a run depends on except the scheduler, exactly as a TOML file holds it."""
+"""Scenario: all inputs of a run except the scheduler, as a TOML file holds them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
-#: Entry -> the entry that overrides it.  The second is removed when the first alone is set to a new value.
-_OVERRIDDEN = {"workload.tasks_per_node": "workload.tasks"}
+#: Entry -> the entry that overrides it and that is removed when only the first is set to a new value.
+_OVERRIDING_ENTRIES = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
-_REQUIRED = ("platform", "workload")
-#: Bytes of a number in a list of Python numbers, from which tuples are made.
-_OF_NUMBER = 100
-_TYPES = {  # name of a type in msgspec -> name in error messages
+_REQUIRED_KEYS = ("platform", "workload")
+#: Bytes of memory of a number in a list of Python numbers.
+_BYTES_PER_NUMBER = 100
+#: Name of a type in msgspec -> its name in error messages.
+_TYPES = {
     "int": "a whole number",
     "float": "a number",
     "str": "a text",
@@ -57,9 +58,9 @@ class ArchivedScenario(NamedTuple):
     Parameters
     ----------
     toml
-        The scenario as TOML, which refers to its long lists, see `gridsim.support.references`.
+        The scenario as TOML, with references to its long lists (`gridsim.support.references`).
     arrays
-        Those lists, one-dimensional, under the names by which the TOML refers to them.
+        The long lists, one-dimensional, under the names by which the TOML refers to them.
     """
 
     toml: str
@@ -68,22 +69,22 @@ class ArchivedScenario(NamedTuple):
 
 @dataclass(frozen=True)
 class Scenario:
-    """A platform, a workload, a network, faults and fluctuation (each may be None), and a seed.
+    """A platform, a workload, a network, optional faults and background load, and a seed.
 
-    The clock of a run begins at `Workload.origin`, so that times that a list of releases, failures or factors
-    states in UNIX time, say, are times after the first release.
+    The clock of a run begins at `Workload.origin`.  Lists of releases, failures or factors may thus state
+    UNIX times, for example, which become times after the first release.
 
-    Names of files in the parts are relative to the working directory.  In a scenario *file* they are relative
+    Paths of files in the parts are relative to the working directory.  In a scenario *file* they are relative
     to the folder of that file.
 
     Parameters
     ----------
     seed
-        Seed of the random streams of schedulers; platform and workload have seeds of their own.
+        Seed of the random streams of schedulers; the parts have separate seeds.
     schedulers
-        Parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``, for schedulers that are
-        given by name, on the command line and to `simulate`, `compare` and so on.  An object such as
-        ``FairTree()`` has its own.
+        Parameters of schedulers by name, such as ``{"fair-tree": {"bound": 2.0}}``.  They apply to schedulers
+        that are selected by name, on the command line or in a call such as `simulate` and `compare`, and not
+        to objects such as ``FairTree()``.
     """
 
     platform: Platform
@@ -97,22 +98,22 @@ class Scenario:
     def __post_init__(self) -> None:
         for name, kind in (("platform", Platform), ("workload", Workload), ("network", Network)):
             if not isinstance(getattr(self, name), kind):
-                shown = type(getattr(self, name)).__name__
-                raise ScenarioError(f"{name} must be a {kind.__name__}, got {shown}")
+                type_name = type(getattr(self, name)).__name__
+                raise ScenarioError(f"{name} must be a {kind.__name__}, got {type_name}")
         for name, option in (("faults", Faults), ("fluctuation", Fluctuation)):
-            given = getattr(self, name)
-            if not (given is None or isinstance(given, option)):
-                raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(given).__name__}")
-            if given is not None and given.origin != self.workload.origin:
-                object.__setattr__(self, name, replace(given, origin=self.workload.origin))
+            part = getattr(self, name)
+            if not (part is None or isinstance(part, option)):
+                raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(part).__name__}")
+            if part is not None and part.origin != self.workload.origin:
+                object.__setattr__(self, name, replace(part, origin=self.workload.origin))
         object.__setattr__(self, "seed", whole("seed", self.seed))
-        object.__setattr__(self, "schedulers", _checked_schedulers(self.schedulers))
+        object.__setattr__(self, "schedulers", _check_schedulers(self.schedulers))
 
     def __repr__(self) -> str:
-        return f"<Scenario: {', '.join(f'{part} {said}' for part, said in self._parts().items())}>"
+        return f"<Scenario: {', '.join(f'{part} {text}' for part, text in self._parts().items())}>"
 
     def _repr_html_(self) -> str:
-        """Return the scenario as notebooks show it."""
+        """Return the scenario as HTML, for notebooks."""
         lines = {
             name: ", ".join(f"{key} {short_repr(value)}" for key, value in table.items())
             if isinstance(table, dict)
@@ -122,20 +123,20 @@ class Scenario:
         return html.pairs(lines, "Scenario")
 
     def _parts(self) -> dict[str, str]:
-        """Return what the parts are, in a few words."""
+        """Return a short description of each part."""
         parts: dict[str, Any] = {"platform": self.platform, "workload": self.workload}
         parts |= {"faults": self.faults, "fluctuation": self.fluctuation}
-        said = {
+        texts = {
             name: str(part.recipe.__struct_config__.tag) for name, part in parts.items() if part is not None
         }
-        said["platform"] = f"{self.platform.nodes} machines ({said['platform']})"
-        return {**said, "seed": str(self.seed)}
+        texts["platform"] = f"{self.platform.nodes} machines ({texts['platform']})"
+        return {**texts, "seed": str(self.seed)}
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The names of the parts that are drawn at random, with seeds of their own.
+        """Names of the parts that are drawn at random, with separate seeds.
 
-        Of a log the machines at which its jobs are submitted are drawn: "submitters" stands for these.
+        For a workload from a log, "submitters" stands for the drawn machines at which its jobs are submitted.
         """
         names = []
         for name in ("platform", "workload", "faults", "fluctuation"):
@@ -148,28 +149,31 @@ class Scenario:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The trace files and folders of FTA traces that the scenario names, as it names them."""
+        """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
         return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that the scenario reads; for an FTA trace its events and the nodes beside them.
+        """Paths of the files that a run reads; for an FTA trace its events and its table of nodes.
 
-        Raises TraceFormatError for a folder without a trace.
+        Raises
+        ------
+        TraceFormatError
+            If a folder has no trace.
         """
         return tuple(dict.fromkeys(file for files in self.sources().values() for file in files))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """Return, for each of the `paths`, those of the `files` that are read for it."""
-        found = {path: (path,) for path in self.paths}
-        return found | (self.faults.sources() if self.faults is not None else {})
+        """Return the files that are read for each of the `paths`."""
+        files = {path: (path,) for path in self.paths}
+        return files | (self.faults.sources() if self.faults is not None else {})
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """Return, for each of the `paths`, the files that would be read for it, whether they exist or not."""
-        found = {path: (path,) for path in self.paths}
-        return found | (self.faults.places() if self.faults is not None else {})
+        """Return the files that may be read for each of the `paths`, whether they exist or not."""
+        files = {path: (path,) for path in self.paths}
+        return files | (self.faults.places() if self.faults is not None else {})
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -181,14 +185,14 @@ class Scenario:
         schedulers
             Whether to include the parameters of schedulers.
         place
-            Function that maps the path of a file to the text written in its place.
+            Function from the path of a file to the path that is written.
         """
-        return _toml(_inline(self._document(place)), schedulers)
+        return _toml(_lists_for_columns(self._document(place)), schedulers)
 
     def to_archive(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> ArchivedScenario:
         """Return the scenario as an archive holds it; ``Scenario.from_archive(s.to_archive()) == s``.
 
-        Equal scenarios give equal texts.  `schedulers` and `place` are as in `to_toml`.
+        The texts of equal scenarios are equal.  `schedulers` and `place` are as in `to_toml`.
         """
         arrays: dict[str, NDArray[Any]] = {}
         document = self._document(place)
@@ -196,7 +200,7 @@ class Scenario:
             name: entry if name == "schedulers" else with_references(entry, arrays)
             for name, entry in document.items()
         }
-        return ArchivedScenario(_toml(_inline(tables), schedulers), arrays)
+        return ArchivedScenario(_toml(_lists_for_columns(tables), schedulers), arrays)
 
     def save(self, path: StrPath) -> None:
         """Write the scenario to a file, completely or not at all."""
@@ -209,19 +213,19 @@ class Scenario:
             content = self.to_toml(place=relative).encode()
         except UnicodeEncodeError as error:
             raise ScenarioError(
-                "a scenario file must be UTF-8, got the text "
-                f"{short_repr(error.object[error.start : error.end])}, as of a file whose name is not"
+                "the texts of a scenario must be valid UTF-8, also names of files, got "
+                f"{short_repr(error.object[error.start : error.end])}"
             ) from error
         with atomic_file(path) as stream:
             stream.write(content)
 
     def document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
         """Return the content of a scenario file as nested dicts, without entries that are None."""
-        document: dict[str, Any] = _inline(self._document(place))
+        document: dict[str, Any] = _lists_for_columns(self._document(place))
         return document
 
     def _document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
-        """Return the same as `document`, with columns in place of lists."""
+        """Return the content of a scenario file as `document` does, with columns in place of lists."""
         document: dict[str, Any] = {"seed": self.seed}
         for name, value in (
             ("platform", self.platform.recipe),
@@ -235,7 +239,7 @@ class Scenario:
             table = msgspec.to_builtins(value, builtin_types=COLUMNS)
             if "path" in table:
                 table["path"] = place(table["path"])
-            document[name] = _given(table)
+            document[name] = _drop_none(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
         return document
@@ -246,8 +250,12 @@ class Scenario:
     def from_toml(cls, text_or_path: StrPath) -> Scenario:
         """Make a scenario from TOML text, or from the file at a path (a str without a newline is a path).
 
-        Raises ScenarioError naming the configuration path of the wrong entry, or FILE:LINE if the text is
-        not TOML; OSError for a file that cannot be read.
+        Raises
+        ------
+        ScenarioError
+            If an entry is wrong, with its path; or if the text is not TOML, with FILE:LINE.
+        OSError
+            If the file cannot be read.
         """
         if isinstance(text_or_path, str) and "\n" in text_or_path:
             return cls.from_text(text_or_path)
@@ -257,58 +265,72 @@ class Scenario:
             toml = toml_files.read(file)
         except FileNotFoundError as error:
             folder, name = os.path.split(file)
-            near = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
-            said = hint((each for each in near if each.endswith(".toml")), name)
-            raise FileNotFoundError(error.errno, f"{error.strerror}{said}", file) from error
+            entries = os.listdir(folder or ".") if os.path.isdir(folder or ".") else []
+            advice = hint((entry for entry in entries if entry.endswith(".toml")), name)
+            raise FileNotFoundError(error.errno, f"{error.strerror}{advice}", file) from error
         return cls._read(toml, file, os.path.dirname(file))
 
     @classmethod
     def from_text(cls, toml: str) -> Scenario:
-        """Make a scenario from TOML text, as `from_toml` does, but never take the text for a path."""
+        """Make a scenario from TOML text, also from a text without a newline.
+
+        Raises
+        ------
+        ScenarioError
+            If an entry is wrong, with its path; or if the text is not TOML, with its line.
+        """
         return cls._read(toml, "<scenario>", "")
 
     @classmethod
-    def from_archive(cls, archived: ArchivedScenario) -> Scenario:
-        """Make a scenario from what an archive holds.
+    def from_archive(cls, archive: ArchivedScenario) -> Scenario:
+        """Make a scenario from its archived form.
 
-        Raises ScenarioError as `from_toml` does, also for an array that is not there.
+        Raises
+        ------
+        ScenarioError
+            If an entry is wrong, with its path; or if an array is missing.
         """
-        document = toml_files.parse(archived.toml, "<scenario>")
-        return cls.from_document(document, "the archive", arrays=archived.arrays)
+        document = toml_files.parse(archive.toml, "<scenario>")
+        return cls.from_document(document, "the archive", arrays=archive.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """Return a copy with other values for some entries of its file, such as ``{"platform.nodes": 200}``.
-
-        Raises ScenarioError for a path or value that a scenario cannot have.
+        """Return a copy with other values of some entries of its file, such as ``{"platform.nodes": 200}``.
 
         Parameters
         ----------
         values
-            Path -> value.  A table such as ``faults`` may be replaced as a whole, and None removes an entry.
-            If a table does not exist, it is created with the entries set in it.
+            Path -> value.  A whole table such as ``faults`` may be replaced, and None removes an entry.  A
+            table that does not exist is created.
         folder
-            Folder that files in `values` are relative to; the working directory unless given.
+            Folder that files in `values` are relative to; by default the working directory.
+
+        Raises
+        ------
+        ScenarioError
+            If a scenario cannot have a path or value.
         """
         document = self._document()
         for path in values:
             text("the path of an entry", path)
-        for path, other in _OVERRIDDEN.items():
-            if values.get(path) is not None and values.get(other) is not None:
-                raise ScenarioError(f"{path} has no effect if {other} is given: give one of them, got both")
-        # whole tables are replaced before single entries, in whatever order they are given
+        for path, override in _OVERRIDING_ENTRIES.items():
+            if values.get(path) is not None and values.get(override) is not None:
+                raise ScenarioError(
+                    f"{path} does not support {override}, which overrides it: give one of them"
+                )
+        # whole tables are replaced before single entries, for any order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document
             for name in tables:
                 table = table.setdefault(name, {})
                 if not isinstance(table, dict):
-                    raise ScenarioError(f"{path}: {name} is no table of a scenario")
+                    raise ScenarioError(f"{path}: {name} must be a table of the scenario, got {table!r}")
             if value is None:
                 table.pop(last, None)
             else:
-                table[last] = _in_folder(path, copy.deepcopy(value), folder)
-                if path in _OVERRIDDEN and _OVERRIDDEN[path] not in values:
-                    table.pop(_OVERRIDDEN[path].rpartition(".")[2], None)
+                table[last] = _join_folder(path, copy.deepcopy(value), folder)
+                if path in _OVERRIDING_ENTRIES and _OVERRIDING_ENTRIES[path] not in values:
+                    table.pop(_OVERRIDING_ENTRIES[path].rpartition(".")[2], None)
         return self.from_document(document)
 
     @classmethod
@@ -323,19 +345,28 @@ class Scenario:
         folder: str = "",
         arrays: Arrays = MappingProxyType({}),
     ) -> Scenario:
-        """Make a scenario from the content of a scenario `file`, whose paths are relative to `folder`.
-
-        Raises ScenarioError as `from_toml` does.
+        """Make a scenario from the content of a scenario file as nested dicts.
 
         Parameters
         ----------
+        document
+            The content, as of `Scenario.document`.
+        file
+            Name of the file in errors.
+        folder
+            Folder that paths in the content are relative to.
         arrays
-            Those to which the file refers; a scenario file of a user refers to none.
+            Arrays to which the content refers; a scenario file of a user refers to none.
+
+        Raises
+        ------
+        ScenarioError
+            If an entry is wrong, with its path.
         """
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{key} is not a known key of a scenario; {listed(_KEYS, key)}")
-        for key in _REQUIRED:
+        for key in _REQUIRED_KEYS:
             if key not in document:
                 raise ScenarioError(f"{key} is missing: {file} has no table [{key}]")
         for key in _KEYS[1:]:
@@ -345,7 +376,7 @@ class Scenario:
             key: entry if key == "schedulers" else with_columns(entry, arrays, key, file)
             for key, entry in document.items()
         }
-        made: dict[str, Any] = {}
+        parts: dict[str, Any] = {}
         for name, kind, union in (
             ("platform", Platform, PlatformRecipe),
             ("workload", Workload, WorkloadRecipe),
@@ -354,9 +385,9 @@ class Scenario:
         ):
             if name not in document:
                 continue
-            made[name] = kind(_one_of(union, _in_folder(name, document[name], folder), name))
+            parts[name] = kind(_recipe_of(union, _join_folder(name, document[name], folder), name))
         return cls(
-            **made,
+            **parts,
             network=_convert(Network, document.get("network", {}), "network"),
             seed=document.get("seed", DEFAULT_SEED),
             schedulers=document.get("schedulers", {}),
@@ -364,7 +395,7 @@ class Scenario:
 
 
 def _toml(document: dict[str, Any], schedulers: bool) -> str:
-    """Return a document as TOML, with the parameters of schedulers only if that is asked for."""
+    """Return a document as TOML, with the parameters of schedulers if `schedulers` is true."""
     import tomli_w
 
     return tomli_w.dumps(
@@ -372,94 +403,97 @@ def _toml(document: dict[str, Any], schedulers: bool) -> str:
     )
 
 
-def _inline(value: Any) -> Any:
-    """Return a table, and the tables in it, with lists in place of columns."""
+def _lists_for_columns(value: Any) -> Any:
+    """Return a table, and its inner tables, with lists in place of columns."""
     if isinstance(value, dict):
-        return {key: _inline(entry) for key, entry in value.items()}
+        return {key: _lists_for_columns(entry) for key, entry in value.items()}
     return value.tolist() if isinstance(value, ArrayColumn) else value
 
 
-def _given(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table, and the tables in it, without entries that are None."""
-    kept = {key: entry for key, entry in table.items() if entry is not None}
-    return {key: _given(entry) if isinstance(entry, dict) else entry for key, entry in kept.items()}
+def _drop_none(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table, and its inner tables, without entries that are None."""
+    entries = {key: entry for key, entry in table.items() if entry is not None}
+    return {key: _drop_none(entry) if isinstance(entry, dict) else entry for key, entry in entries.items()}
 
 
-def _in_folder(path: str, value: Any, folder: str) -> Any:
-    """Return the value of an entry, with paths of files in it taken as relative to `folder`."""
+def _join_folder(path: str, value: Any, folder: str) -> Any:
+    """Return the value of an entry, with its paths of files joined to `folder`."""
     if isinstance(value, dict) and "path" in value and path in _KEYS:
-        return {**value, "path": _in_folder(f"{path}.path", value["path"], folder)}
-    named = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
-    return os.path.normpath(os.path.join(folder, value)) if named and value and folder else value
+        return {**value, "path": _join_folder(f"{path}.path", value["path"], folder)}
+    is_path = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
+    return os.path.normpath(os.path.join(folder, value)) if is_path and value and folder else value
 
 
-def _one_of(union: Any, table: dict[str, Any], where: str) -> Any:
-    return _convert(_which(get_args(union), table, where), table, where)
+def _recipe_of(union: Any, table: dict[str, Any], path: str) -> Any:
+    return _convert(_kind_of(get_args(union), table, path), table, path)
 
 
-def _which(
-    structs: Iterable[type[msgspec.Struct]], table: dict[str, Any], where: str
+def _kind_of(
+    structs: Iterable[type[msgspec.Struct]], table: dict[str, Any], path: str
 ) -> type[msgspec.Struct]:
-    """Return the one of `structs` that the key ``kind`` of a table names, or raise ScenarioError."""
+    """Return the struct that the key ``kind`` of a table names, or raise ScenarioError."""
     kinds = {str(kind.__struct_config__.tag): kind for kind in structs}
-    given = table.get("kind")
-    if not isinstance(given, str) or given not in kinds:
-        said = "nothing" if given is None else repr(given)
-        raise ScenarioError(f"{where}.kind must be one of {', '.join(kinds)}, got {said}{hint(kinds, given)}")
-    known = kinds[given].__struct_encode_fields__
+    name = table.get("kind")
+    if not isinstance(name, str) or name not in kinds:
+        value = "nothing" if name is None else repr(name)
+        raise ScenarioError(f"{path}.kind must be one of {', '.join(kinds)}, got {value}{hint(kinds, name)}")
+    fields = kinds[name].__struct_encode_fields__
     for key in table:
-        of = [name for name, kind in kinds.items() if key in kind.__struct_encode_fields__]
-        if of and key not in known:
+        owners = [tag for tag, kind in kinds.items() if key in kind.__struct_encode_fields__]
+        if owners and key not in fields:
             raise ScenarioError(
-                f"{where}.{key} must be absent, as {where}.kind is {given}: it is a key of {', '.join(of)}; "
-                f"known: {', '.join(known)}"
+                f"{path}.{key} must be absent, as {path}.kind is {name}: it is a key of {', '.join(owners)}; "
+                f"known: {', '.join(fields)}"
             )
-    return kinds[given]
+    return kinds[name]
 
 
-def _convert(kind: type[msgspec.Struct], table: dict[str, Any], where: str) -> Any:
-    return converted(_without_units(table, kind, where), kind, where)
+def _convert(kind: type[msgspec.Struct], table: dict[str, Any], path: str) -> Any:
+    return convert_value(_without_units(table, kind, path), kind, path)
 
 
-def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], where: str) -> dict[str, Any]:
+def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str) -> dict[str, Any]:
     """Return a table with numbers in place of texts that have a unit, such as ``"50 ms"``.
 
-    Raises ScenarioError for unknown keys, also of tables within it.
+    Raises
+    ------
+    ScenarioError
+        If a key of the table or of an inner table is unknown.
     """
-    known = kind.__struct_encode_fields__
+    fields = kind.__struct_encode_fields__
     for key in table:
-        if key not in known and key != kind.__struct_config__.tag_field:
-            raise ScenarioError(f"{where}.{key} is not a known key; {listed(known, key)}")
-    found, inner, columns = limits_of(kind), tables_of(kind), column_checks(kind)
+        if key not in fields and key != kind.__struct_config__.tag_field:
+            raise ScenarioError(f"{path}.{key} is not a known key; {listed(fields, key)}")
+    limits, inner, columns = limits_of(kind), tables_of(kind), column_checks(kind)
 
     def plain(path: str, value: Any, unit: str) -> Any:
         if isinstance(value, str):
             return real(path, value, unit=unit)
         if isinstance(value, list):
-            return [plain(f"{path}[{k}]", each, unit) for k, each in enumerate(value)]
+            return [plain(f"{path}[{k}]", entry, unit) for k, entry in enumerate(value)]
         if isinstance(value, dict):
-            return {key: plain(f"{path}.{key}", each, unit) for key, each in value.items()}
+            return {key: plain(f"{path}.{key}", entry, unit) for key, entry in value.items()}
         return value
 
-    def within(key: str, value: Any) -> Any:
-        path = f"{where}.{key}"
+    def plain_entry(key: str, value: Any) -> Any:
+        entry_path = f"{path}.{key}"
         if key in columns:
-            return columns[key](path, value)
+            return columns[key](entry_path, value)
         if isinstance(value, ArrayColumn):
-            check_fits(path, len(value.arrays[0]), "numbers", _OF_NUMBER)
+            check_fits(entry_path, len(value.arrays[0]), "numbers", _BYTES_PER_NUMBER)
             return value.tolist()
         if key in inner and isinstance(value, dict):
-            first, *others = inner[key]
-            return _without_units(value, _which(inner[key], value, path) if others else first, path)
-        return (
-            plain(path, value, found[key].unit) if key in found and found[key].unit in units.UNITS else value
-        )
+            first, *further = inner[key]
+            struct = _kind_of(inner[key], value, entry_path) if further else first
+            return _without_units(value, struct, entry_path)
+        has_unit = key in limits and limits[key].unit in units.UNITS
+        return plain(entry_path, value, limits[key].unit) if has_unit else value
 
-    return {key: within(key, value) for key, value in table.items()}
+    return {key: plain_entry(key, value) for key, value in table.items()}
 
 
-def converted(value: Any, kind: Any, where: str) -> Any:
-    """Return `value` as `kind`; turn msgspec's error into a ScenarioError that begins with the path."""
+def convert_value(value: Any, kind: Any, path: str) -> Any:
+    """Return `value` as `kind`; turn msgspec's error into a ScenarioError that begins with `path`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
@@ -468,26 +502,28 @@ def converted(value: Any, kind: Any, where: str) -> Any:
         message, _, place = str(error).partition(" - at `$")
         message = message[:1].lower() + message[1:]
         if place:
-            where += place.rstrip("`")
+            path += place.rstrip("`")
         if match := re.fullmatch(r"object (missing required|contains unknown) field `(.*)`", message):
-            said = "is missing" if match[1] == "missing required" else "is not a known key"
-            raise ScenarioError(f"{where}.{match[2]} {said}") from error
+            fault = "is missing" if match[1] == "missing required" else "is not a known key"
+            raise ScenarioError(f"{path}.{match[2]} {fault}") from error
         if match := re.fullmatch(r"expected `([a-z| ]+)`, got `(\w+)`", message):
-            wanted = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
-            got = "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
-            raise ScenarioError(f"{where} must be {wanted}, got {got}") from error
-        raise ScenarioError(f"{where}: {message}") from error
+            expected_type = " or ".join(_TYPES.get(word, word) for word in match[1].split(" | "))
+            actual_type = (
+                "a fraction" if match.groups() == ("int", "float") else _TYPES.get(match[2], match[2])
+            )
+            raise ScenarioError(f"{path} must be {expected_type}, got {actual_type}") from error
+        raise ScenarioError(f"{path}: {message}") from error
 
 
-def check_scenario(given: Any) -> Scenario:
-    """Return `given` if it is a Scenario; it might be the name of a file.  Raises ScenarioError."""
-    if not isinstance(given, Scenario):
-        raise ScenarioError(f"scenario must be a Scenario, got {short_repr(given)}")
-    return given
+def check_scenario(scenario: Any) -> Scenario:
+    """Return `scenario` if it is a Scenario, else (for the name of a file, say) raise ScenarioError."""
+    if not isinstance(scenario, Scenario):
+        raise ScenarioError(f"scenario must be a Scenario, got {short_repr(scenario)}")
+    return scenario
 
 
 def _has_nan(value: Any) -> bool:
-    """Return whether `value` contains a NaN; a scenario with one would not be equal to itself."""
+    """Return whether `value` contains a NaN, with which a scenario would not be equal to itself."""
     if isinstance(value, Mapping):
         return any(map(_has_nan, value.values()))
     if isinstance(value, (list, tuple)):
@@ -495,22 +531,23 @@ def _has_nan(value: Any) -> bool:
     return isinstance(value, float) and value != value
 
 
-def _copied(value: Any) -> Any:
-    """Return a deep copy in which Python values, which a file can hold, replace those of numpy."""
+def _plain_copy(value: Any) -> Any:
+    """Return a deep copy with Python values, which a file can hold, in place of values of numpy."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):
-        return {key: _copied(entry) for key, entry in value.items()}
+        return {key: _plain_copy(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(map(_copied, value)) if isinstance(value, tuple) else list(map(_copied, value))
+        return tuple(map(_plain_copy, value)) if isinstance(value, tuple) else list(map(_plain_copy, value))
     return copy.deepcopy(value)
 
 
-def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
-    checked = {}
-    if not isinstance(given, Mapping):
-        raise ScenarioError(f"schedulers must be a table, got {given!r}")
-    for name, parameters in given.items():
+def _check_schedulers(schedulers: Any) -> dict[str, dict[str, Any]]:
+    """Return a plain copy of the parameters of schedulers, or raise ScenarioError."""
+    tables = {}
+    if not isinstance(schedulers, Mapping):
+        raise ScenarioError(f"schedulers must be a table, got {schedulers!r}")
+    for name, parameters in schedulers.items():
         if not isinstance(name, str) or ":" in name:
             raise ScenarioError(
                 f"schedulers.{name!r}: a scenario never imports code; name a module:Class on the command line"
@@ -524,6 +561,6 @@ def _checked_schedulers(given: Any) -> dict[str, dict[str, Any]]:
                     "module:function on the command line"
                 )
             if _has_nan(value):
-                raise ScenarioError(f"schedulers.{name}.{key} must have no nan, got {short_repr(value)}")
-        checked[name] = {key: _copied(value) for key, value in parameters.items()}
-    return checked
+                raise ScenarioError(f"schedulers.{name}.{key} must not contain nan, got {short_repr(value)}")
+        tables[name] = {key: _plain_copy(value) for key, value in parameters.items()}
+    return tables

@@ -1,4 +1,4 @@
-"""Workload: which applications are submitted, when and where; made from a recipe, as platforms are."""
+"""Workload: the submitted applications, with times and machines, generated from a recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Applications, Listed
+from gridsim.model.applications import Applications, ListedWorkload
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -33,81 +33,86 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import DEFAULT_SEED
 
-#: Sizes of tasks that are summed at a time, besides those of one more application.
-_AT_A_TIME = 1 << 18
-#: The latest release (s).  The clock counts int64 nanoseconds.
+#: Number of task sizes in a block of sums, to which the last application may add more.
+_BLOCK_SIZES = 1 << 18
+#: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
 
 WorkloadRecipe = BagRecipe | LogRecipe | ListRecipe | TasksRecipe | StreamRecipe | RigidRecipe
 
 
 def _with_length(path: str, values: Any) -> Any:
-    """Return `values` as something that has a length, or raise a ScenarioError naming `path`."""
+    """Return `values` as a sequence with a length, or raise a ScenarioError that begins with `path`."""
     plain = isinstance(values, (list, tuple, ArrayColumn)) or (isinstance(values, np.ndarray) and values.ndim)
     return values if plain else sequence(path, values)
 
 
 def _column(value: Any, count: int) -> Any:
-    """Return a column of `count` entries: a single value is repeated, other values are taken as they are."""
+    """Return a single value as a column of `count` equal entries, and other values unchanged."""
     if isinstance(value, str):
         return [value] * count
     return np.full(count, value) if isinstance(value, (int, float, np.number)) else value
 
 
-def _summed(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
+def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
     """Return the mean and the sum of each application's `sizes`, and the sizes sorted into `order`.
 
-    The third is None if the tasks of each application are equal.
+    The sorted sizes are None if the tasks of each application are equal.
     """
-    begins = np.cumsum(tasks) - tasks
+    starts = np.cumsum(tasks) - tasks
     for k in first_true(~(np.isfinite(sizes) & (sizes > 0))):
-        i = int(np.searchsorted(begins, k, side="right")) - 1
+        i = int(np.searchsorted(starts, k, side="right")) - 1
         raise ScenarioError(
-            f"workload.sizes[{i}][{k - begins[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
+            f"workload.sizes[{i}][{k - starts[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
         )
     if len(sizes) == len(tasks):  # one task each
         return sizes, sizes, None
-    low, high = np.minimum.reduceat(sizes, begins), np.maximum.reduceat(sizes, begins)
-    size = _sums(sizes, begins, tasks, low)
-    mean = np.clip(size / tasks, low, high)  # equal sizes have exactly their own mean
+    low, high = np.minimum.reduceat(sizes, starts), np.maximum.reduceat(sizes, starts)
+    size = _sums(sizes, starts, tasks, low)
+    mean = np.clip(size / tasks, low, high)  # the mean of equal sizes is exactly that size
     if np.array_equal(low, high):
         return mean, size, None
     if (order[1:] > order[:-1]).all():
         return mean, size, sizes
-    tasks, begins = tasks[order], begins[order]
-    task = np.repeat(begins - (np.cumsum(tasks) - tasks), tasks)
+    tasks, starts = tasks[order], starts[order]
+    task = np.repeat(starts - (np.cumsum(tasks) - tasks), tasks)
     task += np.arange(len(sizes))
     return mean, size, sizes[task]
 
 
-def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floats:
+def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floats:
     """Return the sum of each application's `sizes`, rounded once.
-
-    Raises ScenarioError for an infinite sum.
 
     Parameters
     ----------
-    begins, low
-        The index of the first of its sizes, and the smallest of them.
+    starts
+        Index of each application's first size.
+    low
+        Smallest size of each application.
+
+    Raises
+    ------
+    ScenarioError
+        If a sum is infinite.
     """
-    ends, sums = begins + tasks, np.zeros(len(tasks))
-    # some applications at a time, so that few sizes are in the wider type at once
-    blocks = np.searchsorted(ends, np.arange(0, len(sizes), _AT_A_TIME), side="right").tolist()
+    ends, sums = starts + tasks, np.zeros(len(tasks))
+    # in blocks of applications, so that only few sizes are copied to the wider type at once
+    blocks = np.searchsorted(ends, np.arange(0, len(sizes), _BLOCK_SIZES), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
-        some, start, stop = slice(first, last), begins[first], ends[last - 1]
-        wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), begins[some] - start)
+        block, start, stop = slice(first, last), starts[first], ends[last - 1]
+        wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), starts[block] - start)
         with np.errstate(over="ignore"):
-            sums[some] = wide
-            # all sizes are multiples of the spacing of the smallest, so the wider type has such a sum exactly
-            exact = wide <= np.spacing(low[some]) * 2.0 ** np.finfo(np.longdouble).nmant
-        exact &= np.isfinite(sums[some])
+            sums[block] = wide
+            # all sizes are multiples of the spacing of the smallest, so that such a sum is exact
+            exact = wide <= np.spacing(low[block]) * 2.0 ** np.finfo(np.longdouble).nmant
+        exact &= np.isfinite(sums[block])
         for i in (first + np.flatnonzero(~exact)).tolist():
-            part = sizes[begins[i] : ends[i]]
+            part = sizes[starts[i] : ends[i]]
             try:
                 sums[i] = math.fsum(part.tolist())
             except OverflowError:
                 raise ScenarioError(
-                    f"workload.sizes[{i}] must have a finite sum, got {part.max():g} Mflop among them"
+                    f"workload.sizes[{i}] must have a finite sum, got sizes of up to {part.max():g} Mflop"
                 ) from None
     return sums
 
@@ -115,12 +120,12 @@ def _sums(sizes: Floats, begins: Integers, tasks: Integers, low: Floats) -> Floa
 @suggest_arguments
 @dataclass(frozen=True)
 class Workload:
-    """Which applications are submitted, when and where.  Two workloads are equal when their recipes are.
+    """The submitted applications, with times and machines.  Workloads with equal recipes are equal.
 
     Parameters
     ----------
     recipe
-        How the workload was made; use the constructors below.
+        Recipe of the workload; the constructors below make it.
     """
 
     recipe: WorkloadRecipe
@@ -132,26 +137,26 @@ class Workload:
 
     @cached_property
     def origin(self) -> float:
-        """The time of a list of applications or jobs at which the clock of a run begins, s.
+        """Time of a list of applications or jobs at which the clock of a run begins, s.
 
-        It is the first release unless the list says otherwise, and 0 for other workloads: releases are drawn
-        from time 0 on, or counted from the first job of a log.
+        By default it is the first release of the list.  It is 0 for other workloads, whose releases are drawn
+        from time 0 on or counted from the first job of a log.
         """
         recipe = self.recipe
-        if not isinstance(recipe, Listed):
+        if not isinstance(recipe, ListedWorkload):
             return 0.0
         return float(recipe.release.array.min()) if recipe.origin is None else recipe.origin
 
     @property
     def remarks(self) -> dict[str, str]:
-        """What a line on the workload is about -> its text, of what its recipe does not say by itself.
+        """Topic -> line, for properties of the workload that are not obvious from its recipe.
 
-        ``log`` is how the jobs of a log become bags of tasks.  ``clock`` is what time 0 is in a log, or in a
-        list whose first release is not 0 s.
+        ``log`` is the conversion of the jobs of a log to bags of tasks.  ``clock`` is the meaning of time 0
+        for a log, or for a list that does not begin at 0 s.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
-            lines["log"] = recipe.made_by
+            lines["log"] = recipe.description
         if isinstance(recipe, LogRecipe | JobLogRecipe):
             lines["clock"] = "times are s since the first release, whatever the log counts from"
         elif self.origin:
@@ -175,39 +180,41 @@ class Workload:
         output_bytes: float | tuple[float, float] | Sequence[float] | None = None,
         constraints: Constraints | None = None,
     ) -> Workload:
-        """Bags of tasks submitted by a Poisson process.  The first release is one gap after time 0.
+        """Draw bags of tasks submitted by a Poisson process; the first release is one gap after time 0.
 
         Parameters
         ----------
         applications
             Number of applications.
         interarrival
-            Mean time between two releases, s (exponential).  0 releases all of them at time 0.
+            Mean time between two releases, s (exponential); 0 to release all applications at time 0.
         tasks_per_node
             Mean number of tasks of an application, divided by the number of machines.
         tasks
             Mean number of tasks of an application on any platform, in place of tasks_per_node.
         variation
-            The number of tasks is uniform on the whole numbers within +- this share of the mean.
+            Largest deviation of the number of tasks from the mean, as a share of the mean; the number is
+            uniform on the whole numbers within it.
         task_size
-            Mflop.  A tuple (low, high) stands for one uniform draw per application, a list for one of these
-            classes per application, all equally likely.
+            Size of a task, Mflop: a number, a tuple (low, high) for a uniform draw per application, or a list
+            of sizes, one of which is drawn per application, all equally likely.
         seed
-            Arrivals, tasks, sizes, submitters and spread have independent random streams made from it. The
-            submitter of each application is uniform over the machines.
+            Seed of independent random streams: arrivals, tasks, sizes, submitters and spread.  The submitter
+            of each application is uniform over the machines.
         spread
-            How tasks differ within an application, `Normal`, `LogUniform`, `Exponential` or `LogNormal`: each
-            task has task_size times a factor of its own.  With None they are equal.
+            Distribution of task sizes within an application, `Normal`, `LogUniform`, `Exponential` or
+            `LogNormal`: the size of each task is task_size times a drawn factor.  None for tasks of equal
+            size.
         load
-            All releases are scaled by one factor, so that the submitted work is this many times what the
-            machines can do between the first release and the last.  With None they stay as drawn.
+            Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+            of the machines between the first and the last release.  None for releases as drawn.
         input_bytes
             Bytes that a task fetches before it can be computed, over the link of its machine
-            (`Platform.linked`), given as task_size is; None for none.
+            (`Platform.linked`), in the same forms as task_size; None for no data.
         output_bytes
-            Bytes that a task sends afterwards over that link; it ends when they are there.
+            Bytes that a task sends afterwards over that link; the task ends when they have arrived.
         constraints
-            Memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`; with None
+            Memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`; None if
             all machines suit all tasks.
         """
         recipe = BagRecipe(
@@ -247,48 +254,49 @@ class Workload:
         whole_seconds: bool = True,
         load: float | None = None,
     ) -> Workload:
-        """The bags of a job log (SWF, GWF, .tr): jobs of one user, at most `gap` s apart and within `span` s.
+        """Derive bags of tasks from a job log (SWF, GWF, .tr).
 
-        A job of p processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks
-        times `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
+        A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
+        processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks times
+        `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
         machine, drawn uniformly with `seed`.
 
-        A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine of its
-        own draw; jobs of one submit time come 0.01 s apart.  Schedulers see the mean duration that the log
-        states as the estimate of the bag's tasks (`Applications.estimate`).
+        A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine that is
+        drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
+        duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
 
-        `gap` and `span` are only for SWF and GWF logs, `whole_seconds` is only for .tr logs.  `realize` reads
-        the file.  It rejects a job of more processors than the platform has machines.
+        `gap` and `span` apply only to SWF and GWF logs, `whole_seconds` only to .tr logs.  `realize` reads
+        the file, and rejects a job of more processors than the platform has machines.
 
         Parameters
         ----------
         path
-            The log, plain or gzip.
+            Path of the log, plain or gzip.
         gap
             Longest time between two jobs of a bag, s.
         span
             Longest time from the first job of a bag to the last, s.
         reference_speed
-            Speed of the log's machines, Mflop/s.  None stands for the mean of the platform.
+            Speed of the log's machines, Mflop/s; None for the mean speed of the platform.
         seed
             Seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
         own_sizes
-            Each task is as long as its own job (0 s counts as 1 s, as in the mean), so that tasks of a bag
-            may differ in size.  None stands for true for a .tr log, which has the duration of each task, and
-            for false for other logs.
+            If true, the run time of each task is that of its job (0 s counts as 1 s), so that tasks of a bag
+            may differ in size; if false, it is the mean of the bag.  None is true for a .tr log and false for
+            other logs.
         tasks_per_node
-            Each bag has round(tasks_per_node * machines) tasks, at least 1, in place of its own. With
-            own_sizes they are drawn from its own tasks, with replacement.
+            Number of tasks of each bag per machine, in place of the number in the log; a bag has at least 1
+            task.  With own_sizes, sizes are drawn from the tasks of the bag, with replacement.
         min_tasks
-            Keep only the bags that have at least this many tasks in the log.
+            Smallest number of tasks in the log of the bags that are used.
         skip, max_applications
-            Of the bags kept, leave out the first `skip`, and use at most `max_applications` of the rest.
+            Number of these bags that are left out at the beginning, and largest number of bags after them.
         whole_seconds
-            The durations and the mean durations of a .tr log are cut to whole seconds.  A task of 0 s counts
-            as 0.001 s.
+            If true, durations and mean durations of a .tr log are truncated to whole seconds.  A task of 0 s
+            counts as 0.001 s.
         load
-            All releases are scaled by one factor, so that the submitted work is this many times what the
-            machines can do between the first release and the last.  With None they stay as recorded.
+            Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+            of the machines between the first and the last release.  None for releases as recorded.
         """
         recipe = LogRecipe(
             path=text("workload.path", path),
@@ -321,16 +329,17 @@ class Workload:
         *,
         origin: float | None = None,
     ) -> Workload:
-        """Exactly the given applications: release (s), tasks, task_size (Mflop).
+        """Use a list of applications.
 
         Parameters
         ----------
         release
-            s, one entry per application, in any order.
+            Release time, s, one entry per application, in any order.
         tasks, task_size
-            Number of tasks, and Mflop of each; one value for all applications, or one entry each.
+            Number of tasks, and size of a task (Mflop); one value for all applications, or one entry each.
         submitter
-            Machines; by default application i submits at machine i modulo the number of machines.
+            Machine that submits each application; by default machine i modulo the number of machines submits
+            application i.
         data
             Bytes of a task's instructions and data, and of its result; one value for all applications, or one
             entry each.
@@ -341,9 +350,9 @@ class Workload:
             Bytes that a task needs on its machine (`Platform.with_attributes`); one value for all
             applications, or one entry each.
         origin
-            s, the time of these releases at which a run begins, and from which its times count; by default
-            the first release.  With an earlier one machines, failures and views of others have a past when
-            the first application comes.
+            Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
+            of the run count from it.  With an earlier origin, failures and status messages precede the first
+            release.
         """
         releases = _with_length("workload.release", release)
         count = len(releases)
@@ -372,23 +381,24 @@ class Workload:
         *,
         origin: float | None = None,
     ) -> Workload:
-        """Exactly the given applications, task by task: release (s), sizes of the tasks (Mflop).
+        """Use a list of applications with the size of every task.
 
         Parameters
         ----------
         release
-            s, one entry per application, in any order.
+            Release time, s, one entry per application, in any order.
         sizes
-            Mflop of every task, one list per application.
+            Size of every task, Mflop, one list per application.
         submitter
-            Machines; by default application i submits at machine i modulo the number of machines.
+            Machine that submits each application; by default machine i modulo the number of machines submits
+            application i.
         estimate
-            Mflop, the size of a task that submitters state, which schedulers see and which may be wrong; one
-            value for all applications, or one entry each.  By default it is the mean of the sizes.
+            Task size that submitters state and schedulers see, Mflop, which may be wrong; one value for all
+            applications, or one entry each.  By default it is the mean of the sizes.
         origin
-            s, the time of these releases at which a run begins, and from which its times count; by default
-            the first release.  With an earlier one machines, failures and views of others have a past when
-            the first application comes.
+            Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
+            of the run count from it.  With an earlier origin, failures and status messages precede the first
+            release.
         """
         releases, rows = _with_length("workload.release", release), _with_length("workload.sizes", sizes)
         count = len(releases)
@@ -415,32 +425,31 @@ class Workload:
         *,
         seed: int,
     ) -> Workload:
-        """Jobs of one task each, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
+        """Draw jobs of one task, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
 
-        The means of each machine are drawn once, from normal distributions around the given means.
-
-        A value from a normal distribution is drawn again if it is at most 0.01 of the mean.
+        The means of each machine are drawn once, from normal distributions around the parameters.  A value
+        from a normal distribution is redrawn if it is at most 0.01 of the mean.
 
         Parameters
         ----------
         horizon
-            S during which jobs are submitted.
+            Time during which jobs are submitted, s.
         interarrival
             Mean time between two jobs at a machine of the mean rate, s.
         processing_time
-            s that a job takes at `reference_speed`, mean over machines.
+            Processing time of a job at `reference_speed`, s, mean over machines.
         data
             Bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
             single job are exponential, rounded up.
         variation
-            Standard deviation of the means of machines (rate, processing time, data), relative to the given
-            means.
+            Standard deviation of the means of machines (rate, processing time, data), relative to the
+            parameters.
         deviation
             Standard deviation of the processing times of a machine's jobs, relative to their mean.
         reference_speed
-            Mflop/s; the default is the mean of the platform.
+            Mflop/s; by default the mean speed of the platform.
         seed
-            Rates, means and jobs have independent random streams made from it.
+            Seed of independent random streams: rates, means and jobs.
         """
         recipe = StreamRecipe(
             horizon=horizon,
@@ -465,11 +474,11 @@ class Workload:
         *,
         seed: int,
     ) -> Workload:
-        """Rigid jobs drawn from the statistics of a real log.  The first is submitted at 0 s.
+        """Draw rigid jobs from the statistics of a real log; the first is submitted at 0 s.
 
         Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
-        also have its rank correlations, of nodes with run times and of each job with the job before (users
-        submit many similar jobs).  Each job is submitted at a machine drawn uniformly.
+        also have its rank correlations of nodes with run times, and of each job with the previous one, as
+        users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.
 
         Parameters
         ----------
@@ -478,15 +487,15 @@ class Workload:
         seed
             Seed of the draw of the jobs and of the machines at which they are submitted.
         profile
-            The log, ``"wagap2013"`` or ``"ricc2010"`` (see `gridsim.model.rigid_workloads`).
+            Log whose statistics are used, ``"wagap2013"`` or ``"ricc2010"``.
         utilization
-            Request utilization to which the gaps are scaled: the sum of nodes * run time, divided by what the
-            machines can do from the first to the last submission.
+            Request utilization to which the gaps are scaled: the sum of nodes * run time over the capacity of
+            the machines from the first to the last submission.
         max_nodes
-            Largest number of nodes that a job wants.  It is never more than there are machines.
+            Largest number of nodes of a job; by default the number of machines.
         constraints
-            What jobs want of machines, `Constraints`, drawn with `seed`; with None all machines suit all
-            jobs.  A job wants at most as many nodes as suit it.
+            Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
+            jobs.  The nodes of a job are at most the machines that suit it.
         """
         recipe = JobRecipe(
             jobs=jobs,
@@ -513,33 +522,33 @@ class Workload:
         seed: int = DEFAULT_SEED,
         constraints: Constraints | None = None,
     ) -> Workload:
-        """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
+        """Use the rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
 
-        `realize` reads the file.  It rejects a job of more nodes than the platform has machines that suit it.
+        `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
 
         Parameters
         ----------
         path
-            The log, plain or gzip.
+            Path of the log, plain or gzip.
         seed
             Seed of the draw of the machines at which jobs are submitted, and of the jitter.
         procs_per_node
-            A job of p processors wants ceil(p / procs_per_node) nodes.
+            Processors per node; a job of p processors needs ceil(p / procs_per_node) nodes.
         utilization
-            Request utilization to which submit times are compressed (or stretched).  With None they stay as
+            Request utilization to which submit times are compressed or stretched; None for submit times as
             recorded.
         start, end
-            Use only the jobs submitted in this window, s after the first submission.
+            Window of submit times of the jobs that are used, s after the first submission of the log.
         max_nodes
-            Jobs of more nodes are left out, with a warning.
+            Largest number of nodes of a job; larger jobs are left out, with a warning.
         copies, jitter
-            Each job is submitted `copies` times, the further copies up to `jitter` s later (uniform).  This
-            gives the same load on `copies` times as many machines.
+            Number of times that each job is submitted, and longest delay of further copies (s, uniform).  The
+            load is the same on `copies` times as many machines.
         at_home
             If true, each user of each copy submits at one machine; if false, a machine is drawn for each job.
-            Both are uniform and use `seed`.
+            Both draws are uniform and use `seed`.
         constraints
-            What jobs want of machines, `Constraints`, drawn with `seed`; with None all machines suit all
+            Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
             jobs.
         """
         recipe = JobLogRecipe(
@@ -574,31 +583,37 @@ class Workload:
         cancel_at: float | Sequence[float] | NDArray[Any] | None = None,
         origin: float | None = None,
     ) -> Workload:
-        """Exactly the given rigid jobs: release (s), nodes, run_time (s).
+        """Use a list of rigid jobs.
+
+        Each parameter but `release` and `submitter` is one value for all jobs, or one entry per job.  Times
+        are on the clock of the releases.
 
         Parameters
         ----------
         release
-            s, one entry per job, in any order.
-        nodes, run_time, requested
-            One value for all jobs, or one entry each.  requested (s) defaults to run_time.
+            Release time, s, one entry per job, in any order.
+        nodes
+            Number of machines that a job needs at once.
+        run_time
+            Run time, s.
+        requested
+            Run time that the user requested, s; by default `run_time`.
         submitter
-            Machines; by default job i submits at machine i modulo the number of machines.
+            Machine that submits each job; by default machine i modulo the number of machines submits job i.
         memory, disk
-            Bytes that a job needs on each of its machines; one value for all jobs, or one entry each.
+            Bytes that a job needs on each of its machines.
         kinds
-            Kind of machines that a job wants, empty for any; one value for all jobs, or one entry each.
+            Kind of machines that a job needs, empty for any.
         not_before
-            s, before which a job must not start, an advance reservation; by default its release.
+            Earliest start of a job (an advance reservation), s; by default its release.
         deadline
-            s, by which a job must have ended by what it reserves, or it is rejected; inf for none.
+            Time by which the reservation of a job must end, or it is rejected, s; inf for none.
         cancel_at
-            s, after its release, when its user cancels a job unless it has ended; inf for never. Each of
-            these times is on the clock of the releases; one value for all jobs, or one entry each.
+            Time at which the user cancels a job unless it has ended, s, after its release; inf for never.
         origin
-            s, the time of these releases at which a run begins, and from which its times count; by default
-            the first release.  With an earlier one machines, failures and views of others have a past when
-            the first job comes.
+            Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
+            of the run count from it.  With an earlier origin, failures and status messages precede the first
+            release.
         """
         releases = _with_length("workload.release", release)
         count = len(releases)
@@ -622,24 +637,24 @@ class Workload:
     def realize(self, platform: Platform) -> Applications:
         """Return the applications on `platform` in order of release; ties keep the order of the recipe.
 
-        Their times count from `origin`.
+        Times count from `origin`.
         """
         with np.errstate(over="ignore"):  # infinite results are rejected below
-            columns = self.recipe.columns(platform).since(self.origin)
+            columns = self.recipe.columns(platform).shift_clock(self.origin)
         release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job, *_ = columns
         memory, kind, group, suited = columns.memory, columns.kind, columns.group, columns.suited
-        moved = columns.input_bytes, columns.output_bytes
+        data_bytes = columns.input_bytes, columns.output_bytes
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in first_true(~(release <= LATEST_RELEASE)):
-            since = " after the first" if log else f" after {self.origin!r} s" if self.origin else ""
+            reference = " after the first" if log else f" after {self.origin!r} s" if self.origin else ""
             raise ScenarioError(
-                f"{log}workload.release[{i}] must be at most {LATEST_RELEASE:g} s{since}, "
+                f"{log}workload.release[{i}] must be at most {LATEST_RELEASE:g} s{reference}, "
                 f"got {float(release[i] + self.origin)!r}"
             )
         release_ns = np.rint(release * NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")
         if sizes is not None:
-            task_size, size, sizes = _summed(tasks, sizes, order)
+            task_size, size, sizes = _means_and_sums(tasks, sizes, order)
         else:
             with np.errstate(over="ignore"):
                 size = tasks * task_size
@@ -647,7 +662,7 @@ class Workload:
             size_i = f"{task_size[i]:g} Mflop"
             raise ScenarioError(f"{log}workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
         release_ns = release_ns[order]
-        made = Applications(
+        applications = Applications(
             release_ns,
             release_ns / NS,
             tasks[order],
@@ -664,10 +679,10 @@ class Workload:
             None if kind is None else kind[order],
             None if group is None else group[order],
             suited,
-            *(None if each is None or not each.any() else each[order] for each in moved),
-            *(None if each is None else each[order] for each in (*columns.times(), columns.disk)),
+            *(None if column is None or not column.any() else column[order] for column in data_bytes),
+            *(None if column is None else column[order] for column in (*columns.job_times(), columns.disk)),
         )
-        for name in made.__slots__:
-            if (column := getattr(made, name)) is not None:
+        for name in applications.__slots__:
+            if (column := getattr(applications, name)) is not None:
                 column.flags.writeable = False
-        return made
+        return applications

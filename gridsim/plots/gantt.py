@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import GridSimError
-from gridsim.model.fault_events import TooOften
+from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots.scales import clock, extent
 from gridsim.plots.style import COLOURS, MAP, legend, styled_axes
 from gridsim.results.metrics.series import (
@@ -182,7 +182,7 @@ def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: flo
     try:
         result.check_faults()
         machine, begin, end = down_times(result, last)
-    except TooOften:
+    except TooManyChanges:
         return too_often
     except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
         return [patch(fill=False, label="down: trace not found")]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import GridSimError
-from gridsim.model.fault_events import TooOften
+from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots import COLOURS
 from gridsim.plots.scales import clock
 from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
@@ -96,7 +96,7 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
     try:
         result.check_faults()
         machine, begin, end = series.down_times(result, last)
-    except TooOften:
+    except TooManyChanges:
         return [], "; machines were down too often to draw"
     except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
         return [], "; down times are not drawn, since their trace is missing"

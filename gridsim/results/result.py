@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.model.applications import Listed
+from gridsim.model.applications import ListedWorkload
 from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Explanation, why
 from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
@@ -188,7 +188,7 @@ class Result(Metrics):
         if self._archive is None:
             raise GridSimError("the result does not contain its scenario")
         scenario = Scenario.from_archive(self._archive)
-        if "origin" not in self._provenance and isinstance(scenario.workload.recipe, Listed):
+        if "origin" not in self._provenance and isinstance(scenario.workload.recipe, ListedWorkload):
             # results without an origin are of runs that began at time 0 of the releases
             return scenario.replaced({"workload.origin": 0.0})
         return scenario

@@ -20,7 +20,7 @@ from gridsim.engine.transport import Transport
 from gridsim.errors import SchedulerError
 from gridsim.model.applications import Applications, JobTime
 from gridsim.model.attributes import Attributes
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, DecisionTexts
@@ -182,7 +182,7 @@ class Run:
     threads: int = 1
     nodes: NodeForm | None = None
     feed: FailureFeed | None = None
-    load_profile: Pace | None = None
+    load_profile: LoadProfile | None = None
     zones: Zones | None = None
     share: ProcessShare | None = None
     attributes: Attributes | None = None

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
 from gridsim.model.applications import JOB_TIMES, Applications
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import total
@@ -55,7 +55,7 @@ _MACHINE_NAMES = (
 def check_kind(
     applications: Applications,
     scheduler: Scheduler,
-    load_profile: Pace | None,
+    load_profile: LoadProfile | None,
     faults: Faults | None = None,
     *,
     data: bool = False,
@@ -118,7 +118,7 @@ def check_kind(
             )
         )
     if applications.group is not None and not scheduler.constraints:
-        requirement = applications.wants.said(_first_constrained(applications))
+        requirement = applications.wants.describe(_first_constrained(applications))
         noun, schedulers = "a job", "dgs-asap, dgs-acap, asap"
         if not applications.rigid:
             noun = "a task"
@@ -165,7 +165,7 @@ def check_size(
     applications: Applications,
     platform: Platform,
     latency: float,
-    load_profile: Pace | None = None,
+    load_profile: LoadProfile | None = None,
     bandwidth: Floats | None = None,
 ) -> None:
     """Raise ScenarioError if the run may last longer than the clock can count.

@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import END, Course, Events
+from gridsim.model.fault_events import END, Events, FaultEvents
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
 from gridsim.support.arrays import Integers
@@ -47,12 +47,12 @@ class Outages:
         self._down = np.zeros(machines, np.int64)
         self._is_recovered = np.zeros(machines, np.bool_)  # buffer of `_fire`, all False between its calls
         self._engine, self._network, self._faults = engine, network, faults
-        never = Course(np.full(machines, NEVER, np.int64), iter(()))
+        never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
         self.first, self._blocks = course.first, course.blocks
         self._block_count = 0
         # `_at` is the number of changes of the current block that have happened.
-        self._block, self._at = Events.none(), 0
+        self._block, self._at = Events.empty(), 0
 
     @property
     def now(self) -> int:

@@ -1,4 +1,4 @@
-"""Readers of real traces (job logs, availability, host speeds), and bags and rigid jobs made from logs."""
+"""Readers of real traces (job logs, availability, host speeds), and bags and rigid jobs derived from logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Availability traces: when each host was up. The common result of the `.avt` and FTA readers."""
+"""Availability traces: up intervals of hosts, the common result of the `.avt` and FTA readers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class AvailabilityTrace:
-    """When each of n hosts was up.
+    """Up intervals of n hosts.
 
     Parameters
     ----------
     path
-        The file it was read from.
+        The file that was read.
     names
-        The names of the n hosts; a host that was never up is kept, without intervals.
+        Names of the n hosts, including hosts that were never up and have no intervals.
     offsets
         int64[n + 1]; the up intervals of host i are `start[offsets[i]:offsets[i + 1]]`.
     start, end
-        float64, s; the up intervals, sorted within a host, disjoint, not touching, never empty.
+        float64, s; the up intervals, sorted within a host, disjoint, not touching, not empty.
     first
-        float64[n], s; when each host joined (its first record); it does not exist before that.
+        float64[n], s; the time at which each host joined, that is, of its first record.
     horizon
-        s; the end of the last record of the trace.
+        End of the last record of the trace, s.
     origin
-        s; the time in the file that is time 0 here.
+        Time in the file that is time 0 of this trace, s.
     """
 
     path: str
@@ -50,13 +50,13 @@ class AvailabilityTrace:
         return self.start[part], self.end[part]
 
     def up_time(self) -> NDArray[np.float64]:
-        """Return how long each host was up: float64[n], s."""
+        """Return the total up time of each host: float64[n], s."""
         host = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         up = np.bincount(host, weights=self.end - self.start, minlength=len(self))
         return up.astype(np.float64)
 
     def availability(self) -> NDArray[np.float64]:
-        """Return the share of the time from joining to the horizon that each host was up: float64[n].
+        """Return the share of the time from its joining to the horizon in which each host was up: float64[n].
 
         It is 0 for a host that joined at the horizon.
         """
@@ -69,12 +69,12 @@ class AvailabilityTrace:
 
 @dataclass(frozen=True)
 class RawIntervals:
-    """Up intervals as they are in a file: one row each, in any order; times are s.
+    """Up intervals as they are in a file, one row per interval, in any order; times are s.
 
     Parameters
     ----------
     line
-        The line of each in the file.
+        Line of each interval in the file.
     """
 
     host: NDArray[np.int64]
@@ -83,22 +83,23 @@ class RawIntervals:
     line: NDArray[np.int64]
 
     def empty_rows(self) -> NDArray[np.int64]:
-        """Return the rows that are up for 0 s (below the trace's resolution), in file order."""
+        """Return the rows of intervals of 0 s (below the trace's resolution), in file order."""
         return np.flatnonzero(self.end == self.start)
 
     def clashing_rows(self) -> NDArray[np.int64]:
-        """Return the rows that touch or overlap earlier intervals of their host, in file order.
+        """Return the rows of intervals that touch or overlap earlier intervals of their host, in file order.
 
-        They begin at or before the latest end of these intervals.
+        Such an interval begins at or before the latest end of the earlier intervals.
         """
         rows = np.flatnonzero(self.end > self.start)
         rows = rows[np.lexsort((self.end[rows], self.start[rows], self.host[rows]))]
         host, start, end = self.host[rows], self.start[rows], self.end[rows]
         clash = np.zeros(len(rows), dtype=bool)
         clash[1:] = (host[1:] == host[:-1]) & (start[1:] <= end[:-1])
-        # A long interval may also reach past its neighbour; only hosts with a clash need the running maximum.
-        for one in np.unique(host[clash]):
-            low, high = np.searchsorted(host, [one, one + 1])
+        # a long interval may also overlap later ones than the next; only hosts with a clash need the running
+        # maximum
+        for clashing in np.unique(host[clash]):
+            low, high = np.searchsorted(host, [clashing, clashing + 1])
             clash[low + 1 : high] = start[low + 1 : high] <= np.maximum.accumulate(end[low:high])[:-1]
         return np.sort(rows[clash])
 
@@ -112,9 +113,9 @@ def assemble(
     horizon: float,
     origin: float = 0.0,
 ) -> tuple[AvailabilityTrace, list[tuple[int, int, str]]]:
-    """Return the trace of raw intervals, without empty ones and with clashing ones merged, and the repairs.
+    """Return the trace of raw intervals, without empty ones and with clashing ones merged.
 
-    The repairs are for `warn_repairs`.
+    The second result is the repairs, as `warn_repairs` takes them.
     """
     empty, clashing = raw.empty_rows(), raw.clashing_rows()
     head = np.ones(len(raw.host), dtype=bool)  # the rows that begin an interval of the result
@@ -127,14 +128,14 @@ def assemble(
     offsets = np.searchsorted(host, np.arange(len(names) + 1)).astype(np.int64)
     for column in (offsets, start, end, first):
         column.flags.writeable = False
-    merged = "up intervals touching or overlapping another, merged"
+    merge_text = "up intervals touching or overlapping another, merged"
     repairs = [
         (len(empty), first_line(raw.line, empty), "up intervals of 0 s, left out"),
-        (len(clashing), first_line(raw.line, clashing), merged),
+        (len(clashing), first_line(raw.line, clashing), merge_text),
     ]
     return AvailabilityTrace(path, tuple(names), offsets, start, end, first, horizon, origin), repairs
 
 
 def first_line(line: NDArray[np.int64], rows: NDArray[Any]) -> int:
-    """Return the smallest line of some rows, 0 if there are none."""
+    """Return the smallest line number of `rows`, 0 if there are none."""
     return int(line[rows].min()) if len(rows) else 0

@@ -1,4 +1,4 @@
-"""Availability traces in the `.avt` format: one host a line, `id n start end start end ...` in seconds.
+"""Availability traces in the `.avt` format: one host per line, `id n start end start end ...` in seconds.
 
 Source: the format of P. B. Godfrey's availability trace repository (microsoft99, websites02, ...).
 """
@@ -26,14 +26,17 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 
 
 def read_avt(path: StrPath) -> AvailabilityTrace:
-    """Read an `.avt` file, plain or gzip: `id n` and n pairs `start end` (s), split by blanks or tabs.
+    """Read an `.avt` file, plain or gzip: `id n` and n pairs `start end` (s), separated by blanks or tabs.
 
-    Lines that begin with `#` are comments; ids are any words. Hosts join at 0, and the horizon is the last
-    end. Intervals of 0 s are left out, and intervals that touch or overlap are merged; one `TraceWarning`
+    Lines that begin with `#` are comments; ids are any words.  Hosts join at 0, and the horizon is the last
+    end.  Intervals of 0 s are left out, and intervals that touch or overlap are merged; one `TraceWarning`
     counts both.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." if n does not fit the line, a time is not a finite number, an
-    interval ends before it starts, an id occurs twice, or the file is missing, truncated, binary or empty.
+    Raises
+    ------
+    TraceFormatError
+        With FILE:LINE, if n does not match the line, a time is not a finite number, an interval ends before
+        it starts, an id occurs twice, or the file is missing, truncated, binary or empty.
     """
     names, raw = parse_avt(path)
     horizon = float(raw.end.max()) if len(raw.end) else 0.0
@@ -43,26 +46,26 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
 
 
 def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
-    """Return host names and up intervals exactly as they are in the file (errors as `read_avt`)."""
+    """Return host names and up intervals exactly as they are in the file, with the errors of `read_avt`."""
     names: list[str] = []
     counts, lines, times = array("q"), array("q"), array("d")
-    reached = 1
-    for reached, fault, words in _hosts(path):
+    line = 1
+    for line, fault, words in _hosts(path):
         if fault:
-            raise format_error(path, reached, fault)
+            raise format_error(path, line, fault)
         names.append(words[0])
         counts.append(len(words) // 2 - 1)
-        lines.append(reached)
+        lines.append(line)
         times.extend(map(float, words[2:]))
     if not names:
-        raise format_error(path, reached, "no hosts in this trace")
+        raise format_error(path, line, "no hosts in this trace")
     host = np.repeat(np.arange(len(counts)), counts)
     pairs = np.array(times, dtype=np.float64).reshape(-1, 2)
     return names, RawIntervals(host, pairs[:, 0], pairs[:, 1], np.array(lines, dtype=np.int64)[host])
 
 
 def faulty_lines(path: StrPath) -> Iterator[tuple[int, str]]:
-    """Yield (line number, what is wrong) for each line of a host that cannot be read."""
+    """Yield (line number, fault) for each line of a host that cannot be read."""
     with closing(_hosts(path)) as hosts:
         for number, fault, _ in hosts:
             if fault:
@@ -70,25 +73,27 @@ def faulty_lines(path: StrPath) -> Iterator[tuple[int, str]]:
 
 
 def _hosts(path: StrPath) -> Generator[tuple[int, str | None, list[str]], None, None]:
-    """Yield number, what is wrong (None if nothing is) and words of each line of a host."""
-    seen: dict[str, int] = {}
+    """Yield the number, the fault (or None) and the words of each line of a host."""
+    first_lines: dict[str, int] = {}
     with closing(text_lines(path)) as lines:
         for number, line in enumerate(lines, 1):
             words = line.split()
             if words and not words[0].startswith("#"):
-                before = seen.setdefault(words[0], number)
-                again = f"host {cut(words[0])} was already given at line {before}"
-                yield number, again if before < number else _line_fault(line, words), words
+                first = first_lines.setdefault(words[0], number)
+                duplicate = (
+                    f"host {cut(words[0])} must have one line, got a second (the first is line {first})"
+                )
+                yield number, duplicate if first < number else _line_fault(line, words), words
 
 
 def _line_fault(line: str, words: list[str]) -> str | None:
     name = cut(words[0])
     count = parse_count(words[1]) if len(words) > 1 else None
     if count is None:
-        found = repr(cut(words[1])) if len(words) > 1 else "missing"
-        return f"n of host {name} is {found}, expected a number of intervals"
+        value = repr(cut(words[1])) if len(words) > 1 else "nothing"
+        return f"n of host {name} must be a number of intervals, got {value}"
     if len(words) != 2 + 2 * count:
-        return f"host {name} has n = {count}, expected {2 * count} times, found {len(words) - 2}"
+        return f"host {name} must have {2 * count} times, as n is {count}, got {len(words) - 2}"
     try:
         # float() alone would accept 1_000, and digits outside of ASCII
         plain = ("_" not in line and line.isascii()) or None not in map(parse_number, words[2:])
@@ -97,14 +102,12 @@ def _line_fault(line: str, words: list[str]) -> str | None:
         plain = False
     if not plain:
         faults = (number_fault(f"time {place}", word) for place, word in enumerate(words[2:], 1))
-        return next((fault for fault in faults if fault), "a time is not a number")
+        return next((fault for fault in faults if fault), "a time must be a number")
     for start, end in zip(times[::2], times[1::2], strict=True):
         if not (abs(start) <= LARGEST and abs(end) <= LARGEST):  # False for NaN
-            return (
-                f"host {name} is up from {start} to {end}, expected finite times of at most {LARGEST:.16g} s"
-            )
+            return f"times of host {name} must be finite and at most {LARGEST:.16g} s, got {start} to {end}"
         if end < start:
-            return f"host {name} is up from {start:.15g} s to {end:.15g} s: end < start"
+            return f"an up interval of host {name} must end after its start, {start:.15g} s, got {end:.15g} s"
     return None
 
 

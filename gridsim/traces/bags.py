@@ -1,8 +1,8 @@
-"""Bags of tasks derived from a job log: jobs that one user submitted in one go are one application.
+"""Bags of tasks derived from a job log: jobs that one user submits close together are one application.
 
 The grouping follows A. Iosup et al., "The characteristics and performance of groups of jobs in grids"
-(Euro-Par 2007): same user, submissions close together. The limit on the span of a bag is an addition of
-gridsim: without it, a user who submits steadily for days would make a single bag.
+(Euro-Par 2007).  The limit on the span of a bag is an addition of gridsim; without it, a user who submits
+steadily for days would make a single bag.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from gridsim.traces.tr import TaskLog
 class Bags:
     """Bags of independent tasks, sorted by (release, first job number).
 
-    All arrays have one entry per bag, except those of jobs, `job_...`, which have one per job: the jobs of
-    the first bag in order of submission, then those of the next.
+    Arrays have one entry per bag, except `job_...`, which have one per job: the jobs of the first bag in
+    order of submission, then the jobs of the next.
 
     Parameters
     ----------
     release
-        float64, s on the clock of the log; the first submission.
+        float64, s on the clock of the log; the first submission of the bag.
     tasks
-        int64; the sum of the processors of its jobs.
+        int64; the sum of the processors of the bag's jobs.
     run_time
-        float64, s; mean per task.
+        float64, s; mean run time of a task.
     user
-        int64; -1 if the log does not name users.
+        int64; -1 if the log has no users.
     jobs
         int64; number of jobs of the log in the bag.
     job_run_time
         float64, s; run time of each job.
     job_procs
-        int64; processors of each job, which is as many tasks of its run time.
+        int64; processors of each job, which becomes as many tasks of its run time.
     job_number, job_line
-        int64; the number of each job in the log, and its line.
+        int64; number of each job in the log, and its line.
     job_zero
-        Bool; whether the log says that it ran for 0 s.
+        Bool; whether the run time of the job in the log is 0 s.
     estimate
-        float64, s; the run time of a task that the log states for each bag, None if it states none.
+        float64, s; run time of a task that the log states for each bag; None if it states none.
     """
 
     release: NDArray[np.float64]
@@ -69,52 +69,74 @@ class Bags:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """The index of the first job of each bag, and the number of jobs: int64[n + 1]."""
+        """Index of the first job of each bag, then the number of jobs: int64[n + 1]."""
         return np.concatenate(([0], np.cumsum(self.jobs)))
 
-    def check_size(self, path: str, kept: NDArray[np.int64], machines: int) -> None:
-        """Raise ScenarioError naming the first job of the bags `kept` that needs more than `machines`."""
+    def check_size(self, path: str, selection: NDArray[np.int64], machines: int) -> None:
+        """Check that no job of the bags `selection` has more processors than there are machines.
+
+        Raises
+        ------
+        ScenarioError
+            With the line of the first larger job.
+        """
         large = np.flatnonzero(self.job_procs > machines)
-        for job in large[np.isin(np.searchsorted(self.offsets, large, side="right") - 1, kept)][:1]:
-            needs = f"job {self.job_number[job]} needs {self.job_procs[job]} processors"
+        for job in large[np.isin(np.searchsorted(self.offsets, large, side="right") - 1, selection)][:1]:
             raise ScenarioError(
-                f"{path}:{self.job_line[job]}: {needs}, but the platform has {machines} machines"
+                f"{path}:{self.job_line[job]}: the processors of job {self.job_number[job]} must be at most "
+                f"{machines}, the number of machines, got {self.job_procs[job]}"
             )
 
     @property
     def cpu_seconds(self) -> float:
-        """The processor seconds of all bags together."""
+        """Processor seconds of all bags."""
         return float(self.tasks @ self.run_time)
 
     def offered_load(self, machines: int) -> float:
         """Return the offered load of `machines` machines as fast as those of the log.
 
-        It is the processor seconds of the bags over those that the machines offer from first to last release,
-        and infinite if all bags are released at once. Raises `ScenarioError` for fewer than 1 machine.
+        The offered load is the processor seconds of the bags over the processor seconds of the machines from
+        the first to the last release.  It is infinite if all bags are released at once.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no machine.
         """
         if machines < 1:
-            raise ScenarioError(f"machines: {machines}, expected 1 or more")
+            raise ScenarioError(f"machines must be at least 1, got {machines}")
         if not len(self):
             return 0.0
-        offered = machines * float(self.release[-1] - self.release[0])
-        return self.cpu_seconds / offered if offered else math.inf
+        capacity = machines * float(self.release[-1] - self.release[0])
+        return self.cpu_seconds / capacity if capacity else math.inf
 
 
 def derive_bags(log: JobLog, *, gap: float = 120.0, span: float = 120.0, zero_run_time: float = 1.0) -> Bags:
-    """Return the bags of a job log: same user, successive submissions at most `gap` s apart, cut at `span` s.
+    """Return the bags of a job log.
 
-    A job joins the bag of the user's previous job unless it comes more than `gap` s after that job or more
-    than `span` s after the first job of the bag (`span=math.inf`: no such limit). A job of p processors
-    (`JobLog.procs`) is p tasks of its run time. Jobs of unknown user (-1) count as jobs of one user (one
-    `TraceWarning` if no user is known).
+    A job is in the bag of the user's previous job unless it is submitted more than `gap` s after that job or
+    more than `span` s after the first job of the bag.  A job of p processors (`JobLog.procs`) becomes p tasks
+    of its run time.  Jobs of unknown user (-1) count as jobs of one user, with a `TraceWarning` if no user is
+    known.
 
-    Left out before bags are formed are jobs that never ran (run time 0 and cancelled, or failed without
-    processors), of unknown run time or submission, and parts of a job that has a line of its own; run times
-    of 0 s, below the log's resolution, count as `zero_run_time` s. One `TraceWarning` reports each of these,
-    and others report parts without a line for their job, fields that are not used (preceding job, think
-    time), and what cannot be true.
+    Jobs that never ran (run time 0 and cancelled, or failed without processors), jobs of unknown run time or
+    submission, and parts of a job with a line for the whole job are left out before bags are formed.  A
+    `TraceWarning` reports each of these, and run times of 0 s, parts without a line for the whole job, fields
+    that no run uses (preceding job, think time), and contradictions.
 
-    Raises `ScenarioError` for a parameter out of range.
+    Parameters
+    ----------
+    gap
+        Longest time between the submissions of two successive jobs of a bag, s.
+    span
+        Longest time from the first to the last submission of a bag, s; ``math.inf`` for no limit.
+    zero_run_time
+        Run time that a job of 0 s, below the log's resolution, counts as, s.
+
+    Raises
+    ------
+    ScenarioError
+        If a parameter is out of range.
     """
     bags = bags_of_jobs(log, gap=gap, span=span, zero_run_time=zero_run_time)
     report_bags(log, bags)
@@ -122,33 +144,33 @@ def derive_bags(log: JobLog, *, gap: float = 120.0, span: float = 120.0, zero_ru
 
 
 def bags_of_jobs(log: JobLog, *, gap: float, span: float, zero_run_time: float = 1.0) -> Bags:
-    """Return the bags of a job log as `derive_bags` does, without a warning."""
+    """Return the bags of a job log as `derive_bags` does, without warnings."""
     for name, value in (("gap", gap), ("span", span)):
         if not value >= 0:
-            raise ScenarioError(f"{name}: {value}, expected 0 s or more")
+            raise ScenarioError(f"{name} must be at least 0 s, got {value}")
     if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a bag infinite
-        raise ScenarioError(f"zero_run_time: {zero_run_time}, expected a finite time above 0 s")
+        raise ScenarioError(f"zero_run_time must be a finite time above 0 s, got {zero_run_time}")
     ran = lines_of(log.jobs).ran
     jobs, procs = log.jobs[ran], log.procs[ran]
     run_time = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"])
 
     order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
     user, submit = jobs["user"][order], jobs["submit"][order]
-    begins = _cut(user, submit, gap, span)
-    if not len(begins):
+    starts = _bag_starts(user, submit, gap, span)
+    if not len(starts):
         return Bags(submit, user, submit, user, user, submit, user, user, user, user != user)
-    tasks = np.add.reduceat(procs[order], begins)
-    cpu_seconds = np.add.reduceat((run_time * procs)[order], begins)
-    count = np.diff(np.append(begins, len(order)))
-    first_job = np.minimum.reduceat(jobs["job"][order], begins)
-    sort = np.lexsort((first_job, submit[begins]))
-    rank = np.repeat(np.argsort(sort), count)  # the rank of the bag of each job
+    tasks = np.add.reduceat(procs[order], starts)
+    cpu_seconds = np.add.reduceat((run_time * procs)[order], starts)
+    count = np.diff(np.append(starts, len(order)))
+    first_job = np.minimum.reduceat(jobs["job"][order], starts)
+    sort = np.lexsort((first_job, submit[starts]))
+    rank = np.repeat(np.argsort(sort), count)  # rank of each job's bag
     bag_by_bag = order[np.argsort(rank, kind="stable")]
     return Bags(
-        release=submit[begins][sort],
+        release=submit[starts][sort],
         tasks=tasks[sort],
         run_time=(cpu_seconds / tasks)[sort],
-        user=user[begins][sort],
+        user=user[starts][sort],
         jobs=count[sort].astype(np.int64),
         job_run_time=run_time[bag_by_bag],
         job_procs=procs[bag_by_bag],
@@ -159,19 +181,22 @@ def bags_of_jobs(log: JobLog, *, gap: float, span: float, zero_run_time: float =
 
 
 def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: float = 0.001) -> Bags:
-    """Return the bags of a log with the duration of every task: each job is one, of a user of its own.
+    """Return the bags of a log with the duration of every task; each job is a bag of a separate user.
 
-    The first bag is released at 0 s, and those of one submit time 0.01 s apart (`TaskLog.release`).  In the
+    The first bag is released at 0 s, and bags of one submit time 0.01 s apart (`TaskLog.release`).  In the
     result each task counts as a job of one processor.  The estimate is the mean that the log states.
-
-    Raises `ScenarioError` for a parameter out of range.
 
     Parameters
     ----------
     whole_seconds
-        Durations and means are cut to whole seconds, as by the simulator of the log's authors.
+        Whether durations and means are truncated to whole seconds, as by the simulator of the log's authors.
     zero_duration
-        s that a task of duration 0 s counts as (one `TraceWarning`).  Estimates may be 0 s.
+        Duration that a task of 0 s counts as, s, with a `TraceWarning`.  Estimates may be 0 s.
+
+    Raises
+    ------
+    ScenarioError
+        If a parameter is out of range.
     """
     bags = bags_of_durations(log, whole_seconds=whole_seconds, zero_duration=zero_duration)
     report_bags(log, bags)
@@ -179,9 +204,9 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
 
 
 def bags_of_durations(log: TaskLog, *, whole_seconds: bool, zero_duration: float = 0.001) -> Bags:
-    """Return the bags as `bags_of_tasks` does, without a warning."""
+    """Return the bags of a log as `bags_of_tasks` does, without warnings."""
     if not 0 < zero_duration < math.inf:  # work of 0 would make the stretch of a bag infinite
-        raise ScenarioError(f"zero_duration: {zero_duration}, expected a finite time above 0 s")
+        raise ScenarioError(f"zero_duration must be a finite time above 0 s, got {zero_duration}")
     release = log.release
     order = np.argsort(release, kind="stable")
     log, release = log.take(order), release[order]
@@ -206,40 +231,49 @@ def bags_of_durations(log: TaskLog, *, whole_seconds: bool, zero_duration: float
 
 
 def report_bags(
-    log: JobLog | TaskLog, bags: Bags, kept: NDArray[np.int64] | None = None, stacklevel: int = 3
+    log: JobLog | TaskLog, bags: Bags, selection: NDArray[np.int64] | None = None, stacklevel: int = 3
 ) -> None:
-    """Report on the lines of a log that the bags `kept` use, at the caller's caller; None for all bags.
+    """Report, at the caller's caller, on the lines of a log that belong to some of its bags.
 
-    Lines that are in no bag are used if they were submitted between the bags that are kept.
+    Lines that are in no bag are reported if they were submitted between these bags.
+
+    Parameters
+    ----------
+    selection
+        Indices of the bags; None for all bags.
     """
-    chosen = np.ones(len(bags), np.bool_) if kept is None else np.isin(np.arange(len(bags)), kept)
-    of_chosen = np.repeat(chosen, bags.jobs)
-    counted_as = float(bags.job_run_time.max(where=bags.job_zero, initial=0.0))
+    mask = np.ones(len(bags), np.bool_) if selection is None else np.isin(np.arange(len(bags)), selection)
+    job_mask = np.repeat(mask, bags.jobs)
+    zero_duration = float(bags.job_run_time.max(where=bags.job_zero, initial=0.0))
     stacklevel += 1
     if isinstance(log, TaskLog):
-        warn_remarks(log.path, [each.within(bags.job_line[of_chosen]) for each in log.repairs], stacklevel)
+        warn_remarks(
+            log.path, [remark.restrict(bags.job_line[job_mask]) for remark in log.repairs], stacklevel
+        )
         zero = Remark(
-            bags.job_line[of_chosen & bags.job_zero],
-            f"tasks of duration 0 s, counted as {counted_as:g} s",
+            bags.job_line[job_mask & bags.job_zero],
+            f"tasks of duration 0 s, counted as {zero_duration:g} s",
         )
         warn_remarks(log.path, [zero], stacklevel)
         return
     jobs, lines = log.jobs, lines_of(log.jobs)
-    used = ~np.isin(jobs["line"], bags.job_line[~of_chosen])
-    of_kept = used & lines.ran
-    if not chosen.all() and of_kept.any():
+    used = ~np.isin(jobs["line"], bags.job_line[~job_mask])
+    ran = used & lines.ran
+    if not mask.all() and ran.any():
         submit = jobs["submit"]
-        first = submit[of_kept].min() if not chosen[0] else -np.inf
-        last = submit[of_kept].max() if not chosen[-1] else np.inf
-        used = lines.within(jobs, used & (first <= submit) & (submit <= last))
-    report(log, lines, used, counted_as, stacklevel)
-    if of_kept.sum() > 1 and (jobs["user"][lines.ran] < 0).all():
-        text = "jobs of unknown user, taken for those of one, who submits at one machine"
-        warn_remarks(log.path, [Remark(jobs["line"][of_kept], text)], stacklevel)
+        first = submit[ran].min() if not mask[0] else -np.inf
+        last = submit[ran].max() if not mask[-1] else np.inf
+        used = lines.in_window(jobs, used & (first <= submit) & (submit <= last))
+    report(log, lines, used, zero_duration, stacklevel)
+    if ran.sum() > 1 and (jobs["user"][lines.ran] < 0).all():
+        text = "jobs of unknown user, taken as jobs of one user, who submits at one machine"
+        warn_remarks(log.path, [Remark(jobs["line"][ran], text)], stacklevel)
 
 
-def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span: float) -> NDArray[np.int64]:
-    """Return the indices where bags begin, for jobs sorted by (user, submission)."""
+def _bag_starts(
+    user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span: float
+) -> NDArray[np.int64]:
+    """Return the index of the first job of each bag, for jobs sorted by (user, submission)."""
     if not len(user):
         return np.empty(0, dtype=np.int64)
     breaks = np.flatnonzero((np.diff(user) != 0) | (np.diff(submit) > gap)) + 1
@@ -249,11 +283,11 @@ def _cut(user: NDArray[np.int64], submit: NDArray[np.float64], gap: float, span:
     long = np.flatnonzero(submit[edges[1:] - 1] - submit[edges[:-1]] > span)
     cuts: list[int] = []
     for low, high in zip(edges[long].tolist(), edges[long + 1].tolist(), strict=True):
-        while (low := low + _within(submit[low:high], span)) < high:
+        while (low := low + _count_in_span(submit[low:high], span)) < high:
             cuts.append(low)
     return np.sort(np.concatenate((edges[:-1], np.array(cuts, dtype=np.int64))))
 
 
-def _within(submit: NDArray[np.float64], span: float) -> int:
-    """Return how many of the sorted times are at most `span` s after the first."""
+def _count_in_span(submit: NDArray[np.float64], span: float) -> int:
+    """Return the number of the sorted times that are at most `span` s after the first."""
     return int(np.searchsorted(submit, submit[0] + span, side="right"))

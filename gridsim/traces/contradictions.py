@@ -1,4 +1,4 @@
-"""What cannot be true in a job log: waits below 0, too many processors in use, a header of another log."""
+"""Contradictions in a job log: waits below 0, too many processors in use, or a header of another log."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gridsim.traces.job_lines import PARTS, JobLines, Rows
 from gridsim.traces.jobs import JobLog, stated_machines
 
 _DAY, _HOUR = 86_400.0, 3600.0
-#: Submissions from this time on (s) may be UNIX times; before, they are times since the start of the log.
+#: Smallest submission (s) that may be a UNIX time; earlier ones are times since the start of the log.
 _UNIX = 1e8
-#: Two times of this difference (s) may be one, in logs that have fractions of seconds.
+#: Largest difference (s) of two times that may be equal, in logs with fractions of seconds.
 _ROUNDING = 2e-6
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Sat May 01 00:04:55 JST 2010, or 2010-05-01 00:04:55
@@ -29,16 +29,16 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)\s*(\S*)$")
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Something that cannot be true in a job log.
+    """A statement of a job log that cannot be true.
 
     Parameters
     ----------
     code
-        A stable name of its kind.
+        Stable name of the kind of contradiction.
     text
-        Of jobs: what is wrong with them, to be read after their number or "job"; else a whole sentence.
+        For jobs, the end of a sentence that begins with their number or "job"; else a whole sentence.
     lines
-        int64; the lines of the jobs; empty if it is about the header and the log as a whole.
+        int64; lines of the jobs; empty if the contradiction is in the header.
     """
 
     code: str
@@ -47,13 +47,13 @@ class Contradiction:
 
     @property
     def message(self) -> str:
-        """What is wrong, with the number of jobs."""
+        """Description of the contradiction, with the number of jobs."""
         count = len(self.lines)
         return f"{count} job{'' if count == 1 else 's'} {self.text}" if count else self.text
 
 
 def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradiction]:
-    """Return what cannot be true in the `used` lines of a log, and in its header."""
+    """Return the contradictions in the `used` lines of a log, and in its header."""
     jobs, line, header = log.jobs, log.jobs["line"], log.header
     ran = used & lines.ran
     of_jobs: list[tuple[str, str, Rows]] = [
@@ -63,13 +63,13 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
             used & (jobs["wait"] < 0) & (jobs["wait"] != -1),
         )
     ]
-    if (stated := stated_machines(header)) is not None and stated[1] > 0:
-        key, most = stated
-        wide = ran & (np.maximum(log.procs, jobs["req_procs"]) > most)
-        of_jobs.append(("over-max-procs", f"of more processors than the header's {key}, {most}", wide))
-        over, first = _over_capacity(log, lines, ran & ~wide, most)
-        text = f"started while more processors were in use than the header's {key}, {most}{first}"
-        of_jobs.append(("over-capacity", text, over))
+    if (header_machines := stated_machines(header)) is not None and header_machines[1] > 0:
+        key, limit = header_machines
+        wide = ran & (np.maximum(log.procs, jobs["req_procs"]) > limit)
+        of_jobs.append(("over-max-procs", f"of more processors than the header's {key}, {limit}", wide))
+        over_capacity, example = _over_capacity(log, lines, ran & ~wide, limit)
+        text = f"started while more processors were in use than the header's {key}, {limit}{example}"
+        of_jobs.append(("over-capacity", text, over_capacity))
     longest, overuse = _number(header, "MaxRuntime"), header.get("AllowOveruse", "").lower()
     if longest is not None and not overuse.startswith(("yes", "true")):
         long = ran & (jobs["run_time"] > longest)
@@ -77,92 +77,92 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
             ("over-max-runtime", f"of a run time above the header's MaxRuntime, {longest:g} s", long)
         )
     of_log = {**_counts(log), **_times(log, lines)}
-    nothing = np.zeros(0, np.int64)
+    no_lines = np.zeros(0, np.int64)
     return [
         *(Contradiction(code, text, line[rows]) for code, text, rows in of_jobs if rows.any()),
-        *(Contradiction(code, text, nothing) for code, text in of_log.items()),
+        *(Contradiction(code, text, no_lines) for code, text in of_log.items()),
     ]
 
 
-def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, most: int) -> tuple[Rows, str]:
-    """Return which jobs among `rows` started while more than `most` processors were in use, and an example.
+def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tuple[Rows, str]:
+    """Return which jobs among `rows` started while more than `limit` processors were in use, and an example.
 
-    Jobs that were swapped out or that share processors in turns are not counted, as nobody knows when they
-    ran.  Times of whole seconds may be 1 s off.
+    Jobs that were swapped out or that share processors in turns are not counted, as the log does not state
+    the times at which they ran.  Times of whole seconds may be 1 s off.
     """
-    jobs, over = log.jobs, np.zeros(len(log), np.bool_)
+    jobs, over_capacity = log.jobs, np.zeros(len(log), np.bool_)
     known = rows & (jobs["wait"] >= 0) & (jobs["run_time"] > 0) & ~np.isin(jobs["status"], PARTS)
     if lines.part.any():
         known &= ~np.isin(jobs["job"], jobs["job"][lines.part])
-    chosen = np.flatnonzero(known)
-    if not len(chosen) or log.header.get("Preemption", "").upper().startswith("TS"):
-        return over, ""
-    times = [jobs[name][chosen] for name in ("submit", "wait", "run_time")]
-    slack = 1.0 if all((each == np.floor(each)).all() for each in times) else _ROUNDING
-    start, procs = times[0] + times[1], log.procs[chosen]
+    indices = np.flatnonzero(known)
+    if not len(indices) or log.header.get("Preemption", "").upper().startswith("TS"):
+        return over_capacity, ""
+    times = [jobs[name][indices] for name in ("submit", "wait", "run_time")]
+    slack = 1.0 if all((column == np.floor(column)).all() for column in times) else _ROUNDING
+    start, procs = times[0] + times[1], log.procs[indices]
     end = start + np.maximum(times[2] - slack, 0.0)
     order = np.argsort(start, kind="stable")
-    chosen, start = chosen[order], start[order]
+    indices, start = indices[order], start[order]
     by_end = np.argsort(end, kind="stable")
-    ended = np.concatenate(([0], np.cumsum(procs[by_end])))
-    begun = np.cumsum(procs[order])
-    in_use = begun - ended[np.searchsorted(end[by_end], start, side="right")]
-    # of jobs that start at one instant, only the last one has all of them
-    more = np.flatnonzero(in_use > most)
-    over[chosen[more]] = True
-    if not len(more):
-        return over, ""
-    return over, f", such as {in_use[more[0]]} at {start[more[0]]:.15g} s"
+    released = np.concatenate(([0], np.cumsum(procs[by_end])))
+    occupied = np.cumsum(procs[order])
+    in_use = occupied - released[np.searchsorted(end[by_end], start, side="right")]
+    # for jobs that start at one instant, only the sum at the last one includes all of them
+    excess = np.flatnonzero(in_use > limit)
+    over_capacity[indices[excess]] = True
+    if not len(excess):
+        return over_capacity, ""
+    return over_capacity, f", such as {in_use[excess[0]]} at {start[excess[0]]:.15g} s"
 
 
 def _counts(log: JobLog) -> dict[str, str]:
-    """Return code -> text, of numbers of lines and jobs that are not those of the header."""
-    jobs, found = log.jobs, {}
+    """Return code -> text of contradictions between the header and the numbers of lines and jobs."""
+    jobs, texts = log.jobs, {}
     part = np.isin(jobs["status"], PARTS)
     count = len(jobs)
     if part.any():
-        own = jobs["job"][~part]
-        count = len(own) + len(np.setdiff1d(jobs["job"][part], own))
-    records, stated = _number(log.header, "MaxRecords"), _number(log.header, "MaxJobs")
+        whole_jobs = jobs["job"][~part]
+        count = len(whole_jobs) + len(np.setdiff1d(jobs["job"][part], whole_jobs))
+    records, max_jobs = _number(log.header, "MaxRecords"), _number(log.header, "MaxJobs")
     if records is not None and records != len(jobs):
-        found["other-record-count"] = f"the header says {records:.15g} records, the file has {len(jobs)}"
-    if stated is not None and stated != count and (stated, count) != (records, len(jobs)):
-        found["other-job-count"] = f"the header says {stated:.15g} jobs, the file has {count}"
-    return found
+        texts["other-record-count"] = f"the header says {records:.15g} records, the file has {len(jobs)}"
+    if max_jobs is not None and max_jobs != count and (max_jobs, count) != (records, len(jobs)):
+        texts["other-job-count"] = f"the header says {max_jobs:.15g} jobs, the file has {count}"
+    return texts
 
 
 def _times(log: JobLog, lines: JobLines) -> dict[str, str]:
-    """Return code -> text, of dates in the header that do not agree with each other or with submissions.
+    """Return code -> text of contradictions between dates in the header, or between them and submissions.
 
-    Dates are compared as they are written, so that the time zone of this computer does not matter.
+    Dates are compared as they are written, independently of the time zone of the computer.
     """
-    header, found = log.header, {}
-    (begin, zone), (end, other) = _date(header.get("StartTime", "")), _date(header.get("EndTime", ""))
+    header, texts = log.header, {}
+    (begin, zone), (end, end_zone) = _date(header.get("StartTime", "")), _date(header.get("EndTime", ""))
     unix = _number(header, "UnixStartTime")
     if unix is not None and abs(unix - begin) > _DAY:  # False for NaN
-        found["header-start"] = "the header's UnixStartTime and StartTime are more than a day apart"
+        texts["header-start"] = "the header's UnixStartTime and StartTime are more than a day apart"
     if math.isnan(lines.first):
-        return found
+        return texts
     last = float(log.jobs["submit"][~lines.part].max())
     base = begin if unix is None else unix
     absolute = base >= _UNIX and lines.first >= base / 2
     if absolute and lines.first < base - _DAY:
-        found["header-begin"] = (
+        texts["header-begin"] = (
             f"the header's start, {base:.15g}, is after the first submission, {lines.first:.15g}"
         )
-    since = last - base if absolute else last
-    slack = 1.0 if zone and zone == other and zone.isalpha() else _HOUR if zone == other else _DAY
-    late = slack + _DAY if absolute and unix is None else slack
+    elapsed = last - base if absolute else last
+    slack = 1.0 if zone and zone == end_zone and zone.isalpha() else _HOUR if zone == end_zone else _DAY
+    end_slack = slack + _DAY if absolute and unix is None else slack
     if end - begin < -slack:
-        found["header-end"] = "the header's EndTime is before its StartTime"
-    elif since > end - begin + late:
+        texts["header-end"] = "the header's EndTime is before its StartTime"
+    elif elapsed > end - begin + end_slack:
         text = f"the header's EndTime is {end - begin:.15g} s after its StartTime, a job is submitted at"
-        found["header-end"] = f"{text} {since:.15g} s"
-    return found
+        texts["header-end"] = f"{text} {elapsed:.15g} s"
+    return texts
 
 
 def _date(value: str) -> tuple[float, str]:
-    """Return a date of a header as s since 1970 in its own zone, and the zone; NaN for what is no date."""
+    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if it is no date."""
     text = value.partition("\n")[0].strip()
     if match := _DATE.match(text):
         month, day, hour, minute, second, zone, year = match.groups()

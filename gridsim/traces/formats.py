@@ -1,4 +1,4 @@
-"""The formats of traces: those that gridsim reads itself, and those that other packages add."""
+"""Formats of traces: those that gridsim reads, and those of plugins."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gridsim.support.plugins import plugins
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.jobs import JobLog
 
-#: Format -> what it is, for those that gridsim reads itself.
-OWN = {
+#: Name -> description of the formats that gridsim reads without plugins.
+BUILT_IN = {
     "swf": "job logs in the Standard Workload Format",
     "gwf": "job logs in the Grid Workload Format",
     "tr": "logs of jobs with the durations of their tasks",
@@ -25,7 +25,7 @@ OWN = {
 
 @dataclass(frozen=True)
 class TraceFormat:
-    """A trace format of another package, which declares it as an entry point of the group ``gridsim.traces``.
+    """A trace format of a plugin, a package with an entry point in the group ``gridsim.traces``.
 
     The name of the entry point is the name of the format.  Files of the format can be used wherever gridsim
     takes a job log or an availability trace, as in a scenario file or for ``--job-log``.
@@ -35,11 +35,11 @@ class TraceFormat:
     kind
         ``"jobs"`` or ``"availability"``.
     read
-        Function of a path that returns a `JobLog` (see `JobLog.of`) or an `AvailabilityTrace`.
+        Function of a path that returns a `JobLog` (`JobLog.of` makes one) or an `AvailabilityTrace`.
     suffixes
-        Ends of the names of its files, such as ``".jobs.csv"``; with ``.gz`` after it, too.
+        Suffixes of the names of its files, such as ``".jobs.csv"``; ``.gz`` may follow.
     about
-        What the format is, in a line.
+        Description of the format, in a line.
     """
 
     kind: Literal["jobs", "availability"]
@@ -48,25 +48,26 @@ class TraceFormat:
     about: str = ""
 
     def names(self, path: StrPath) -> bool:
-        """Whether the name of a file is one of this format."""
+        """Return whether the name of a file has a suffix of this format."""
         return Path(path).name.removesuffix(".gz").endswith(self.suffixes)
 
 
-def added() -> dict[str, TraceFormat]:
-    """Return name -> format, of the formats that installed packages add."""
-    return plugins("gridsim.traces", _fault, OWN)
+def plugin_formats() -> dict[str, TraceFormat]:
+    """Return name -> format, for the formats of installed plugins."""
+    return plugins("gridsim.traces", _fault, BUILT_IN)
 
 
-def known() -> dict[str, str]:
-    """Return the name of each format, and what it is."""
-    return OWN | {name: each.about for name, each in added().items()}
+def format_descriptions() -> dict[str, str]:
+    """Return name -> description of all formats."""
+    return BUILT_IN | {name: format.about for name, format in plugin_formats().items()}
 
 
-def _fault(loaded: Any) -> str:
-    if not isinstance(loaded, TraceFormat):
-        return f"it must be a gridsim.traces.TraceFormat, got {type(loaded).__name__}"
-    if not (loaded.suffixes and all(isinstance(each, str) and each for each in loaded.suffixes)):
-        return "its suffixes must be texts, at least one"
-    if loaded.kind not in ("jobs", "availability"):
-        return f"its kind must be jobs or availability, got {loaded.kind!r}"
+def _fault(format: Any) -> str:
+    """Return the fault of the object of an entry point; empty if there is none."""
+    if not isinstance(format, TraceFormat):
+        return f"it must be a gridsim.traces.TraceFormat, got {type(format).__name__}"
+    if not (format.suffixes and all(isinstance(suffix, str) and suffix for suffix in format.suffixes)):
+        return f"its suffixes must be one or more texts, got {format.suffixes!r}"
+    if format.kind not in ("jobs", "availability"):
+        return f"its kind must be jobs or availability, got {format.kind!r}"
     return ""

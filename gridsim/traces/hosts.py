@@ -31,15 +31,15 @@ from gridsim.traces._text import (
 _Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
-#: Columns of the list that BOINC offers for download -> columns of the tables.
+#: Column of the list that BOINC offers for download -> column of the tables.
 BOINC_NAMES = {
     "CPU model": "cpu_model",
     "Number of computers": "computers",
     "GFLOPS/core": "gflops_core",
     "GFLOPs/computer": "gflops_computer",
 }
-#: The most computers of a table; one of them is drawn as an int64.
-MOST_COMPUTERS = 2**53
+#: Largest number of computers of a table, so that the draw of one fits into int64.
+MAX_COMPUTERS = 2**53
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class HostSpeeds:
     Parameters
     ----------
     path
-        The file it was read from.
+        The file that was read.
     speed
-        float64[m], Mflop/s of a host of each model.
+        float64[m], speed of a host of each model, Mflop/s.
     weight
         int64[m], number of computers of each model.
     model
-        The m model names (a name may occur more than once).
+        The m model names, which may have duplicates.
     """
 
     path: str
@@ -71,15 +71,18 @@ class HostSpeeds:
         return float(np.average(self.speed, weights=self.weight))
 
     def sample(self, nodes: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return speeds (Mflop/s, float64[nodes]) of computers drawn uniformly with replacement.
+        """Return speeds of computers drawn uniformly with replacement: float64[nodes], Mflop/s.
 
-        Raises `ScenarioError` for a negative number of nodes.
+        Raises
+        ------
+        ScenarioError
+            If the number of nodes is negative.
         """
         if nodes < 0:
-            raise ScenarioError(f"nodes: {nodes}, expected 0 or more")
-        last = np.cumsum(self.weight)  # computer k is of the first model with last > k; exact
-        drawn = np.searchsorted(last, rng.integers(int(last[-1]), size=nodes), side="right")
-        speed: NDArray[np.float64] = self.speed[drawn]
+            raise ScenarioError(f"nodes must be at least 0, got {nodes}")
+        total = np.cumsum(self.weight)  # computer k is of the first model with total > k
+        models = np.searchsorted(total, rng.integers(int(total[-1]), size=nodes), side="right")
+        speed: NDArray[np.float64] = self.speed[models]
         return speed
 
 
@@ -88,31 +91,34 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
     Rows of 0 Gflop/s or 0 computers are left out; one `TraceWarning` counts them.
 
-    Raises `TraceFormatError` "FILE:LINE: ..." for a missing column, a row with another number of fields than
-    the header (a model name with a comma must be quoted), a speed or number of computers that is negative,
-    not finite or not a number, more than `MOST_COMPUTERS` in all, and files that are missing, truncated,
-    binary or without hosts.
-
     Parameters
     ----------
     column
         The column of the speeds, in Gflop/s: `gflops_core` is the speed of one core (a machine that runs one
-        task at a time), `gflops_computer` that of all cores.
+        task at a time), `gflops_computer` the speed of all cores.
+
+    Raises
+    ------
+    TraceFormatError
+        With FILE:LINE, if a column is missing, a row has another number of fields than the header (a model
+        name with a comma must be quoted), a speed or number of computers is negative or not a finite number,
+        the table has more than `MAX_COMPUTERS` computers, or the file is missing, truncated, binary or
+        without hosts.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))
-    kept = np.flatnonzero((speed > 0) & (weight > 0))
-    if not len(kept):
+    usable = np.flatnonzero((speed > 0) & (weight > 0))
+    if not len(usable):
         raise format_error(path, int(line[-1]) if len(line) else 1, "no hosts in this table")
     first = int(line[empty[0]]) if len(empty) else 0
     warn_repairs(path, [(len(empty), first, "rows of no speed or no computers, left out")])
-    speed, weight = speed[kept] * MFLOPS_PER_GFLOPS, weight[kept]
+    speed, weight = speed[usable] * MFLOPS_PER_GFLOPS, weight[usable]
     speed.flags.writeable = weight.flags.writeable = False
-    return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in kept))
+    return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in usable))
 
 
 def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
-    """Return (models, Gflop/s, computers, lines) as they are in the file (errors as `read_host_speeds`)."""
+    """Return models, Gflop/s, computers and lines as in the file, with the errors of `read_host_speeds`."""
     models: list[str] = []
     speed, weight, lines = array("d"), array("q"), array("q")
     total = 0
@@ -125,14 +131,14 @@ def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
             speed.append(float(row[2]))
             lines.append(number)
             total += weight[-1]
-            if total > MOST_COMPUTERS:
-                message = f"field computers makes {total} in all, expected at most {MOST_COMPUTERS}"
+            if total > MAX_COMPUTERS:
+                message = f"field computers must be at most {MAX_COMPUTERS} in total, got {total}"
                 raise format_error(path, number, message)
     return models, np.array(speed), np.array(weight, dtype=np.int64), np.array(lines, dtype=np.int64)
 
 
 def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[int, str]]:
-    """Yield (line number, what is wrong) for each row that cannot be read; raises errors of the header."""
+    """Yield (line number, fault) for each row that cannot be read; raise an error for a faulty header."""
     with closing(_rows(path, column)) as rows:
         for number, fault, _ in rows:
             if fault:
@@ -140,29 +146,31 @@ def faulty_lines(path: StrPath, column: str = "gflops_core") -> Iterator[tuple[i
 
 
 def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[str]], None, None]:
-    """Yield line, what is wrong (None if nothing is) and (model, computers, speed) of each row."""
+    """Yield the line, the fault (or None) and the model, computers and speed of each row."""
     with closing(csv_rows(path)) as rows:
         _, header = next(rows, (1, []))
         header = [BOINC_NAMES.get(name.strip(), name.strip()) for name in header]
         for name in ("cpu_model", "computers", column):
             if header.count(name) > 1:
-                raise format_error(path, 1, f"the column {name} must be there once, got {header.count(name)}")
+                raise format_error(
+                    path, 1, f"the header must have column {name} once, got {header.count(name)}"
+                )
             if name not in header:
                 raise format_error(
-                    path, 1, f"no column {name}, the header has: {cut(', '.join(header)) or 'nothing'}"
+                    path, 1, f"the header must have column {name}, got {cut(', '.join(header)) or 'nothing'}"
                 )
         model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
         for number, row in rows:
             if len(row) != len(header):
-                said = f"expected {len(header)} fields, found {len(row)} (a field with a comma needs quotes)"
-                yield number, said, row
+                fault = f"a row must have {len(header)} fields (quoted if they have commas), got {len(row)}"
+                yield number, fault, row
                 continue
             values = [row[model_at], row[weight_at], row[speed_at]]
             yield number, _fault(column, values[2]) or _fault("computers", values[1]), values
 
 
 def _fault(field: str, word: str) -> str | None:
-    counts = field == "computers"
-    if fault := number_fault(field, word, whole=counts, most=LARGEST_COUNT if counts else LARGEST):
+    is_count = field == "computers"
+    if fault := number_fault(field, word, integer=is_count, maximum=LARGEST_COUNT if is_count else LARGEST):
         return fault
-    return f"field {field} is {cut(word)}, expected 0 or more" if float(word) < 0 else None
+    return f"field {field} must be at least 0, got {cut(word)}" if float(word) < 0 else None

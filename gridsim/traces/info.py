@@ -1,4 +1,4 @@
-"""Describes trace files: their format, and their size and shape as plain values."""
+"""Description of trace files: format, size and shape as plain values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_bags
 from gridsim.traces.contradictions import contradictions
-from gridsim.traces.formats import OWN, TraceFormat, added, known
+from gridsim.traces.formats import BUILT_IN, TraceFormat, format_descriptions, plugin_formats
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, load_gwf
 from gridsim.traces.hosts import read_host_speeds
@@ -28,10 +28,10 @@ from gridsim.traces.jobs import JobFormat, JobLog, header_of
 from gridsim.traces.swf import SWF, load_swf
 from gridsim.traces.tr import TaskLog, is_record, load_tr, read_tr
 
-FORMATS = tuple(OWN)
+FORMATS = tuple(BUILT_IN)
 
 _SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".tr": "tr", ".avt": "avt", ".csv": "hosts"}
-_LINES_TO_LOOK_AT = 1000  # headers are shorter; without a recognizable line by then, no known format
+_MAX_HEADER_LINES = 1000  # number of lines from which a format is detected; headers are shorter
 
 
 def availability_files(path: StrPath) -> list[str]:
@@ -47,7 +47,7 @@ def availability_files(path: StrPath) -> list[str]:
 
 
 def availability_places(path: StrPath) -> list[str]:
-    """Return the paths where `availability_files` looks, in its spelling; none of them needs to exist."""
+    """Return the paths at which `availability_files` looks for files, whether they exist or not."""
     names = [*EVENT_FILES, *NODE_TABLES]
     return [os.fspath(Path(path)), *(os.fspath(Path(path, name)) for name in names)] + [
         os.fspath(Path(path).parent / name) for name in NODE_TABLES
@@ -55,10 +55,10 @@ def availability_places(path: StrPath) -> list[str]:
 
 
 def format_of_name(path: StrPath) -> str:
-    """Return the format that the name of a trace shows; "" if only its lines can."""
-    for format, each in added().items():
-        if each.names(path):
-            return format
+    """Return the format of a trace by its name; "" if the name does not determine it."""
+    for name, format in plugin_formats().items():
+        if format.names(path):
+            return name
     name = Path(path).name.removesuffix(".gz")
     if Path(path).is_dir() or name == "event_trace.tab":
         return "fta"
@@ -68,12 +68,15 @@ def format_of_name(path: StrPath) -> str:
 def detect_format(path: StrPath) -> str:
     """Return the format of a trace, one of `FORMATS`, from its name or else from its first lines.
 
-    Raises `TraceFormatError` if neither shows the format, or if the file cannot be read.
+    Raises
+    ------
+    TraceFormatError
+        If neither determines the format, or the file cannot be read.
     """
-    if found := format_of_name(path):
-        return found
-    commented = False
-    for line in islice(text_lines(path), _LINES_TO_LOOK_AT):
+    if format := format_of_name(path):
+        return format
+    has_comments = False
+    for line in islice(text_lines(path), _MAX_HEADER_LINES):
         words = line.split()
         if not words:
             continue
@@ -86,26 +89,26 @@ def detect_format(path: StrPath) -> str:
         if words[0].startswith("#"):
             if "JobID" in line:
                 return "gwf"
-            commented = True
+            has_comments = True
             continue
-        if record := _format_of_record(words, commented):
+        if record := _format_of_record(words, has_comments):
             return record
         break
     raise format_error(
         path,
         1,
-        f"cannot tell the format, expected one of {', '.join(FORMATS)}: name it "
-        "(gridsim trace lint --format); a table of sacct has to be converted first",
+        f"the format must be one of {', '.join(FORMATS)}, got an unknown one: state it with --format of "
+        "gridsim trace lint; convert tables of sacct before",
     )
 
 
-def _format_of_record(words: list[str], commented: bool) -> str | None:
-    """Return the format of a file's first record; None if it is of no known format.
+def _format_of_record(words: list[str], has_comments: bool) -> str | None:
+    """Return the format of a file's first record; None if the format is unknown.
 
     Parameters
     ----------
-    commented
-        Whether comment lines with # came before it.
+    has_comments
+        Whether the file begins with comment lines with #.
     """
     count = parse_count(words[1]) if len(words) > 1 else None
     if is_record(words):
@@ -114,47 +117,59 @@ def _format_of_record(words: list[str], commented: bool) -> str | None:
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
-    told = commented or len(words) == GWF.columns  # then it is not SWF
-    if numbers >= SWF.required and not told:
+    excludes_swf = has_comments or len(words) == GWF.columns
+    if numbers >= SWF.required and not excludes_swf:
         return "swf"
-    user = GWF.required - 1  # it and later fields may be texts; 12 to 17 numbers might be a cut SWF
-    if len(words) > user <= numbers and (told or numbers < min(len(words), len(GWF.fields))):
+    user = GWF.required - 1  # the user and later fields may be texts; 12 to 17 numbers may be a truncated SWF
+    if len(words) > user <= numbers and (excludes_swf or numbers < min(len(words), len(GWF.fields))):
         return "gwf"
     return None
 
 
 def read_header(path: StrPath) -> dict[str, str] | None:
-    """Return the header of a job log (see `JobLog.header`) without reading the jobs; None of other traces."""
+    """Return the header of a job log, as in `JobLog.header`, without its jobs; None for other traces."""
     format = {"swf": SWF, "gwf": GWF}.get(detect_format(path))
     if format is None:
         return None
     with closing(text_lines(path)) as lines:
-        first = takewhile(lambda line: not format.is_job(line), islice(lines, _LINES_TO_LOOK_AT))
+        first = takewhile(lambda line: not format.is_job(line), islice(lines, _MAX_HEADER_LINES))
         return header_of(line.lstrip().removeprefix(format.comment) for line in first)
 
 
 def choose_format(path: StrPath, format: str | None) -> str:
-    """Return `format`, or the detected one if it is None. Raises `ScenarioError` for an unknown name."""
+    """Return `format`, or the detected format if it is None.
+
+    Raises
+    ------
+    ScenarioError
+        If the format is unknown.
+    """
     if format is None:
         return detect_format(path)
-    if format not in (formats := known()):
-        raise ScenarioError(f"format: {format!r}, expected one of {', '.join(formats)}")
+    if format not in (formats := format_descriptions()):
+        raise ScenarioError(f"format must be one of {', '.join(formats)}, got {format!r}")
     return format
 
 
 def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
-    """Return size and shape of a trace as plain values (units in the key names: _s, _mflops).
+    """Return size and shape of a trace as plain values, with units in the names of the keys (_s, _mflops).
 
     The keys format, file, bytes, sha256 and records (number of lines of jobs, of hosts or of models) are
-    always there. Of a job log, numbers are those of its jobs that ran; the others are counted in left_out,
-    jobs with fields that no run uses in not_used, and contradictions has a line on each thing that cannot be
-    true. They are those after the reader's repairs, which it reports by `TraceWarning`. Raises
-    `TraceFormatError` as the reader does, and `ScenarioError` for an unknown `format`.
+    always there.  For a job log, the numbers describe the jobs that ran, after the reader's repairs, which a
+    `TraceWarning` reports.  left_out counts the other jobs, not_used the jobs with fields that no run uses,
+    and contradictions lists the statements of the log that cannot be true.
 
     Parameters
     ----------
     format
-        One of `FORMATS`; default: detected.
+        One of `FORMATS`; by default it is detected.
+
+    Raises
+    ------
+    TraceFormatError
+        If the reader of the format rejects the file.
+    ScenarioError
+        If the format is unknown.
     """
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
@@ -166,13 +181,13 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
         "fta": lambda file: _availability(read_fta(file)),
         "hosts": _hosts,
     }
-    facts = describe[format](file) if format in describe else _added(added()[format].read(file))
+    facts = describe[format](file) if format in describe else _of_plugin(plugin_formats()[format].read(file))
     digest = sha256(os.fspath(file))
     size = file.stat().st_size
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
 
 
-def _added(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
+def _of_plugin(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
     return _jobs(trace, SWF) if isinstance(trace, JobLog) else _availability(trace)
 
 
@@ -186,9 +201,9 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "unknown_submission": lines.unknown_submission,
         "unknown_run_time": lines.unknown_run_time,
     }
-    every = np.ones(len(log), np.bool_)
+    all_rows = np.ones(len(log), np.bool_)
     unknown = {name: int((log.jobs[name] == -1).sum()) for name in format.fields}
-    unused = {name: len(each.lines) for name, each in unused_fields(log.jobs, lines.ran).items()}
+    unused = {name: len(remark.lines) for name, remark in unused_fields(log.jobs, lines.ran).items()}
     return {
         "records": len(log),
         "jobs": len(jobs),
@@ -202,7 +217,7 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "max_run_time_s": float(run_time.max(initial=0.0)),
         "unknown": {name: count for name, count in unknown.items() if count},
         "not_used": {name: count for name, count in unused.items() if count},
-        "contradictions": [each.message for each in contradictions(log, lines, every)],
+        "contradictions": [contradiction.message for contradiction in contradictions(log, lines, all_rows)],
         "header": log.header,
     }
 
@@ -249,35 +264,41 @@ def _hosts(path: StrPath) -> dict[str, Any]:
 
 
 def read_jobs(path: StrPath) -> JobLog:
-    """Read a job log, SWF or GWF; see `read_swf` and `read_gwf`.
+    """Read a job log, SWF or GWF, with `read_swf` or `read_gwf`.
 
-    Raises `TraceFormatError` for a faulty log, or for a file of another format.
+    Raises
+    ------
+    TraceFormatError
+        If the log has a fault, or the file has another format.
     """
     return load_jobs(path).report_repairs()
 
 
 def load_jobs(path: StrPath) -> JobLog:
-    """Read a job log as `read_jobs` does; its repairs are still to be reported."""
-    # a folder, such as one of FTA, is read as a file, which raises an error that says that it is a folder
+    """Read a job log as `read_jobs` does, without a report of its repairs."""
+    # for a folder, such as an FTA trace, the reader of a file raises an error with the reason
     format = "swf" if Path(path).is_dir() else detect_format(path)
-    if (other := added().get(format)) is not None and other.kind == "jobs":
-        return _read(other, path, JobLog)
+    if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":
+        return _read(plugin, path, JobLog)
     if format not in ("swf", "gwf"):
-        raise format_error(path, 1, f"this looks like {format}, expected a job log, swf or gwf")
+        raise format_error(path, 1, f"the file must be a job log, swf or gwf, got {format}")
     return load_swf(path) if format == "swf" else load_gwf(path)
 
 
 def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) -> Bags:
-    """Read the bags of a job log: SWF, GWF (see `derive_bags`) or .tr (see `bags_of_tasks`).
-
-    Raises `TraceFormatError` for a faulty log, or for a file of another format.
+    """Read the bags of a job log, as `derive_bags` (SWF, GWF) or `bags_of_tasks` (.tr) derives them.
 
     Parameters
     ----------
     gap, span
-        Only for SWF and GWF.
+        Longest time between two jobs, and from the first to the last job, of a bag of an SWF or GWF log, s.
     whole_seconds
-        Only for .tr.
+        Whether durations of a .tr log are truncated to whole seconds.
+
+    Raises
+    ------
+    TraceFormatError
+        If the log has a fault, or the file has another format.
     """
     log, bags = load_bags(path, gap=gap, span=span, whole_seconds=whole_seconds)
     report_bags(log, bags)
@@ -287,7 +308,7 @@ def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) ->
 def load_bags(
     path: StrPath, *, gap: float, span: float, whole_seconds: bool
 ) -> tuple[JobLog | TaskLog, Bags]:
-    """Read a log and its bags as `read_bags` does; `report_bags` is still to report on the lines used."""
+    """Return a log and its bags as `read_bags` does, without the report of `report_bags`."""
     if not Path(path).is_dir() and detect_format(path) == "tr":
         tasks = load_tr(path)
         return tasks, bags_of_durations(tasks, whole_seconds=whole_seconds)
@@ -296,15 +317,18 @@ def load_bags(
 
 
 def read_availability(path: StrPath) -> AvailabilityTrace:
-    """Read an availability trace, .avt or FTA; see `read_avt` and `read_fta`.
+    """Read an availability trace, .avt or FTA, with `read_avt` or `read_fta`.
 
-    Raises `TraceFormatError` for a faulty trace, or for a file of another format.
+    Raises
+    ------
+    TraceFormatError
+        If the trace has a fault, or the file has another format.
     """
     format = detect_format(path)
-    if (other := added().get(format)) is not None and other.kind == "availability":
-        return _read(other, path, AvailabilityTrace)
+    if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "availability":
+        return _read(plugin, path, AvailabilityTrace)
     if format not in ("avt", "fta"):
-        raise format_error(path, 1, f"this looks like {format}, expected an availability trace, avt or fta")
+        raise format_error(path, 1, f"the file must be an availability trace, avt or fta, got {format}")
     return read_avt(path) if format == "avt" else read_fta(path)
 
 
@@ -312,13 +336,13 @@ _Trace = TypeVar("_Trace", JobLog, AvailabilityTrace)
 
 
 def _read(format: TraceFormat, path: StrPath, kind: type[_Trace]) -> _Trace:
-    """Read a trace of a format of another package; whatever its reader raises becomes a TraceFormatError."""
+    """Read a trace of a format of a plugin; turn errors of its reader into a TraceFormatError."""
     try:
-        found = format.read(path)
+        trace = format.read(path)
     except TraceFormatError:
         raise
     except Exception as error:
         raise format_error(path, 0, f"{type(error).__name__}: {text_of(error)}") from error
-    if not isinstance(found, kind):
-        raise format_error(path, 0, f"its reader must return a {kind.__name__}, got {type(found).__name__}")
-    return found
+    if not isinstance(trace, kind):
+        raise format_error(path, 0, f"its reader must return a {kind.__name__}, got {type(trace).__name__}")
+    return trace

@@ -1,8 +1,8 @@
-"""What each line of a job log is: a job that ran, a part of one, or a job that no workload has.
+"""Classification of the lines of a job log: jobs that ran, parts of jobs, and jobs that are left out.
 
 Source: D. Feitelson, the Standard Workload Format, version 2.2.  A job that was swapped out or checkpointed
-has a line of its own, with its whole run time, and may have a line for each part of its run (status 2, and 3
-or 4 for the last one); only the first part states when the job was submitted.
+has a line for the whole job, with its total run time, and may have a line for each part of its run (status 2,
+and 3 or 4 for the last part); only the first part states the submission of the job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridsim.traces._text import Remark
 
 FAILED, CANCELLED = 0, 5
-#: Status of a part of a job: to be continued, the last one of a completed job, the last one of a failed job.
+#: Status of a part of a job: continued later, last part of a completed job, last part of a failed job.
 PARTS = (2, 3, 4)
 
 Rows = NDArray[np.bool_]
@@ -23,28 +23,28 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class JobLines:
-    """What each line of a job log is; bool[lines] each.  A line is exactly one of the first five.
+    """Classes of the lines of a job log, bool[lines] each; each line is in exactly one of the first five.
 
     Parameters
     ----------
     ran
-        A job that ran for a known time after a known submission: these are the jobs of a workload.
+        Jobs that ran for a known time after a known submission: the jobs of a workload.
     part
-        A part of a job that has a line of its own, which is a job that ran.
+        Parts of a job that has a line for the whole job, which is in `ran`.
     never_ran
-        A job whose run time is 0 and that was cancelled, or failed without any processors.
+        Jobs whose run time is 0 and that were cancelled, or failed without any processors.
     unknown_submission
-        A job of unknown submission (-1, unless the log has times below it).
+        Jobs of unknown submission (-1, unless the log has times below it).
     unknown_run_time
-        A job of unknown run time.
+        Jobs of unknown run time.
     lone_part
-        Of `ran`, a part of a job that has no line of its own.
+        Lines of `ran` that are a part of a job without a line for the whole job.
     zero_run_time
-        Of `ran`, a job whose run time is 0 s, below the resolution of the log.
+        Lines of `ran` whose run time is 0 s, below the resolution of the log.
     known_submission
-        A job, no part of one, of known submission.
+        Lines of known submission that are not in `part`.
     first
-        The first submission of a job, s; NaN if none is known.
+        First known submission of a job, s; NaN if none is known.
     """
 
     ran: Rows
@@ -57,35 +57,35 @@ class JobLines:
     known_submission: Rows
     first: float
 
-    def within(self, jobs: NDArray[np.void], window: Rows) -> Rows:
-        """Return which lines belong to a window: its own ones, and the parts of its jobs.
+    def in_window(self, jobs: NDArray[np.void], window: Rows) -> Rows:
+        """Return which lines belong to a window of lines: the lines themselves, and the parts of their jobs.
 
         A line of unknown submission belongs only to a window that has all other lines.
         """
         lines = window & self.known_submission
-        whole = (lines | ~self.known_submission).all()
+        has_all = (lines | ~self.known_submission).all()
         if self.part.any():
             lines |= self.part & np.isin(jobs["job"], jobs["job"][lines])
-        return lines | (~self.part & ~self.known_submission) if whole else lines
+        return lines | (~self.part & ~self.known_submission) if has_all else lines
 
 
 def lines_of(jobs: NDArray[np.void]) -> JobLines:
-    """Return what each line of a log is, by the rows of `gridsim.traces.JobLog.jobs`."""
+    """Return the classes of the lines of a log, in the order of the rows of `gridsim.traces.JobLog.jobs`."""
     status, run_time, submit = jobs["status"], jobs["run_time"], jobs["submit"]
-    is_part, unplaced = np.isin(status, PARTS), unknown_submissions(jobs)
+    is_part, unknown = np.isin(status, PARTS), unknown_submissions(jobs)
     failed = (status == FAILED) & (jobs["used_procs"] <= 0)
     never_ran = (run_time == 0) & ((status == CANCELLED) | failed)
-    complete = ~never_ran & ~unplaced & (run_time >= 0)
-    part = _of_jobs_with_a_line(jobs, is_part, complete)
+    complete = ~never_ran & ~unknown & (run_time >= 0)
+    part = _parts_of_whole_jobs(jobs, is_part, complete)
     ran = complete & ~part
     rest = ~(part | never_ran)
-    known_submission = ~part & ~unplaced
+    known_submission = ~part & ~unknown
     return JobLines(
         ran=ran,
         part=part,
         never_ran=never_ran,
-        unknown_submission=rest & unplaced,
-        unknown_run_time=rest & ~unplaced & (run_time < 0),
+        unknown_submission=rest & unknown,
+        unknown_run_time=rest & ~unknown & (run_time < 0),
         lone_part=ran & is_part,
         zero_run_time=ran & (run_time == 0),
         known_submission=known_submission,
@@ -93,8 +93,8 @@ def lines_of(jobs: NDArray[np.void]) -> JobLines:
     )
 
 
-def _of_jobs_with_a_line(jobs: NDArray[np.void], is_part: Rows, complete: Rows) -> Rows:
-    """Return which parts are of a job that has a line of its own, which is `complete`."""
+def _parts_of_whole_jobs(jobs: NDArray[np.void], is_part: Rows, complete: Rows) -> Rows:
+    """Return which parts belong to a job that has a line for the whole job, which is in `complete`."""
     if not is_part.any():
         return is_part
     numbers = jobs["job"][~is_part & complete]
@@ -102,45 +102,47 @@ def _of_jobs_with_a_line(jobs: NDArray[np.void], is_part: Rows, complete: Rows) 
 
 
 def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
-    """Return which lines do not state a submission: those of -1, unless the log has times below it."""
+    """Return which lines have no submission: it is -1, and the log has no times below -1."""
     submit = jobs["submit"]
     rows: Rows = (submit == -1) & (submit.min(initial=-1) >= -1)
     return rows
 
 
 def place_parts(jobs: NDArray[np.void]) -> NDArray[np.int64]:
-    """Set the submissions that parts without another line of their job do not state; return their rows.
+    """Set the unknown submissions of parts of jobs without a line for the whole job; return their rows.
+
+    The submission of a part is the end of the previous part of its job.  For the first part of a job it is
+    the submission of the line above, or of the first line that has one.
 
     Parameters
     ----------
     jobs
-        In the order of the file, which is changed.  A part is submitted when the part above of its job ends;
-        the first part of a job when the line above is, or else the first line that states a time.
+        Jobs in the order of the file; the array is changed.
     """
     lines = lines_of(jobs)
-    alone = np.isin(jobs["status"], PARTS) & ~lines.part
-    stated = np.flatnonzero(~unknown_submissions(jobs))
-    rows = np.flatnonzero(alone & unknown_submissions(jobs))
+    lone_parts = np.isin(jobs["status"], PARTS) & ~lines.part
+    known = np.flatnonzero(~unknown_submissions(jobs))
+    rows = np.flatnonzero(lone_parts & unknown_submissions(jobs))
     if not len(rows):
         return rows
     ends: dict[int, float] = {}
-    for row in np.flatnonzero(alone).tolist():
+    for row in np.flatnonzero(lone_parts).tolist():
         number = int(jobs["job"][row])
         if jobs["submit"][row] == -1 and number in ends and number >= 0:
             jobs["submit"][row] = ends[number]
-        elif jobs["submit"][row] == -1 and len(stated):
-            above = max(0, int(np.searchsorted(stated, row)) - 1)
-            jobs["submit"][row] = jobs["submit"][stated[above]]
-        lasts = max(0.0, float(jobs["wait"][row])) + max(0.0, float(jobs["run_time"][row]))
-        ends[number] = float(jobs["submit"][row]) + lasts
+        elif jobs["submit"][row] == -1 and len(known):
+            line_above = max(0, int(np.searchsorted(known, row)) - 1)
+            jobs["submit"][row] = jobs["submit"][known[line_above]]
+        duration = max(0.0, float(jobs["wait"][row])) + max(0.0, float(jobs["run_time"][row]))
+        ends[number] = float(jobs["submit"][row]) + duration
     return rows
 
 
 def remarks_on(jobs: NDArray[np.void], lines: JobLines, used: Rows, zero_run_time: float) -> list[Remark]:
-    """Return a remark on each kind of `used` lines that is left out, or taken for something else."""
+    """Return a remark on each kind of `used` lines that are left out or reinterpreted."""
     texts = (
-        (lines.part, "parts (status 2 to 4) of jobs that have a line of their own, left out"),
-        (lines.lone_part, "parts (status 2 to 4) of jobs that have no line of their own, taken as jobs"),
+        (lines.part, "parts (status 2 to 4) of jobs that have a line for the whole job, left out"),
+        (lines.lone_part, "parts (status 2 to 4) of jobs that have no line for the whole job, taken as jobs"),
         (lines.never_ran, "jobs that never ran (run time 0 s, cancelled or without processors), left out"),
         (lines.unknown_submission, "jobs of unknown submission, left out"),
         (lines.unknown_run_time, "jobs of unknown run time, left out"),
@@ -150,7 +152,7 @@ def remarks_on(jobs: NDArray[np.void], lines: JobLines, used: Rows, zero_run_tim
 
 
 def unused_fields(jobs: NDArray[np.void], rows: Rows) -> dict[str, Remark]:
-    """Return field -> the jobs among `rows` that state what the model does not have.
+    """Return field -> remark on the jobs among `rows` that state a field that no run uses.
 
     A preceding job 0 counts only if the log has a job 0, and a think time only above 0.
     """

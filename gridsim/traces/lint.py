@@ -1,4 +1,4 @@
-"""Finds suspicious records in a trace file: each class of them with its count and first line."""
+"""Search for suspicious records in a trace file: classes of records, with counts and first lines."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
-#: What also is in the header of a log that was cut or cleaned afterwards.
-_OF_CUT_LOGS = ("other-record-count", "other-job-count")
-#: Format -> function that yields each faulty line; job logs have their own classes of these.
+#: Codes of contradictions that are normal for a log that was truncated or cleaned.
+_TRUNCATION_CODES = ("other-record-count", "other-job-count")
+#: Format -> function that yields each faulty line; job logs have several classes of faulty lines.
 _FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
     "avt": avt.faulty_lines,
     "fta": lambda path: fta.faulty_lines(event_file(path)),
@@ -45,7 +45,7 @@ _FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One class of suspicious records.
+    """A class of suspicious records.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Finding:
     count
         Number of records.
     first_line
-        Line of the first one; 0 if the finding does not refer to a line.
+        Line of the first record; 0 if the finding does not refer to a line.
     """
 
     severity: Severity
@@ -70,15 +70,19 @@ class Finding:
 
 
 def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
-    """Return all classes of suspicious records in a trace, errors first; empty if there are none.
+    """Return all classes of suspicious records in a trace, errors first.
 
-    A file that cannot be read gives a finding ("unreadable"), not an exception. Raises `ScenarioError` for an
-    unknown `format`.
+    A file that cannot be read is a finding ("unreadable"), not an exception.
 
     Parameters
     ----------
     format
-        One of `FORMATS`; default: detected.
+        One of `FORMATS`; by default it is detected.
+
+    Raises
+    ------
+    ScenarioError
+        If the format is unknown.
     """
     checks: dict[str, Callable[[StrPath], list[Finding]]] = {
         "swf": lambda path: _lint_jobs(path, SWF, parse_swf),
@@ -88,45 +92,46 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         "fta": _lint_fta,
         "hosts": _lint_hosts,
     }
-    chosen = ""
+    name = ""
     try:
-        chosen = choose_format(path, format)
-        if chosen not in checks:  # of another package: what its reader accepts is all that is known
-            info(path, format=chosen)
+        name = choose_format(path, format)
+        if name not in checks:  # the format of a plugin, which only has a reader
+            info(path, format=name)
             return []
-        findings = checks[chosen](path)
+        findings = checks[name](path)
     except TraceFormatError as error:
         faults: list[tuple[int, str]] = []
-        with suppress(TraceFormatError):  # again, if it is not a line that is wrong
-            faults += _FAULTS[chosen](path) if chosen in _FAULTS else ()
+        with suppress(TraceFormatError):  # which is raised again if the fault is not in a line
+            faults += _FAULTS[name](path) if name in _FAULTS else ()
         if faults:
-            said = f"lines that cannot be read; the first: {faults[0][1]}"
-            return [Finding("error", "bad-line", said, len(faults), faults[0][0])]
+            message = f"lines that cannot be read; the first: {faults[0][1]}"
+            return [Finding("error", "bad-line", message, len(faults), faults[0][0])]
         # FILE:LINE: message, or FILE: message; FILE begins with `path`, which may be its folder
-        said = str(error).removeprefix(os.fspath(path))
-        place, _, message = said.partition(": ")
+        place, _, message = str(error).removeprefix(os.fspath(path)).partition(": ")
         line = place.rpartition(":")[2]
         return [Finding("error", "unreadable", message, 1, int(line) if line.isdigit() else 0)]
     present = [finding for finding in findings if finding.count]
     return sorted(present, key=lambda finding: _ORDER.index(finding.severity))
 
 
-Class = tuple[Severity, str, str, NDArray[Any]]  # severity, code, message, the records (mask or indices)
+RecordClass = tuple[
+    Severity, str, str, NDArray[Any]
+]  # severity, code, message, the records (mask or indices)
 
 
-def _findings(classes: list[Class], line: NDArray[np.int64]) -> list[Finding]:
-    found = []
+def _findings(classes: list[RecordClass], line: NDArray[np.int64]) -> list[Finding]:
+    findings = []
     for severity, code, message, records in classes:
         rows = np.flatnonzero(records) if records.dtype == bool else records
-        found.append(Finding(severity, code, message, len(rows), first_line(line, rows)))
-    return found
+        findings.append(Finding(severity, code, message, len(rows), first_line(line, rows)))
+    return findings
 
 
-def _again(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _duplicates(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which values also occur earlier in the array."""
-    again = np.ones(len(values), dtype=bool)
-    again[np.unique(values, return_index=True)[1]] = False
-    return again
+    duplicates = np.ones(len(values), dtype=bool)
+    duplicates[np.unique(values, return_index=True)[1]] = False
+    return duplicates
 
 
 Parse = Callable[[StrPath], ParsedJobs]
@@ -134,61 +139,66 @@ Parse = Callable[[StrPath], ParsedJobs]
 
 def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
     try:
-        parsed = parse(path)
+        parsed_jobs = parse(path)
     except TraceFormatError:
         faults = list(format.faulty_lines(path))  # raises again for a file that is not text
         if not faults:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
-        wrong = [number for number, fault in faults if fault.startswith("field")]
-        too_few = f"line of fewer than {format.required} fields"
+        bad = [number for number, fault in faults if fault.startswith("field")]
+        short_message = f"line of fewer than {format.required} fields"
         bad_number = "line with a field that is no finite (whole) number"
         return [
-            Finding("error", "missing-fields", too_few, len(short), min(short, default=0)),
-            Finding("error", "bad-number", bad_number, len(wrong), min(wrong, default=0)),
+            Finding("error", "missing-fields", short_message, len(short), min(short, default=0)),
+            Finding("error", "bad-number", bad_number, len(bad), min(bad, default=0)),
         ]
-    header, jobs = parsed.header, parsed.jobs
+    header, jobs = parsed_jobs.header, parsed_jobs.jobs
     log, lines = JobLog(os.fspath(path), header, jobs), lines_of(jobs)
     submit, run_time = jobs["submit"], jobs["run_time"]
-    used, requested, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
-    whole, unplaced = ~np.isin(jobs["status"], PARTS), unknown_submissions(jobs)
-    job = whole & ~lines.never_ran
-    again = np.flatnonzero(whole)[_again(jobs["job"][whole])]
+    used_procs, req_procs, req_time = jobs["used_procs"], jobs["req_procs"], jobs["req_time"]
+    whole_job, unknown = ~np.isin(jobs["status"], PARTS), unknown_submissions(jobs)
+    job = whole_job & ~lines.never_ran
+    duplicates = np.flatnonzero(whole_job)[_duplicates(jobs["job"][whole_job])]
     unused = {
-        name: np.isin(jobs["line"], each.lines) for name, each in unused_fields(jobs, lines.ran).items()
+        name: np.isin(jobs["line"], remark.lines) for name, remark in unused_fields(jobs, lines.ran).items()
     }
-    unread = np.isin(jobs["line"], parsed.unread)
-    classes: list[Class] = [
-        ("error", "negative-submit", "submission before 0", ~lines.part & ~unplaced & (submit < 0)),
-        ("warning", "unknown-submit", "submission -1 (unknown), left out", whole & lines.unknown_submission),
+    unread = np.isin(jobs["line"], parsed_jobs.unread)
+    classes: list[RecordClass] = [
+        ("error", "negative-submit", "submission before 0", ~lines.part & ~unknown & (submit < 0)),
+        (
+            "warning",
+            "unknown-submit",
+            "submission -1 (unknown), left out",
+            whole_job & lines.unknown_submission,
+        ),
         (
             "warning",
             "unsorted-submit",
             "submission before an earlier line's",
-            ~unplaced & (submit < np.maximum.accumulate(submit)),
+            ~unknown & (submit < np.maximum.accumulate(submit)),
         ),
-        ("warning", "duplicate-job", "job number used before", again),
+        ("warning", "duplicate-job", "job number used before", duplicates),
         ("warning", "negative-run-time", "run time below -1", (run_time < 0) & (run_time != -1)),
         ("warning", "unknown-run-time", "run time -1 (unknown)", run_time == -1),
         (
             "warning",
             "unknown-procs",
             "processors unknown, counted as 1",
-            job & (used <= 0) & (requested <= 0),
+            job & (used_procs <= 0) & (req_procs <= 0),
         ),
         (
             "note",
             "requested-procs",
             "processors unknown, counted as those requested",
-            job & (used <= 0) & (requested > 0),
+            job & (used_procs <= 0) & (req_procs > 0),
         ),
         ("warning", "unknown-user", "user -1 (unknown)", jobs["user"] < 0),
-        ("note", "job-part", "part of a job that has a line of its own, left out", lines.part),
+        ("note", "job-part", "part of a job that has a line for the whole job, left out", lines.part),
         (
             "warning",
             "lone-part",
-            "part of a job that has no line of its own, taken as a job",
-            ~whole & ~lines.part,
+            "part of a job that has no line for the whole job, taken as a job",
+            ~whole_job & ~lines.part,
         ),
         (
             "note",
@@ -209,19 +219,19 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
             "note",
             "over-requested-procs",
             "more processors than requested",
-            (requested > 0) & (used > requested),
+            (req_procs > 0) & (used_procs > req_procs),
         ),
         ("note", "unread-field", "value that cannot be read in a field that no run uses", unread),
     ]
-    found = _findings(classes, jobs["line"])
-    for each in contradictions(log, lines, np.ones(len(jobs), np.bool_)):
-        severity: Severity = "note" if each.code in _OF_CUT_LOGS else "warning"
-        count, first = len(each.lines), int(each.lines.min(initial=2**62))
-        message = f"job {each.text}" if count else each.text
-        found.append(Finding(severity, each.code, message, max(1, count), first if count else 0))
-    found += _columns(path, format)
-    found.append(Finding("note", "no-header", "no header comments", int(not header), 1))
-    return found
+    findings = _findings(classes, jobs["line"])
+    for fault in contradictions(log, lines, np.ones(len(jobs), np.bool_)):
+        severity: Severity = "note" if fault.code in _TRUNCATION_CODES else "warning"
+        count, first = len(fault.lines), int(fault.lines.min(initial=2**62))
+        message = f"job {fault.text}" if count else fault.text
+        findings.append(Finding(severity, fault.code, message, max(1, count), first if count else 0))
+    findings += _columns(path, format)
+    findings.append(Finding("note", "no-header", "no header comments", int(not header), 1))
+    return findings
 
 
 def _lint_tr(path: StrPath) -> list[Finding]:
@@ -232,86 +242,91 @@ def _lint_tr(path: StrPath) -> list[Finding]:
         if not faults:
             raise
         kinds = {
-            "missing-fields": ("line of fewer than 4 fields", "expected"),
-            "task-count": ("line whose durations are not as many as their tasks", "field tasks is "),
+            "missing-fields": ("line of fewer than 4 fields", "a line must have"),
+            "task-count": ("line whose number of tasks is not its number of durations", "field tasks "),
             "bad-number": ("line with a field that is no finite number, or negative", "field "),
         }
-        found = []
+        findings = []
         for code, (message, begin) in kinds.items():
             lines = [number for number, fault in faults if fault.startswith(begin)]
-            faults = [each for each in faults if not each[1].startswith(begin)]
-            found.append(Finding("error", code, message, len(lines), min(lines, default=0)))
-        return found
+            faults = [(number, fault) for number, fault in faults if not fault.startswith(begin)]
+            findings.append(Finding("error", code, message, len(lines), min(lines, default=0)))
+        return findings
     mean = np.add.reduceat(log.duration, log.offsets[:-1]) / log.tasks
     short = np.minimum.reduceat(log.duration, log.offsets[:-1]) < 1
-    late = log.submit < np.maximum.accumulate(log.submit)
-    again = f"submitted when an earlier line was, comes {SAME_TIME_GAP:g} s later"
+    unsorted = log.submit < np.maximum.accumulate(log.submit)
+    duplicate = f"submission at the time of an earlier line, released {SAME_TIME_GAP:g} s later"
     return _findings(
         [
             ("error", "negative-submit", "submission before 0", log.submit < 0),
-            ("warning", "unsorted-submit", "submission before an earlier line's", late),
+            ("warning", "unsorted-submit", "submission before an earlier line's", unsorted),
             (
                 "warning",
                 "other-mean",
-                "mean off that of the durations by over 1 %",
+                "mean that differs from that of the durations by over 1 %",
                 abs(log.mean - mean) > 0.01 * mean,
             ),
-            ("note", "duplicate-submit", again, _again(log.submit)),
-            ("note", "short-tasks", "with tasks of less than 1 s, which whole seconds cut to 0", short),
+            ("note", "duplicate-submit", duplicate, _duplicates(log.submit)),
+            (
+                "note",
+                "short-tasks",
+                "tasks of less than 1 s, which truncation to whole seconds makes 0 s",
+                short,
+            ),
         ],
         log.line,
     )
 
 
 def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
-    """Return findings for job lines that can be read but have more or fewer columns than the format."""
+    """Return findings for readable job lines with more or fewer columns than the format."""
     wide, short = array("q"), array("q")
     for number, text in enumerate(text_lines(path), 1):
         columns = len(text.split(None, format.columns))
         if columns != format.columns and format.is_job(text):
             (wide if columns > format.columns else short).append(number)
-    extra = f"columns after the {format.columns}, ignored"
-    cut = f"fewer than {format.columns} columns, the others unknown"
+    extra = f"more than {format.columns} columns, further ones ignored"
+    missing = f"fewer than {format.columns} columns, missing ones unknown"
     return [
         Finding("note", "extra-columns", extra, len(wide), wide[0] if wide else 0),
-        Finding("note", "missing-columns", cut, len(short), short[0] if short else 0),
+        Finding("note", "missing-columns", missing, len(short), short[0] if short else 0),
     ]
 
 
-def _interval_classes(raw: RawIntervals) -> list[Class]:
-    unsorted = np.zeros(len(raw.host), dtype=bool)
-    unsorted[1:] = (raw.host[1:] == raw.host[:-1]) & (raw.start[1:] < raw.start[:-1])
+def _interval_classes(raw: RawIntervals) -> list[RecordClass]:
+    is_unsorted = np.zeros(len(raw.host), dtype=bool)
+    is_unsorted[1:] = (raw.host[1:] == raw.host[:-1]) & (raw.start[1:] < raw.start[:-1])
     return [
         ("warning", "overlap", "up interval touching or overlapping another, merged", raw.clashing_rows()),
         ("warning", "empty-interval", "up interval of 0 s, left out", raw.empty_rows()),
-        ("note", "unsorted-intervals", "up interval before the one above it", unsorted),
+        ("note", "unsorted-intervals", "up interval before the one above it", is_unsorted),
     ]
 
 
 def _lint_avt(path: StrPath) -> list[Finding]:
     _, raw = parse_avt(path)
-    negative: Class = ("error", "negative-time", "up interval from before 0", raw.start < 0)
-    never = int((_quietly(read_avt, path).up_time() == 0).sum())
+    negative: RecordClass = ("error", "negative-time", "up interval that begins before 0", raw.start < 0)
+    never_up = int((_read_without_warnings(read_avt, path).up_time() == 0).sum())
     return [
         *_findings([*_interval_classes(raw), negative], raw.line),
-        Finding("note", "never-up", "host never up", never, 0),
+        Finding("note", "never-up", "host never up", never_up, 0),
     ]
 
 
 def _lint_fta(path: StrPath) -> list[Finding]:
     file = event_file(path)
     events = parse_fta(file)
-    trace = _quietly(read_fta, file)
+    trace = _read_without_warnings(read_fta, file)
     further = events.component != events.component.min()
     up = np.flatnonzero((events.kind == UP) & ~further)
     raw = RawIntervals(events.node[up], events.start[up], events.stop[up], events.line[up])
 
     order = np.lexsort((events.stop, events.start, events.node, events.component))
     start, stop = events.start[order], events.stop[order]
-    same = (np.diff(events.node[order]) == 0) & (np.diff(events.component[order]) == 0)
-    overlaps = order[1:][same & (start[1:] < stop[:-1])]
-    gaps = order[1:][same & (start[1:] > stop[:-1])]
-    classes: list[Class] = [
+    same_node = (np.diff(events.node[order]) == 0) & (np.diff(events.component[order]) == 0)
+    overlaps = order[1:][same_node & (start[1:] < stop[:-1])]
+    gaps = order[1:][same_node & (start[1:] > stop[:-1])]
+    classes: list[RecordClass] = [
         ("warning", "event-overlap", "event that starts before the node's previous one stops", overlaps),
         ("warning", "gap", "event after a time without record, which counts as down", gaps),
         (
@@ -323,19 +338,19 @@ def _lint_fta(path: StrPath) -> list[Finding]:
         ("warning", "components", "event of a component other than the lowest, left out", further),
         ("note", "empty-event", "event of 0 s, below the trace's resolution", events.start == events.stop),
     ]
-    silent = len(node_names(file, events)) - len(np.unique(events.node))
-    late, never = int((trace.first > 0).sum()), int((trace.up_time() == 0).sum())
+    without_events = len(node_names(file, events)) - len(np.unique(events.node))
+    late_joins, never_up = int((trace.first > 0).sum()), int((trace.up_time() == 0).sum())
     return [
         *_findings(_interval_classes(raw), raw.line),
         *_findings(classes, events.line),
-        Finding("warning", "no-events", "node without any event", silent, 0),
-        Finding("note", "joins-late", "node that joins after the trace's start", late, 0),
-        Finding("note", "never-up", "node never up", never, 0),
+        Finding("warning", "no-events", "node without any event", without_events, 0),
+        Finding("note", "joins-late", "node that joins after the trace's start", late_joins, 0),
+        Finding("note", "never-up", "node never up", never_up, 0),
     ]
 
 
-def _quietly(read: Callable[[StrPath], AvailabilityTrace], path: StrPath) -> AvailabilityTrace:
-    with warnings.catch_warnings():  # the findings report the repairs in more detail
+def _read_without_warnings(read: Callable[[StrPath], AvailabilityTrace], path: StrPath) -> AvailabilityTrace:
+    with warnings.catch_warnings():  # findings report the repairs in more detail
         warnings.simplefilter("ignore", TraceWarning)
         return read(path)
 
@@ -343,15 +358,15 @@ def _quietly(read: Callable[[StrPath], AvailabilityTrace], path: StrPath) -> Ava
 def _lint_hosts(path: StrPath) -> list[Finding]:
     models, speed, weight, line = parse_host_speeds(path)
     useful = (speed > 0) & (weight > 0)
-    classes: list[Class] = [
+    classes: list[RecordClass] = [
         ("warning", "no-speed", "row of speed 0, left out", speed == 0),
         ("warning", "no-computers", "row of 0 computers, left out", weight == 0),
         (
             "note",
             "duplicate-model",
-            "model name used before, kept as a row of its own",
-            _again(np.array(models)),
+            "model name used before, kept as a separate row",
+            _duplicates(np.array(models)),
         ),
     ]
-    none = Finding("error", "no-hosts", "no row with a speed and computers", int(not useful.any()), 1)
-    return [none, *_findings(classes, line)]
+    no_hosts = Finding("error", "no-hosts", "no row with a speed and computers", int(not useful.any()), 1)
+    return [no_hosts, *_findings(classes, line)]

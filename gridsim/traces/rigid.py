@@ -1,4 +1,4 @@
-"""Rigid jobs derived from a job log: each needs all its nodes at once, from its start to its end."""
+"""Rigid jobs derived from a job log; a rigid job needs all its nodes from its start to its end."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class RigidJobs:
     release
         float64, s on the clock of the log.
     nodes
-        int64; the number of nodes, which a job needs all at once.
+        int64; number of nodes, which a job needs at the same time.
     run_time
         float64, s.
     requested
-        float64, s; the run time that the user requested, or the actual one if the log does not have it. Jobs
-        that ran for longer than requested are as in the log.
+        float64, s; run time that the user requested, or the actual run time if the log has no request.  It
+        may be shorter than the run time, as in the log.
     user
-        int64; -1 if the log does not name users.
+        int64; -1 if the log has no users.
     job
-        int64; the job number in the log.
+        int64; number of the job in the log.
     row
-        int64; the row in `JobLog.jobs`.
+        int64; row in `JobLog.jobs`.
     """
 
     release: NDArray[np.float64]
@@ -50,10 +50,15 @@ class RigidJobs:
         return len(self.release)
 
     def utilization(self, machines: int) -> float:
-        """Return the request utilization.
+        """Return the request utilization of `machines` nodes.
 
-        It is the node seconds of the jobs over those that `machines` nodes have from first to last release,
-        and infinite if all jobs are released at once. Raises `ScenarioError` for fewer than 1 machine.
+        It is the node seconds of the jobs over the node seconds of the machines from the first to the last
+        release, and infinite if all jobs are released at once.
+
+        Raises
+        ------
+        ScenarioError
+            If there is no machine.
         """
         _check_whole("machines", machines)
         return _utilization(self.release, self.nodes, self.run_time, machines)
@@ -70,33 +75,43 @@ def derive_jobs(
     utilization: float | None = None,
     machines: int | None = None,
 ) -> RigidJobs:
-    """Return the rigid jobs of a job log that were submitted in [start, end), s after its first submission.
+    """Return the rigid jobs of a job log that were submitted in a window of time.
 
-    A job of p processors (`JobLog.procs`) needs ceil(p / `procs_per_node`) nodes. Left out are jobs that
-    never ran (run time 0 and cancelled, or failed without processors), of unknown run time or submission,
-    parts of a job that has a line of its own, and jobs of more than `max_nodes` nodes; run times of 0 s,
-    below the log's resolution, count as `zero_run_time` s. One `TraceWarning` reports each of these, and
-    others report parts without a line for their job, fields that are not used (preceding job, think time),
-    and what cannot be true. They are only about lines in the window.
+    Jobs that never ran (run time 0 and cancelled, or failed without processors), jobs of unknown run time or
+    submission, parts of a job with a line for the whole job, and jobs of more than `max_nodes` nodes are left
+    out.  A `TraceWarning` reports each of these, and run times of 0 s, parts without a line for the whole
+    job, fields that no run uses (preceding job, think time), and contradictions, for lines in the window.
 
-    With `utilization` and `machines`, release times are scaled: their distances from the first release are
-    multiplied by the factor with which `RigidJobs.utilization(machines)` gets that value. A factor below 1
-    compresses them, one above 1 stretches them. Run times stay the same.
+    Parameters
+    ----------
+    procs_per_node
+        Processors per node; a job of p processors (`JobLog.procs`) needs ceil(p / procs_per_node) nodes.
+    start, end
+        Window [start, end) of submissions, s after the first submission of the log.
+    max_nodes
+        Largest number of nodes of a job; None for no limit.
+    zero_run_time
+        Run time that a job of 0 s, below the log's resolution, counts as, s.
+    utilization, machines
+        Value of `RigidJobs.utilization(machines)` to which release times are scaled, by one factor for their
+        distances from the first release.  None for release times as recorded.
 
-    Raises `ScenarioError` for a parameter out of range, for one of `utilization` and `machines` without the
-    other, for a `utilization` of jobs that are all released at once, and for one so small that the last
-    release would not be finite.
+    Raises
+    ------
+    ScenarioError
+        If a parameter is out of range, if only one of `utilization` and `machines` is set, if release times
+        cannot be scaled because they are all equal, or if the scaled times are not finite.
     """
     _check(procs_per_node, start, end, max_nodes, zero_run_time, utilization, machines)
     submit, run_time = log.jobs["submit"], log.jobs["run_time"]
     nodes = -(-log.procs // procs_per_node)
     lines = lines_of(log.jobs)
-    since = submit - lines.first
-    used = lines.within(log.jobs, (since >= start) & (since < end))
+    elapsed = submit - lines.first
+    used = lines.in_window(log.jobs, (elapsed >= start) & (elapsed < end))
     if max_nodes is not None:
         wide = used & (nodes > max_nodes) & ~lines.part & ~lines.never_ran
-        said = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
-        warn_remarks(log.path, [said], 3)
+        remark = Remark(log.jobs["line"][wide], f"jobs of more than {max_nodes} nodes, left out")
+        warn_remarks(log.path, [remark], 3)
         used &= nodes <= max_nodes
     report(log, lines, used, zero_run_time)
 
@@ -105,7 +120,7 @@ def derive_jobs(
     run_time = np.where(lines.zero_run_time, zero_run_time, run_time)[row]
     requested = np.where(requested > 0, requested, run_time)
     if utilization is not None and machines is not None:
-        release = _compress(release, nodes, run_time, utilization, machines)
+        release = _scale_releases(release, nodes, run_time, utilization, machines)
     order = np.lexsort((log.jobs["job"][row], release))
     row = row[order]
     return RigidJobs(
@@ -123,7 +138,7 @@ def warn_missing_requests(log: JobLog, jobs: RigidJobs) -> None:
     """Issue one `TraceWarning` that counts the jobs of a log without a requested time."""
     rows = log.jobs[jobs.row]
     lines = rows["line"][rows["req_time"] <= 0]
-    warn_remarks(log.path, [Remark(lines, "jobs without a requested time, for which their run time counts")])
+    warn_remarks(log.path, [Remark(lines, "jobs without a requested time, counted as their run time")])
 
 
 def _utilization(
@@ -131,30 +146,28 @@ def _utilization(
 ) -> float:
     if not len(release):
         return 0.0
-    offered = machines * float(np.ptp(release))
-    return float(nodes @ run_time) / offered if offered else math.inf
+    capacity = machines * float(np.ptp(release))
+    return float(nodes @ run_time) / capacity if capacity else math.inf
 
 
-def _compress(
+def _scale_releases(
     release: NDArray[np.float64],
     nodes: NDArray[np.int64],
     run_time: NDArray[np.float64],
     utilization: float,
     machines: int,
 ) -> NDArray[np.float64]:
-    """Return release times that give this request utilization; the first one stays the same."""
-    now = _utilization(release, nodes, run_time, machines)
-    if now == 0:  # no jobs
+    """Return release times scaled to a request utilization; the first release stays the same."""
+    unscaled = _utilization(release, nodes, run_time, machines)
+    if unscaled == 0:  # no jobs
         return release
-    if math.isinf(now):
-        raise ScenarioError(f"utilization: {utilization}, expected none: all jobs are released at once")
-    first, factor = release.min(), now / utilization
+    if math.isinf(unscaled):
+        raise ScenarioError(f"utilization must be None, as all jobs are released at once, got {utilization}")
+    first, factor = release.min(), unscaled / utilization
     if not math.isfinite(float(np.ptp(release)) * factor):
-        raise ScenarioError(
-            f"utilization: {utilization}, expected a number that leaves the last release finite"
-        )
-    compressed: NDArray[np.float64] = first + (release - first) * factor
-    return compressed
+        raise ScenarioError(f"utilization must leave the last release finite, got {utilization}")
+    scaled_release: NDArray[np.float64] = first + (release - first) * factor
+    return scaled_release
 
 
 def _check(
@@ -168,23 +181,23 @@ def _check(
 ) -> None:
     _check_whole("procs_per_node", procs_per_node)
     if not 0 <= start < math.inf:
-        raise ScenarioError(f"start: {start}, expected a finite time of 0 s or more")
+        raise ScenarioError(f"start must be a finite time of at least 0 s, got {start}")
     if not end > start:
-        raise ScenarioError(f"end: {end}, expected a time after the start, {start} s")
+        raise ScenarioError(f"end must be after start, {start} s, got {end}")
     if max_nodes is not None:
         _check_whole("max_nodes", max_nodes)
     if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a job infinite
-        raise ScenarioError(f"zero_run_time: {zero_run_time}, expected a finite time above 0 s")
+        raise ScenarioError(f"zero_run_time must be a finite time above 0 s, got {zero_run_time}")
     if utilization is not None and not 0 < utilization < math.inf:
-        raise ScenarioError(f"utilization: {utilization}, expected a finite number above 0")
+        raise ScenarioError(f"utilization must be a finite number above 0, got {utilization}")
     if machines is not None:
         _check_whole("machines", machines)
     if utilization is not None and machines is None:
-        raise ScenarioError(f"machines: None, expected their number for a utilization of {utilization}")
+        raise ScenarioError(f"utilization requires machines, got utilization {utilization} and no machines")
     if machines is not None and utilization is None:
-        raise ScenarioError(f"utilization: None, expected a number above 0 for {machines} machines")
+        raise ScenarioError(f"machines requires utilization, got {machines} machines and no utilization")
 
 
 def _check_whole(name: str, value: int) -> None:
     if not 1 <= value < math.inf or value != int(value):
-        raise ScenarioError(f"{name}: {value}, expected a whole number of 1 or more")
+        raise ScenarioError(f"{name} must be a whole number of at least 1, got {value}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Applications
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
 from gridsim.validation.common import Violation, broken, check_step_count, column, differs
@@ -50,7 +50,7 @@ class Copies:
     delayed_news: bool = False
 
 
-def computed_work(pace: Pace, machine: Integers, begin: Integers, end: Integers) -> Floats:
+def computed_work(pace: LoadProfile, machine: Integers, begin: Integers, end: Integers) -> Floats:
     """Return the work of machines under background load from `begin` to `end` ns, in ns at full speed."""
     series, factors = pace.series[machine], pace.factors
     prefix_sums = np.pad(np.cumsum(factors, axis=1), ((0, 0), (1, 0)))  # sums of the factors before each step
@@ -160,7 +160,7 @@ class BackgroundLoadRules(CheckpointRules):
         The share of its speed that each machine has at each time.
     """
 
-    pace: Pace
+    pace: LoadProfile
 
     slack: ClassVar[float] = 1e-9  # rounding of sums of factors
 

@@ -385,7 +385,9 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
         resources = _interval_set(path, number, row["allocated_resources"])
         intervals += [(len(columns["line"]) - 1, *interval) for interval in resources]
         requested = row["requested_number_of_resources"]
-        if fault := number_fault("requested_number_of_resources", requested, whole=True, most=LARGEST_COUNT):
+        if fault := number_fault(
+            "requested_number_of_resources", requested, integer=True, maximum=LARGEST_COUNT
+        ):
             raise format_error(path, number, fault)
         columns["requested_number_of_resources"].append(int(float(requested)))
         for name in (*_NUMBERS, *metrics):

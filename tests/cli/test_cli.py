@@ -337,13 +337,15 @@ def test_wrong_traces(folder, toy):
     whole = gzip.compress("\n".join(job(i, i, 5, 1) for i in range(2000)).encode())
     Path("cut.swf.gz").write_bytes(whole[: len(whole) // 2])
     flags = ["run", "--scheduler", toy, "--nodes", 5]
-    assert wrong(*flags, "--job-log", "short.swf") == "short.swf:2: expected 18 fields, found 17"
-    needs = "large.swf:1: job 1 needs 6 processors, but the platform has 5 machines"
+    assert wrong(*flags, "--job-log", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
+    needs = "large.swf:1: the processors of job 1 must be at most 5, the number of machines, got 6"
     assert wrong(*flags, "--job-log", "large.swf") == needs
-    assert "the gzip data end too early" in wrong(*flags, "--job-log", "cut.swf.gz")
-    assert wrong(*flags, "--hosts", "short.swf").startswith("short.swf:1: no column cpu_model")
-    assert wrong("trace", "info", "short.swf") == "short.swf:2: expected 18 fields, found 17"
-    assert "the gzip data end too early" in wrong("trace", "lint", "cut.swf.gz")
+    assert "the gzip file is truncated" in wrong(*flags, "--job-log", "cut.swf.gz")
+    assert wrong(*flags, "--hosts", "short.swf").startswith(
+        "short.swf:1: the header must have column cpu_model"
+    )
+    assert wrong("trace", "info", "short.swf") == "short.swf:2: a line must have 18 fields, got 17"
+    assert "the gzip file is truncated" in wrong("trace", "lint", "cut.swf.gz")
 
 
 @pytest.mark.parametrize(
@@ -355,8 +357,14 @@ def test_wrong_traces(folder, toy):
         ("trace info absent.swf", "absent.swf: No such file or directory"),
         ("trace lint absent.avt", "absent.avt: No such file or directory"),
         ("trace lint what", "what: No such file or directory"),
-        ("trace info folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
-        ("trace lint folder", "folder: no event_trace.tab or event_trace.tab.gz in this folder"),
+        (
+            "trace info folder",
+            "folder: no event_trace.tab or event_trace.tab.gz in this folder",
+        ),
+        (
+            "trace lint folder",
+            "folder: no event_trace.tab or event_trace.tab.gz in this folder",
+        ),
         ("run ", "SCENARIO.toml must be a non-empty text, got ''"),
         ("trace info ", "FILE must be a non-empty text, got ''"),
         ("trace lint ", "FILE must be a non-empty text, got ''"),
@@ -536,7 +544,7 @@ def test_trace_info_and_lint(folder):
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)} \n1 2 3\n")
     found = invoke("trace", "lint", "log.swf")
     assert found.exit_code == 1 and "missing-fields" in found.stdout
-    assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format: 'x', expected one of swf")
+    assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format must be one of swf")
 
 
 def test_a_grid_log(folder):
@@ -544,9 +552,7 @@ def test_a_grid_log(folder):
     assert json.loads(good("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
     assert good("trace", "lint", "log.gwf").exit_code == 0
     assert good("run", "--nodes", 4, "--job-log", "log.gwf").exit_code == 0
-    assert wrong("run", "--job-log", "hosts.csv").startswith(
-        "hosts.csv:1: this looks like hosts, expected a job"
-    )
+    assert wrong("run", "--job-log", "hosts.csv").startswith("hosts.csv:1: the file must be a job")
 
 
 def run_process(*arguments, **options):

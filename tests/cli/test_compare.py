@@ -139,7 +139,7 @@ def test_a_scenario_that_no_run_can_have_is_an_error_at_once(tmp_path: Path) -> 
     log.write_text("1 0 0 60 8 -1 -1 8 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
     found = invoke("--job-log", log, "--nodes", 4, "--replicates", 3, "--figure", tmp_path / "c.png")
     assert (found.exit_code, found.stdout) == (2, "") and not (tmp_path / "c.png").exists()
-    assert "job 1 needs 8 processors, but the platform has 4 machines" in found.stderr
+    assert "the processors of job 1 must be at most 4, the number of machines, got 8" in found.stderr
 
 
 def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:

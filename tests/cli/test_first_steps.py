@@ -219,11 +219,11 @@ def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
 
 
 def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[str]:
-    from gridsim.model.sanity_checks import unusual
+    from gridsim.model.sanity_checks import unusual_values
 
     faults = gs.Faults.of(machine=machine, down=down, up=[at + 1.0 for at in down])
     workload = gs.Workload.bags(applications=1, tasks=2.0, seed=1)
-    return list(unusual(gs.Scenario(gs.Platform.equal(nodes, 2000.0), workload, faults=faults)))
+    return list(unusual_values(gs.Scenario(gs.Platform.equal(nodes, 2000.0), workload, faults=faults)))
 
 
 def test_listed_outages_warn_only_where_machines_fail_often() -> None:
@@ -241,9 +241,9 @@ def test_listed_outages_warn_only_where_machines_fail_often() -> None:
 
 def test_the_default_scenario_is_usual(recwarn: pytest.WarningsRecorder) -> None:
     from gridsim.cli.scenario_flags import default_scenario
-    from gridsim.model.sanity_checks import unusual
+    from gridsim.model.sanity_checks import unusual_values
 
-    assert not list(unusual(default_scenario()))
+    assert not list(unusual_values(default_scenario()))
 
 
 def test_a_log_of_the_work(begun: Path) -> None:

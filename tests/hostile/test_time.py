@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory, ScenarioError
-from gridsim.model.fault_events import TooOften, looking
+from gridsim.model.fault_events import TooManyChanges, display_limit
 from gridsim.results.table import Table
 from gridsim.studies.sweep import Sweep
 from gridsim.support import toml as toml_files
@@ -188,12 +188,12 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
     file = tmp_path / "a.npz"
     gs.simulate(scenario, gs.FairTree(), record="all").save(file)
     of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
-    monkeypatch.setattr("gridsim.model.fault_events.MOST_AGAIN", 100_000)
+    monkeypatch.setattr("gridsim.model.fault_events.MAX_DISPLAYED", 100_000)
     monkeypatch.chdir(tmp_path)
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
         done = CliRunner().invoke(cli, [*command, "a.npz"])
         assert done.stderr == (
-            "gridsim: a.npz: faults must make at most 100000 changes for who looks at a result, got more\n"
+            "gridsim: a.npz: faults must make at most 100000 changes to display a result, got more\n"
         )
     for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
         assert CliRunner().invoke(cli, [*command, "a.npz"]).exit_code == 0
@@ -201,11 +201,11 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
 
 
 def test_who_runs_a_scenario_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.model.fault_events.MOST_AGAIN", 1000)
+    monkeypatch.setattr("gridsim.model.fault_events.MAX_DISPLAYED", 1000)
     faults = gs.Faults.poisson(1.0, seed=1)
     assert sum(len(block) for block in islice(faults.course(8).blocks, 3)) > 10_000
-    with pytest.raises(TooOften):
-        list(islice(faults.course(8, looking(8)).blocks, 3))
+    with pytest.raises(TooManyChanges):
+        list(islice(faults.course(8, display_limit(8)).blocks, 3))
 
 
 @pytest.mark.parametrize(

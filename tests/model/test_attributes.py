@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.attributes import Attributes, Wants
+from gridsim.model.attributes import Attributes, Requirements
 
 OWN = gs.ListedAttributes(memory=(1e9, 4e9, 4e9, 8e9), kinds=("cpu", "cpu", "gpu", "gpu"))
 FOUR = gs.Platform.equal(4, attributes=OWN)
@@ -46,7 +46,7 @@ def test_groups_are_those_that_the_same_machines_suit(data: st.DataObject, machi
     there = Attributes(
         column(AMOUNTS, machines), column(KINDS.filter(bool), machines), None, column(AMOUNTS, machines)
     )
-    wants = Wants(
+    wants = Requirements(
         *(column(values, jobs) if data.draw(st.booleans()) else None for values in (AMOUNTS, KINDS, AMOUNTS))
     )
     if not wants.any:
@@ -183,7 +183,7 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.ListedAttributes(x=(1.0,)),
-            "platform.attributes.y must be given with platform.attributes.x",
+            "platform.attributes.x requires platform.attributes.y",
         ),
         (
             lambda: gs.Platform.equal(3, attributes=gs.ListedAttributes(memory=(1.0,))),
@@ -208,8 +208,8 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Workload.jobs_of([0.0], 2, 1.0, memory=5e9, kinds="gpu").realize(FOUR),
-            "workload.nodes[0] must be at most 1, the machines that have what the job wants (at least "
-            "5e+09 bytes and kind 'gpu'), got 2",
+            "workload.nodes[0] must be at most 1, the number of machines with at least "
+            "5e+09 bytes and kind 'gpu', got 2",
         ),
         (
             lambda: gs.Workload.of([0.0], 1, 1.0, disk=1.0).realize(FOUR),
@@ -218,7 +218,7 @@ def _file(attributes: str) -> gs.Scenario:
         (
             lambda: gs.Workload.of([0.0, 0.0], 1, 1.0, memory=[8e9, 9e9]).realize(FOUR),
             "workload.memory must leave each application a machine that can hold its tasks: machines have "
-            "memory of up to 8e+09 bytes, got at least 9e+09 bytes for application 1, which none has",
+            "memory of up to 8e+09 bytes, got at least 9e+09 bytes for application 1",
         ),
         (
             lambda: gs.Workload.of([0.0], 1, 1.0, memory=8e9, disk=2.0).realize(DISKS),

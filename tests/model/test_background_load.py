@@ -11,7 +11,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import registered
 from gridsim.testing import check_scheduler, scenarios
@@ -68,7 +68,7 @@ def test_scenarios_without_are_written_as_before() -> None:
     assert "fluctuation" not in gs.Scenario(PLATFORM, WORKLOAD).to_toml()
 
 
-def same(a: Pace, b: Pace) -> bool:
+def same(a: LoadProfile, b: LoadProfile) -> bool:
     equal = (np.array_equal(getattr(a, name), getattr(b, name)) for name in ("factors", "series", "first"))
     return a.period == b.period and all(equal)
 
@@ -193,7 +193,7 @@ def test_wrong_parts_are_named() -> None:
 def test_there_must_be_an_entry_for_each_machine(name: str) -> None:
     columns: dict[str, Any] = {name: [0, 0]}
     with pytest.raises(
-        gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one a machine, got 2"
+        gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one per machine, got 2"
     ):
         run(gs.Fluctuation.of([[1.0]], 1.0, **columns))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.engine import engine
-from gridsim.model import fault_events as courses
+from gridsim.model import fault_events
 from gridsim.model.fault_events import LATEST
 from gridsim.model.faults import Faults
 from gridsim.support.clock import NEVER
@@ -34,7 +34,7 @@ DRAWN = {
 }
 
 
-def rows_of(block: courses.Events) -> list[tuple[int, int, bool, int]]:
+def rows_of(block: fault_events.Events) -> list[tuple[int, int, bool, int]]:
     """(ns, machine, up, until)."""
     return list(zip(*(c.tolist() for c in (block.time, block.machine, block.up, block.until)), strict=True))
 
@@ -70,7 +70,7 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
 
 
 def test_never_is_never() -> None:
-    assert NEVER == engine.NEVER and courses.END == LATEST * NS
+    assert NEVER == engine.NEVER and fault_events.END == LATEST * NS
 
 
 @pytest.mark.slow
@@ -128,7 +128,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
 BEYOND_DOWN = r"faults.down\[0\] must be at most 8e\+09 s, got 16000000000.0"
 BEYOND_UP = r"faults.up\[0\] must be at most 8e\+09 s, or inf, got 16000000000.0"
-SOON = r"faults.down\[1\] must be a nanosecond or more after machine 0 is up again"
+SOON = r"faults.down\[1\] must be at least 1 ns after the recovery of machine 0"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ SOON = r"faults.down\[1\] must be a nanosecond or more after machine 0 is up aga
         ({"machine": [0, 0], "down": [1.0, 2.0], "up": [3.0, 4.0]}, SOON),
         ({"machine": [0, 0], "down": [1.0, 1.0], "up": [1.0, 9.0]}, SOON),
         # not the same instant in seconds, but the same nanosecond
-        ({"machine": [0, 0], "down": [0.0, 1e-45], "up": [0.0, 7.0]}, SOON + ", at 0 s, got 1e-45"),
+        ({"machine": [0, 0], "down": [0.0, 1e-45], "up": [0.0, 7.0]}, SOON + " at 0 s, got 1e-45"),
         ({"machine": [0, 0], "down": [0.0, 9.0], "up": [inf, 9.0]}, SOON),
     ],
 )  # fmt: skip
@@ -222,7 +222,7 @@ def test_outages_of_all_rounds(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 0 30")
     course = Faults.trace(path, seed=1).course(2)
     (machine,) = np.flatnonzero(course.first != NEVER)
-    ((u, down, up),) = courses.outages(course, 300.0)
+    ((u, down, up),) = fault_events.outages(course, 300.0)
     assert u == machine and up.tolist()[:10] == (20.0 + 30.0 * np.arange(10)).tolist()
     assert down.tolist() == (10.0 + 30.0 * np.arange(10)).tolist()
 
@@ -238,10 +238,10 @@ def test_rounds_of_a_trace_are_counted(tmp_path: Path) -> None:
 def test_who_looks_waits_for_so_many() -> None:
     """Ten million, or 200 a machine; passes of a few take as long as those of a hundred."""
     for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
-        count = courses.looking(nodes)
+        count = fault_events.display_limit(nodes)
         count(most - 100)
         count(1)
-        with pytest.raises(courses.TooOften, match=f"at most {most} changes"):
+        with pytest.raises(fault_events.TooManyChanges, match=f"at most {most} changes"):
             count(1)
 
 
@@ -269,7 +269,7 @@ def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, horizon: float) -
         check_until(faults, 3, 9)
         rows = changes(faults, 3, 9)
         check_turns(rows, 3)
-        assert len(rows) >= 4 and rows[-1][0] < courses.END
+        assert len(rows) >= 4 and rows[-1][0] < fault_events.END
 
 
 def test_less_than_a_nanosecond_up_is_not_up(tmp_path: Path) -> None:
@@ -346,18 +346,20 @@ def test_blocks_without_changes_are_passed_over(nodes: int, seed: int, down: flo
 
     length, count = 2048 * NS, 20
     found = []
-    for block in courses.drawn(seed, nodes, draw_up, draw_down, 1.0, courses.uncounted).blocks:
+    for block in fault_events.drawn_events(
+        seed, nodes, draw_up, draw_down, 1.0, fault_events.no_limit
+    ).blocks:
         if not len(block) or block.time[0] >= count * length:
             break
         found += [row[:3] for row in rows_of(block)]
 
     streams, wanted = Streams(seed), []
     up, away = streams("faults.up"), streams("faults.down")
-    fails = courses.nanoseconds(draw_up(up, nodes)).clip(1)
+    fails = fault_events.nanoseconds(draw_up(up, nodes)).clip(1)
     for number in range(1, count + 1):
         while len(due := np.flatnonzero(fails < number * length)):
-            gone, back = fails[due], fails[due] + courses.nanoseconds(draw_down(away, len(due)))
-            fails[due] = back + courses.nanoseconds(draw_up(up, len(due))).clip(1)
+            gone, back = fails[due], fails[due] + fault_events.nanoseconds(draw_down(away, len(due)))
+            fails[due] = back + fault_events.nanoseconds(draw_up(up, len(due))).clip(1)
             for times, is_up in ((gone, False), (back, True)):
                 wanted += [(int(at), int(u), is_up) for at, u in zip(times, due, strict=True)]
     assert found == sorted(row for row in wanted if row[0] < count * length)

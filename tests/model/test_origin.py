@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import DrawnAttributes
-from gridsim.model.sanity_checks import unusual
+from gridsim.model.sanity_checks import unusual_values
 from gridsim.model.time_zones import DAY, Zones
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.copies import computed_work
@@ -132,7 +132,7 @@ def test_the_hour_of_the_day_is_that_of_the_stated_time(
 ) -> None:
     stated = Zones(zones=zones, night_begin=begin, night_hours=9.0)
     machines = np.arange(24)
-    left = stated.since(base).night_left(machines, time)
+    left = stated.shift_clock(base).night_left(machines, time)
     difference = np.abs(left - stated.night_left(machines, time + round(base) * 10**9))
     # the hour at which night begins is a float
     assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60
@@ -206,10 +206,10 @@ def test_failures_decades_after_the_run_are_called_unusual() -> None:
     """Such as those in UNIX time beside a log, whose times count from its first release."""
     faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
     stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
-    assert not list(unusual(stated))
+    assert not list(unusual_values(stated))
     assert [
         text
-        for text in unusual(other)
+        for text in unusual_values(other)
         if text.startswith("faults.down begins 1.73569e+09 s after the run (55")
     ]
 

@@ -46,7 +46,7 @@ def test_hosts_are_drawn_from_the_table(tmp_path):
         1500.0,
         5000.0,
     }
-    with pytest.raises(TraceFormatError, match=r"hosts.csv:1: no column x"):
+    with pytest.raises(TraceFormatError, match=r"hosts.csv:1: the header must have column x"):
         Platform.from_hosts(tmp_path / "hosts.csv", 5, seed=1, column="x")
 
 

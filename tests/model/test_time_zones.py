@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.model.fault_events import END, Course
+from gridsim.model.fault_events import END, FaultEvents
 from gridsim.model.faults import Faults
-from gridsim.model.time_zones import DAY, HOUR, Zones, turned
+from gridsim.model.time_zones import DAY, HOUR, Zones, rotate
 from gridsim.support.clock import NEVER
 
 MINUTE = HOUR // 60
 
 
-def rows(course: Course, until: int) -> list[tuple[int, int, bool, int]]:
+def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
     """(ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
     found: list[tuple[int, int, bool, int]] = []
     for block in course.blocks:
@@ -49,7 +49,7 @@ def test_night_by_hand() -> None:
         True, False, False, True,
     ]  # fmt: skip
     two = Zones(zones=2, night_begin=1.5, night_hours=2.0)
-    assert two.ahead([0, 1, 2, 3]).tolist() == [0, 12 * HOUR, 0, 12 * HOUR]
+    assert two.clock_offsets([0, 1, 2, 3]).tolist() == [0, 12 * HOUR, 0, 12 * HOUR]
     at = 14 * HOUR + 9 * DAY
     assert two.night([0, 1, 2], at).tolist() == [False, True, False]
 
@@ -85,7 +85,7 @@ def test_a_day_has_as_much_night_as_it_should(
         (lambda: Faults.zones(1, day_up=-0.1), "faults.day_up must be a number in 0..0.99, got -0.1"),
         (lambda: Faults.zones(1, spell=0.0), "faults.spell must be a finite number >= 1 s, got 0.0"),
         (lambda: Faults.zones(1, spread=7201.0), "faults.spread must be at most a quarter of .*, 7200 s"),
-        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.repeat must be true where a"),
+        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.zones of a trace requires"),
         (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
     ],
 )
@@ -160,7 +160,7 @@ def test_machines_go_and_come_back_in_turn(
     after = next(course.blocks)
     assert after.time[0] >= last and len(after)
     # in the middle of its night everybody is up
-    middle = 2 * DAY + round((begin + hours / 2) * HOUR) - where.ahead(np.arange(nodes))
+    middle = 2 * DAY + round((begin + hours / 2) * HOUR) - where.clock_offsets(np.arange(nodes))
     assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
 
 
@@ -243,7 +243,7 @@ def test_a_round_is_turned(times: list[int], by: int, span: int) -> None:
     """Who was up `by` later is up now, ns by ns; intervals that meet are one."""
     by %= span
     pairs = np.array(times[: len(times) // 2 * 2], np.int64).reshape(-1, 2)
-    begin, end = turned(pairs[:, 0], pairs[:, 1], by, span)
+    begin, end = rotate(pairs[:, 0], pairs[:, 1], by, span)
     assert (begin < end).all() and (begin[1:] > end[:-1]).all()
 
     def up(b: Any, e: Any, at: int) -> bool:
@@ -272,7 +272,7 @@ def test_a_trace_around_the_world(tmp_path: Path) -> None:
 def test_a_round_as_long_as_the_clock_is_turned(span: int, by: int) -> None:
     """No sum is beyond int64."""
     times = np.array([0, HOUR, span // 2, span - HOUR], np.int64)
-    begin, end = turned(times[:-1:2], times[1::2], by, span)
+    begin, end = rotate(times[:-1:2], times[1::2], by, span)
     assert (begin < end).all() and begin.min() >= 0 and end.max() <= span
     assert (end - begin).sum() == HOUR + span - HOUR - span // 2
 

@@ -33,9 +33,7 @@ def test_a_scheduler_without_a_node_program_says_so(name: str) -> None:
 
 def test_a_node_program_that_cannot_be_compiled_says_so() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    with pytest.raises(
-        gs.CompileError, match=r"SearchNode: self.waiting must be .*, got \[\], a list"
-    ):
+    with pytest.raises(gs.CompileError, match=r"SearchNode: self.waiting must be .*, got \[\], a list"):
         gs.simulate(SCENARIO, make_scheduler("expanding-ring"), nodes="compiled")
 
 

@@ -199,5 +199,7 @@ def test_a_run_that_never_leaves_an_instant_ends(
     """No limit of time is ever reached there."""
     monkeypatch.setattr(engine, "MAX_ROUNDS", 10_000)
     workload = gs.Workload.of([5.0], 1, 1000.0, origin=0.0)
-    with pytest.raises(gs.SchedulerError, match=r"t = 5.0 s: the run seems never to leave this instant: .* \d{5}"):
+    with pytest.raises(
+        gs.SchedulerError, match=r"t = 5.0 s: the run seems never to leave this instant: .* \d{5}"
+    ):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), scheduler, time_limit=10.0)

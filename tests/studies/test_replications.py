@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.studies.replications import PARTS, replication
 from gridsim.support.random_streams import Streams
 
@@ -112,7 +112,7 @@ class Watched(gs.Scheduler, frozen=True, kw_only=True):
 
 
 SEEN: dict[gs.Scheduler, list] = {}
-PACES: list[Pace | None] = []
+PACES: list[LoadProfile | None] = []
 
 
 def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:

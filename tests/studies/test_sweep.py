@@ -123,7 +123,7 @@ def test_entries_of_a_case_have_no_order() -> None:
 
 
 def test_an_entry_that_another_overrides_is_refused() -> None:
-    said = "workload.tasks_per_node has no effect if workload.tasks is given: give one of them, got both"
+    said = "workload.tasks_per_node does not support workload.tasks, which overrides it: set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
         scenario=small(),
@@ -417,7 +417,7 @@ def test_replaced() -> None:
     many = small().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
-    with pytest.raises(gs.ScenarioError, match="seed.x: seed is no table of a scenario"):
+    with pytest.raises(gs.ScenarioError, match="seed.x: seed must be a table"):
         small().replaced({"seed.x": 3})
     with pytest.raises(gs.ScenarioError, match="the path of an entry must be a non-empty text, got 1"):
         small().replaced({1: 3})  # type: ignore[dict-item]

@@ -72,15 +72,15 @@ def test_rules_are_counted_in_one_warning(write):
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        (HEAD + "0\t0\t1\t5\tx\t1\t0\n", 2, "expected at least 8 columns split by tabs, found 7"),
-        (events((1, 1, 0, 10), (1, 1, "NULL", 10)), 3, "field event_start_time is 'NULL', expected a number"),
+        (HEAD + "0\t0\t1\t5\tx\t1\t0\n", 2, "a line must have at least 8 columns separated by tabs, got 7"),
+        (events((1, 1, 0, 10), (1, 1, "NULL", 10)), 3, "field event_start_time must be a number, got 'NULL'"),
         (
             events((1, 1, 0, 10), (1, 1, 20, "inf")),
             3,
-            "field event_stop_time is 'inf', expected a finite number",
+            "field event_stop_time must be a finite number, got 'inf'",
         ),
-        (events((1, 1.5, 0, 10)), 2, "field event_type is '1.5', expected a whole number"),
-        (events((1, 1, 20, 10)), 2, "an event from 20 s to 10 s: stop < start"),
+        (events((1, 1.5, 0, 10)), 2, "field event_type must be a whole number, got '1.5'"),
+        (events((1, 1, 20, 10)), 2, "an event must stop after its start, 20 s, got 10 s"),
         (HEAD, 1, "no events"),
         (b"\x00\x01", 1, "binary data"),
     ],
@@ -93,7 +93,7 @@ def test_bad_files(write, content, line, message):
 
 
 def test_carriage_returns_within_lines(write):
-    said = "event_trace.tab:2: a carriage return within the line, expected a newline at the end of each line"
+    said = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
     row = "0\t0\t10\t5\tx\t1\t1000\t1100\tNULL"
     with pytest.raises(TraceFormatError, match=said):
         read_fta(write("event_trace.tab", f"{HEAD}{row}\r{row}\r").parent)
@@ -104,7 +104,7 @@ def test_bad_node_table_and_empty_folder(write, tmp_path):
         read_fta(tmp_path)
     write("event_trace.tab", TOY)
     write("node.tab", "# node_id\nx\t5\tname\n")
-    with pytest.raises(TraceFormatError, match=r"node\.tab:2: field node_id is 'x'"):
+    with pytest.raises(TraceFormatError, match=r"node\.tab:2: field node_id must be a number, got 'x'"):
         read_fta(tmp_path)
 
 

@@ -74,10 +74,10 @@ def test_repairs_are_counted_in_one_warning(write):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (JOB.rsplit(" ", 1)[0], "expected 12 fields or more, found 11"),
-        ("JobID,SubmitTime", "expected 12 fields or more, found 1"),
-        (JOB.replace("1", "job1", 1), "field job is 'job1', expected a number"),
-        (JOB.replace("1 U7", "U7 1"), "field status is 'U7', expected a number"),
+        (JOB.rsplit(" ", 1)[0], "a line must have 12 fields or more, got 11"),
+        ("JobID,SubmitTime", "a line must have 12 fields or more, got 1"),
+        (JOB.replace("1", "job1", 1), "field job must be a number, got 'job1'"),
+        (JOB.replace("1 U7", "U7 1"), "field status must be a number, got 'U7'"),
     ],
 )
 def test_bad_lines(write, bad, message):
@@ -92,7 +92,7 @@ def test_a_file_that_is_no_log(write):
     path = write("a.avt", "a 1 0 10\n")
     with pytest.raises(TraceFormatError) as caught:
         read_jobs(path)
-    assert str(caught.value) == f"{path}:1: this looks like avt, expected a job log, swf or gwf"
+    assert str(caught.value) == f"{path}:1: the file must be a job log, swf or gwf, got avt"
     with pytest.raises(TraceFormatError) as caught:
         read_jobs(path.parent)
     assert str(caught.value) == f"{path.parent}: Is a directory"
@@ -198,9 +198,9 @@ def test_the_format_of_opendc(write, read):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("1,4,5", "5: 3 fields, expected the 7 of the first line"),
-        ("1,4,5,x,1,1,", "5: field RunTime is 'x', expected a number"),
-        ("1,4.5,5,2,1,1,", "5: field JobID is '4.5', expected a whole number"),
+        ("1,4,5", "5: a line must have 7 fields, as the first line, got 3"),
+        ("1,4,5,x,1,1,", "5: field RunTime must be a number, got 'x'"),
+        ("1,4.5,5,2,1,1,", "5: field JobID must be a whole number, got '4.5'"),
     ],
 )
 def test_what_is_wrong_in_the_format_of_opendc(write, line, said):

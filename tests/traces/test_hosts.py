@@ -43,7 +43,7 @@ def test_sample_is_weighted_and_reproducible(write):
     assert (drawn == 2500).mean() == pytest.approx(0.75, abs=0.01)
     assert (drawn == hosts.sample(40_000, np.random.default_rng(7))).all()
     assert hosts.sample(0, np.random.default_rng(7)).shape == (0,)
-    with pytest.raises(ScenarioError, match="nodes: -1"):
+    with pytest.raises(ScenarioError, match="nodes must be at least 0, got -1"):
         hosts.sample(-1, np.random.default_rng(7))
 
 
@@ -57,19 +57,19 @@ def test_rows_without_speed_or_computers_are_left_out(write):
 @pytest.mark.parametrize(
     ("content", "line", "message"),
     [
-        (HEAD + "A, B,1,1,1,1\n", 2, "expected 5 fields, found 6 (a field with a comma needs quotes)"),
-        (TABLE + "A,1,1,x,1\n", 4, "field gflops_core is 'x', expected a number"),
-        (TABLE + "A,1,1,nan,1\n", 4, "field gflops_core is 'nan', expected a finite number"),
-        (TABLE + "A,1,1,-2,1\n", 4, "field gflops_core is -2, expected 0 or more"),
-        (TABLE + "A,1.5,1,2,1\n", 4, "field computers is '1.5', expected a whole number"),
-        (TABLE + '"A,1,1,2,1\n', 4, "not a sound CSV line"),
-        ("a,b\n1,2\n", 1, "no column cpu_model, the header has: a, b"),
+        (HEAD + "A, B,1,1,1,1\n", 2, "a row must have 5 fields (quoted if they have commas), got 6"),
+        (TABLE + "A,1,1,x,1\n", 4, "field gflops_core must be a number, got 'x'"),
+        (TABLE + "A,1,1,nan,1\n", 4, "field gflops_core must be a finite number, got 'nan'"),
+        (TABLE + "A,1,1,-2,1\n", 4, "field gflops_core must be at least 0, got -2"),
+        (TABLE + "A,1.5,1,2,1\n", 4, "field computers must be a whole number, got '1.5'"),
+        (TABLE + '"A,1,1,2,1\n', 4, "not a valid CSV line"),
+        ("a,b\n1,2\n", 1, "the header must have column cpu_model, got a, b"),
         (
             "cpu_model,computers,computers,gflops_core\nA,2,3,1.5\n",
             1,
-            "the column computers must be there once",
+            "the header must have column computers once",
         ),
-        ("", 1, "no column cpu_model, the header has: nothing"),
+        ("", 1, "the header must have column cpu_model, got nothing"),
         (HEAD, 1, "no hosts in this table"),
         (HEAD + "\0", 2, "binary data"),
     ],
@@ -82,7 +82,7 @@ def test_bad_files(write, content, line, message):
 
 
 def test_unknown_column(write):
-    with pytest.raises(TraceFormatError, match="no column mips"):
+    with pytest.raises(TraceFormatError, match="the header must have column mips"):
         read_host_speeds(write("hosts.csv", TABLE), "mips")
 
 

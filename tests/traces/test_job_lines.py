@@ -76,9 +76,8 @@ def test_parts_of_a_job_with_a_line_are_no_jobs(write):
         assert jobs.release.tolist() == [0, 100, 5000] and jobs.tasks.tolist() == [32, 64, 32]
         assert math.fsum(jobs.size) == 256_000 * 1000
     assert own.applications["release"].tolist() == [0, 100, 5000] and own.facts["unknown_waits"] == 0
-    text = (
-        "3 parts (status 2 to 4) of jobs that have a line of their own, left out (the first is at this line)"
-    )
+    text = "3 parts (status 2 to 4) of jobs that have a line for the whole job, left out"
+    text += " (the first is at this line)"
     assert said == also == [f"4: {text}"]
     (finding,) = lint(path)
     assert (finding.severity, finding.code, finding.count, finding.first_line) == ("note", "job-part", 3, 4)
@@ -167,7 +166,7 @@ def test_parts_without_a_line_of_their_job_stay(write):
         "3: 3 parts of unknown submission, taken as submitted after the part or line above",
         "3: 3 parts",
     ]
-    assert "that have no line of their own, taken as jobs" in said[1]
+    assert "that have no line for the whole job, taken as jobs" in said[1]
     assert {each.code for each in lint(path)} == {"lone-part"}
 
 
@@ -328,7 +327,7 @@ def test_a_field_that_is_used_must_be_a_number(write, field):
     words = job(7).split()
     words[FIELDS.index(field)], words[FIELDS.index("queue")] = "x", "normal"
     path = write("log.swf", job() + " ".join(words) + "\n")
-    with pytest.raises(gs.TraceFormatError, match=f"log.swf:2: field {field} is 'x', expected a number"):
+    with pytest.raises(gs.TraceFormatError, match=f"log.swf:2: field {field} must be a number, got 'x'"):
         read_jobs(path)
 
 

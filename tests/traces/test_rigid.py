@@ -91,26 +91,26 @@ def test_submit_times_are_compressed_or_stretched():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"procs_per_node": 0}, "procs_per_node: 0, expected a whole number of 1 or more"),
-        ({"procs_per_node": 1.5}, "procs_per_node: 1.5, expected a whole number of 1 or more"),
-        ({"procs_per_node": math.nan}, "procs_per_node: nan, expected a whole number of 1 or more"),
-        ({"procs_per_node": math.inf}, "procs_per_node: inf, expected a whole number of 1 or more"),
-        ({"start": -1}, "start: -1, expected a finite time of 0 s or more"),
-        ({"start": math.inf}, "start: inf, expected a finite time of 0 s or more"),
-        ({"start": math.nan}, "start: nan, expected a finite time of 0 s or more"),
-        ({"start": 5, "end": 5}, "end: 5, expected a time after the start, 5 s"),
-        ({"end": math.nan}, "end: nan, expected a time after the start, 0.0 s"),
-        ({"max_nodes": 0}, "max_nodes: 0, expected a whole number of 1 or more"),
-        ({"zero_run_time": 0}, "zero_run_time: 0, expected a finite time above 0 s"),
-        ({"zero_run_time": math.inf}, "zero_run_time: inf, expected a finite time above 0 s"),
-        ({"utilization": 0, "machines": 5}, "utilization: 0, expected a finite number above 0"),
-        ({"utilization": math.nan, "machines": 5}, "utilization: nan, expected a finite number above 0"),
-        ({"utilization": 0.5, "machines": 0}, "machines: 0, expected a whole number of 1 or more"),
-        ({"utilization": 0.5}, "machines: None, expected their number for a utilization of 0.5"),
-        ({"machines": 5}, "utilization: None, expected a number above 0 for 5 machines"),
+        ({"procs_per_node": 0}, "procs_per_node must be a whole number of at least 1, got 0"),
+        ({"procs_per_node": 1.5}, "procs_per_node must be a whole number of at least 1, got 1.5"),
+        ({"procs_per_node": math.nan}, "procs_per_node must be a whole number of at least 1, got nan"),
+        ({"procs_per_node": math.inf}, "procs_per_node must be a whole number of at least 1, got inf"),
+        ({"start": -1}, "start must be a finite time of at least 0 s, got -1"),
+        ({"start": math.inf}, "start must be a finite time of at least 0 s, got inf"),
+        ({"start": math.nan}, "start must be a finite time of at least 0 s, got nan"),
+        ({"start": 5, "end": 5}, "end must be after start, 5 s, got 5"),
+        ({"end": math.nan}, "end must be after start, 0.0 s, got nan"),
+        ({"max_nodes": 0}, "max_nodes must be a whole number of at least 1, got 0"),
+        ({"zero_run_time": 0}, "zero_run_time must be a finite time above 0 s, got 0"),
+        ({"zero_run_time": math.inf}, "zero_run_time must be a finite time above 0 s, got inf"),
+        ({"utilization": 0, "machines": 5}, "utilization must be a finite number above 0, got 0"),
+        ({"utilization": math.nan, "machines": 5}, "utilization must be a finite number above 0, got nan"),
+        ({"utilization": 0.5, "machines": 0}, "machines must be a whole number of at least 1, got 0"),
+        ({"utilization": 0.5}, "utilization requires machines, got utilization 0.5 and no machines"),
+        ({"machines": 5}, "machines requires utilization, got 5 machines and no utilization"),
         (
             {"utilization": 0.5, "machines": 5},
-            "utilization: 0.5, expected none: all jobs are released at once",
+            "utilization must be None, as all jobs are released at once, got 0.5",
         ),
     ],
 )
@@ -118,7 +118,7 @@ def test_bad_parameters(parameters, message):
     with pytest.raises(ScenarioError) as caught:
         derive_jobs(make_log((0, 1, 1)), **parameters)
     assert str(caught.value) == message
-    with pytest.raises(ScenarioError, match="machines: 0, expected"):
+    with pytest.raises(ScenarioError, match="machines must be"):
         derive_jobs(make_log((0, 1, 1))).utilization(0)
 
 

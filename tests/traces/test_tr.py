@@ -32,17 +32,17 @@ def test_exact_values(write, name):
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ("1 1 5", "expected 4 fields or more, found 3"),
-        ("1 2 5 5", "field tasks is 2, and 1 durations follow"),
-        ("1 2 5 5 5 5", "field tasks is 2, and 3 durations follow"),
-        ("1 1.5 5 5", "field tasks is '1.5', expected a whole number"),
-        ("nan 1 5 5", "field submit is 'nan', expected a finite number"),
-        ("1 1 5 1_0", "field duration 1 is '1_0', expected a number"),
-        ("1 2 5 5 \u0665", "field duration 2 is '\u0665', expected a number"),
-        ("1 1 -5 5", "field mean is -5, expected 0 s or more"),
-        ("1 2 5 5 -1", "field duration 2 is -1, expected 0 s or more"),
-        ("1 1 5 1e19", "field duration 1 is '1e19', expected at most 1e+18"),
-        ("# 1 5 5", "field submit is '#', expected a number"),
+        ("1 1 5", "a line must have 4 fields or more, got 3"),
+        ("1 2 5 5", "field tasks must be 1, the number of durations of the line, got 2"),
+        ("1 2 5 5 5 5", "field tasks must be 3, the number of durations of the line, got 2"),
+        ("1 1.5 5 5", "field tasks must be a whole number, got '1.5'"),
+        ("nan 1 5 5", "field submit must be a finite number, got 'nan'"),
+        ("1 1 5 1_0", "field duration 1 must be a number, got '1_0'"),
+        ("1 2 5 5 \u0665", "field duration 2 must be a number, got '\u0665'"),
+        ("1 1 -5 5", "field mean must be at least 0 s, got -5"),
+        ("1 2 5 5 -1", "field duration 2 must be at least 0 s, got -1"),
+        ("1 1 5 1e19", "field duration 1 must be at most 1e+18, got '1e19'"),
+        ("# 1 5 5", "field submit must be a number, got '#'"),
     ],
 )
 def test_bad_lines_are_named(write, bad, message):
@@ -56,7 +56,7 @@ def test_bad_lines_are_named(write, bad, message):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"), [("\n", "1: no jobs in this log"), (b"1 1 5 5\n\0", "2: binary data")]
+    ("content", "message"), [("\n", "1: no jobs in this log"), (b"1 1 5 5\n\0", "2: the file must be text")]
 )
 def test_bad_files_are_named(write, content, message):
     path = write("bad.tr", content)
@@ -110,9 +110,9 @@ def test_runs_of_a_log(write):
     equal = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path, own_sizes=False)), gs.Fcfs())
     with pytest.raises(KeyError, match="estimate"):  # of tasks that all have the mean of their job
         equal.applications["estimate"]
-    with pytest.raises(TraceFormatError, match="this looks like tr, expected a job log, swf or gwf"):
+    with pytest.raises(TraceFormatError, match="the file must be a job log, swf or gwf, got tr"):
         gs.Workload.jobs_from_log(path).realize(GRID)
-    with pytest.raises(TraceFormatError, match="this looks like tr"):
+    with pytest.raises(TraceFormatError, match="the file must be a job log, swf or gwf, got tr"):
         read_jobs(path)
 
 

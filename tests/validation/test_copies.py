@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.validation import copies
 from gridsim.validation.copies import BackgroundLoadRules, CheckpointRules, Copies, _check_begins, overtaken
 from gridsim.validation.results import validate_result
@@ -40,7 +40,7 @@ def rules_of(draw: st.DrawFn) -> CheckpointRules:
         return CheckpointRules(interval, checkpoint, restore, draw(st.booleans()))
     factors = draw(st.lists(st.sampled_from([0.25, 0.5, 1.0]), min_size=6, max_size=6))
     first = np.array(draw(st.lists(st.integers(0, 2), min_size=3, max_size=3)), np.int64)
-    pace = Pace(draw(st.integers(1, 7)), np.array(factors).reshape(2, 3), np.array([0, 1, 1]), first)
+    pace = LoadProfile(draw(st.integers(1, 7)), np.array(factors).reshape(2, 3), np.array([0, 1, 1]), first)
     return BackgroundLoadRules(interval, checkpoint, restore, draw(st.booleans()), pace)
 
 
@@ -115,7 +115,7 @@ def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.Monkey
     ]
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
-    pace = Pace(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
+    pace = LoadProfile(7, np.array([[0.5, 1.0, 0.25]]), np.zeros(3, np.int64), np.arange(3))
     for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
         reference = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:

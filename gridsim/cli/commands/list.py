@@ -132,7 +132,7 @@ def workloads() -> Iterator[Row]:
 @_listing("traces", "format", "what")
 def traces() -> Iterator[Row]:
     """List the formats of trace files."""
-    from gridsim.traces.formats import known
+    from gridsim.traces.formats import format_descriptions
 
-    for name, description in known().items():
+    for name, description in format_descriptions().items():
         yield {"format": name, "what": description}

@@ -408,14 +408,14 @@ def result_from_log(
 
 def _header_machines(file: str, header: dict[str, str], procs_per_node: int) -> int:
     """Return the number of machines stated in the header of a log."""
-    from gridsim.traces.jobs import MOST_MACHINES, stated_machines
+    from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
     stated = stated_machines(header, procs_per_node)
     if stated is None:
         raise ScenarioError(f"machines is required: the header of {file} has neither MaxProcs nor MaxNodes")
-    if stated[1] > MOST_MACHINES:
+    if stated[1] > MAX_MACHINES:
         raise ScenarioError(
-            f"machines must be at most {MOST_MACHINES}, got {stated[1]} from the header of {file}"
+            f"machines must be at most {MAX_MACHINES}, got {stated[1]} from the header of {file}"
         )
     return stated[1]
 

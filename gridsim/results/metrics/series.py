@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import looking
+from gridsim.model.fault_events import display_limit
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, NS
 
@@ -139,14 +139,14 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
 
     Raises
     ------
-    TooOften
+    TooManyChanges
         If there are too many failures to generate.
     GridSimError
         If `Result.scenario` raises it.
     """
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
-    for block in () if faults is None else faults.course(machines, looking(machines)).blocks:
+    for block in () if faults is None else faults.course(machines, display_limit(machines)).blocks:
         selected = ~block.up & (block.time <= until * NS)
         machine.append(block.machine[selected])
         begin.append(block.time[selected] / NS)

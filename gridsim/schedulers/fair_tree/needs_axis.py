@@ -73,7 +73,7 @@ class NeedsAxis:
                 raise ScenarioError(
                     "fair-tree.need_samples must have for each application a sample of memory and disk, "
                     "bytes, that is no less than its tasks need, and no more than some machine has; got "
-                    f"{shown} and application {i}, which needs {wants.said(i)}"
+                    f"{shown} and application {i}, which needs {wants.describe(i)}"
                 )
 
     def slice_of(self, application: Application) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.background_load import Pace
+from gridsim.model.background_load import LoadProfile
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER
@@ -36,7 +36,7 @@ _NAMES = list(TABLES["copies"])
 class Cycles:
     """How fast machines compute: at full speed, or slowed by background load."""
 
-    def __init__(self, speeds: Floats, pace: Pace | None) -> None:
+    def __init__(self, speeds: Floats, pace: LoadProfile | None) -> None:
         self.speeds, self.pace = speeds.tolist(), pace
 
     def time_for(self, machine: int, work: float) -> float:

@@ -185,5 +185,5 @@ def test_random_runs_are_valid(
 
 def test_a_job_larger_than_the_grid_is_an_error_of_the_workload() -> None:
     for scheduler in (gs.Zorilla(), gs.Metascheduler()):
-        with pytest.raises(gs.ScenarioError, match=r"job 0 wants 4 machines, but there are only 3"):
+        with pytest.raises(gs.ScenarioError, match=r"workload.nodes\[0\] must be at most 3"):
             gs.simulate(case(3, (0.0, 4, 1.0, 0)), scheduler)

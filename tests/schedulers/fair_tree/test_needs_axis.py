@@ -15,7 +15,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Application
-from gridsim.model.attributes import Attributes, ListedAttributes, Wants
+from gridsim.model.attributes import Attributes, ListedAttributes, Requirements
 from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis, need_samples
@@ -23,7 +23,7 @@ from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis, need_samples
 GRID = SummaryGrid([0.25, 0.5, 1.0, 2.0, 6.0], [2.0, 8.0, 30.0], [0.5, 1.0, 3.0])
 SAMPLES = ((0.0, 0.0), (2.0, 0.0), (2.0, 5.0), (4.0, 5.0))
 NOW = 2 * 10**9
-NONE = Wants()
+NONE = Requirements()
 memories, disks = st.sampled_from([1.0, 2.0, 3.0, 4.0]), st.sampled_from([0.0, 5.0, 9.0])
 shares = st.tuples(
     st.sampled_from([-3.0, 0.0, 1.0]), st.sampled_from([2.0, 6.0, 25.0]), st.sampled_from([0.5, 1.0, 2.0]),
@@ -139,7 +139,7 @@ def test_an_application_is_looked_up_where_most_machines_serve_it():
 
 @pytest.mark.parametrize("samples", [((2.0, 0.0),), ((8.0, 0.0), (2.0, 0.0)), ((4.0, 9.0), (2.0, 0.0))])
 def test_samples_that_serve_no_machine_of_an_application_are_rejected(samples):
-    wants = Wants(np.array([1.0, 4.0]))
+    wants = Requirements(np.array([1.0, 4.0]))
     with pytest.raises(ScenarioError, match=r"application 1, which needs at least 4 bytes"):
         axis_of([(1.0, 4.0, 0.0), (1.0, 4.0, 0.0)], samples, wants)
 
