@@ -1,9 +1,9 @@
-"""The schedulers that come with gridsim, by class and by name; importing this registers the names.
+"""The built-in schedulers, by class and by name; importing this package registers the names.
 
-A class is imported when it is first used: a run needs one of them.
+A class is imported at its first use, since a run needs only one of them.
 """
 
-# The classes are those of `__init__.pyi`.
+# `__init__.pyi` lists the classes, which are loaded lazily.
 
 from __future__ import annotations
 

@@ -57,8 +57,7 @@ class BatchMode(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = (
         "unstarted_tasks", "unreleased_count", "resubmitted", "plan", "started", "started_count", "lost",
-        "free_at",
-        "last", "running", "next_event", "peak_waiting",
+        "free_at", "last", "running", "next_event", "peak_waiting",
     )  # fmt: skip
 
     def __init__(self, run: Run, rule: Literal["min-min", "max-min", "sufferage"], interval: int) -> None:

@@ -154,8 +154,8 @@ class Pull(Policy):
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "queue", "lost", "unstarted_tasks", "released", "waiting", "resubmitted", "peak_waiting",
-        "_first", "_order"
+        "queue", "lost", "unstarted_tasks", "released", "waiting", "resubmitted", "peak_waiting", "_first",
+        "_order",
     )  # fmt: skip
 
     def __init__(self, run: Run) -> None:

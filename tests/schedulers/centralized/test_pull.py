@@ -449,7 +449,7 @@ def test_baselines_agree_with_the_published_table(
 
 @pytest.mark.claims
 @pytest.mark.parametrize("size", [500.0, 2000.0])
-def test_speeds_matter_little_under_light_load(size: float) -> None:
+def test_only_random_binding_is_much_worse_under_light_load(size: float) -> None:
     """Schedulers that know the speeds hardly differ; random binding has much larger stretches."""
     for seed in range(100, 105):
         bound, worst, _, _ = stretch_by_mode("uniform", size, seed, "replan", "once", "ect", "random")

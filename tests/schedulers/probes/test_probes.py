@@ -111,7 +111,7 @@ def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> No
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("name", ALL)
-def test_a_run_goes_on_from_a_checkpoint(name: str, form: Any, tmp_path: Path) -> None:
+def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -> None:
     """The state has reservations, waiting times, and stolen reservations and refusals under way."""
     file = tmp_path / "run.checkpoint"
     scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
@@ -149,7 +149,7 @@ def test_without_late_binding_tasks_go_to_the_shortest_queues(sampling: Any) -> 
     assert placed == ([1, 1, 1, 0] if sampling == "batch" else [1])
 
 
-def test_options_of_sparrow_that_exclude_each_other() -> None:
+def test_contradictory_options_of_sparrow_are_rejected() -> None:
     with pytest.raises(gs.ScenarioError, match="sampling"):
         gs.Sparrow(sampling="task")
     with pytest.raises(gs.ScenarioError, match="cancellation"):
@@ -242,7 +242,7 @@ def test_packed_flags_are_unpacked_unchanged() -> None:
         assert (unpack_flags(pack_flags(flags), count) == flags).all()
 
 
-def test_the_job_with_least_work_left_is_served_until_the_cap() -> None:
+def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
     node = SrptNode(gs.Eagle(srpt_cap=2.0))
     node.smallest = 10.0
     left = np.array([40.0, 20.0, 0.0, 10.0])

@@ -341,10 +341,10 @@ def test_failed_client_loses_no_task(method: Any) -> None:
 @given(scenario=scenarios(max_nodes=9, faults=True))
 def test_tables_agree_with_messages_and_tasks(method: Any, scenario: gs.Scenario) -> None:
     result = gs.simulate(scenario, method(degree=3))
-    found, searches = result.tables["hosts"], result.tables["searches"]
+    assigned, searches = result.tables["hosts"], result.tables["searches"]
     back = int(result.messages["sent"][result.messages["kind"] == "back"].sum())
     tasks = int(result.applications["tasks"].sum())
-    assert tasks <= len(found) <= tasks + back + int(result.applications["resubmitted"].sum())
+    assert tasks <= len(assigned) <= tasks + back + int(result.applications["resubmitted"].sum())
     assert (searches["ended"] >= searches["began"]).all() and (searches["wanted"] > 0).all()
 
 

@@ -51,8 +51,8 @@ OWNER = gs.Faults.of([1, 0], [0.0, 40.0], [30.0, 60.0])
 def test_interrupted_task_moves_at_once(mode: str) -> None:
     result = validated_result(grid(2, 1, OWNER), mode, migration_cost=5.0)
     assert rows(result) == [(0, 0, 0.0, 40.0, 0, 0.0), (0, 1, 40.0, 105.0, 1, 40_000.0)]
-    told = {name: int(result.applications[name][0]) for name in ("resubmitted", "migrated", "resumed")}
-    assert told == {"resubmitted": 1, "migrated": 1, "resumed": 0}
+    counts = {name: int(result.applications[name][0]) for name in ("resubmitted", "migrated", "resumed")}
+    assert counts == {"resubmitted": 1, "migrated": 1, "resumed": 0}
     cycles = {name: column.tolist() for name, column in result.tables["cycles"].items()}
     assert cycles == {
         "useful": [100_000.0], "redundant": [0.0], "lost": [0.0], "overhead": [5000.0], "slowed": [0.0],
