@@ -303,7 +303,7 @@ def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, .
 
 
 @st.composite
-def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses: bool) -> Scenario:
+def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, is_crowded: bool, pauses: bool) -> Scenario:
     has_contention = draw(st.booleans())  # all jobs are submitted at once at one of few nodes
     if has_contention:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
@@ -311,7 +311,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
         # with few machines, most jobs would be too large for the suitable ones
         nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
     count = draw(
-        st.integers(1, 20) if crowded else st.integers(3, 6) if has_contention else st.integers(1, 6)
+        st.integers(1, 20) if is_crowded else st.integers(3, 6) if has_contention else st.integers(1, 6)
     )
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
@@ -319,7 +319,7 @@ def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, crowded: bool, pauses:
 
     seconds = st.sampled_from((1.0, 59.0, 60.0, 61.0, 600.0)) | st.floats(0.1, 1000.0)
     small, large = st.integers(1, max(1, nodes // 3)), st.integers(1, nodes)
-    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if crowded else 300.0)
+    releases = st.sampled_from((0.0, 0.0, 1.0, 59.9, 60.0)) | st.floats(0.0, 1200.0 if is_crowded else 300.0)
     run_times = column(seconds)
     release = [0.0] * count if has_contention else draw(_releases(column(releases), run_times, pauses))
     anywhere = st.integers(0, nodes - 1)
@@ -381,13 +381,13 @@ def _bags(
     max_nodes: int,
     faults: bool,
     unequal: bool,
-    crowded: bool,
+    is_crowded: bool,
     reachable: bool,
     pauses: bool,
 ) -> Scenario:
     nodes = draw(_machines(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
-    count = draw(st.integers(1, 20) if crowded else st.integers(1, 6))
+    count = draw(st.integers(1, 20) if is_crowded else st.integers(1, 6))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
@@ -396,10 +396,10 @@ def _bags(
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     machine_speeds = draw(st.lists(speeds, min_size=nodes, max_size=nodes))
-    release = column(instants | st.floats(0.0, 1200.0 if crowded else 30.0, allow_subnormal=False))
+    release = column(instants | st.floats(0.0, 1200.0 if is_crowded else 30.0, allow_subnormal=False))
     tasks = column(st.integers(1, 4) | st.sampled_from((nodes, 3 * nodes)))
     homes = st.integers(0, nodes - 1)
-    if crowded:
+    if is_crowded:
         first, home_count = draw(homes), draw(st.integers(1, 3))
         side_by_side = sorted({(first + k) % nodes for k in range(home_count)})
         homes = st.sampled_from(draw(st.just(side_by_side) | st.lists(homes, min_size=1, max_size=3)))

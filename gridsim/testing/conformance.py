@@ -199,16 +199,16 @@ def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, i
     The kinds alternate, so that a fault that only one kind shows is found early.
     """
     scenarios_left = {
-        (has_failures, crowded): count // 2 if crowded else count - count // 2
+        (has_failures, is_crowded): count // 2 if is_crowded else count - count // 2
         for has_failures, count in ((False, calm_count), (True, failing_count))
-        for crowded in (False, True)
+        for is_crowded in (False, True)
     }
     size = _FIRST_ROUND
     while any(scenarios_left.values()):
-        for (has_failures, crowded), count in scenarios_left.items():
+        for (has_failures, is_crowded), count in scenarios_left.items():
             if count:
-                yield has_failures, crowded, min(size, count)
-            scenarios_left[has_failures, crowded] = max(0, count - size)
+                yield has_failures, is_crowded, min(size, count)
+            scenarios_left[has_failures, is_crowded] = max(0, count - size)
         size *= 2
 
 
@@ -320,9 +320,8 @@ class _ConformanceTrial:
         self.scheduler: Scheduler | None = None
         self.findings = Findings()
         self.example_count = self.failing_count = self.examples_until_violation = 0
-        self.has_locality = self.has_endless_runs = self.has_order = self.speeds_known = (
-            self.has_decisions
-        ) = self.can_isolate = self.has_service_check = False
+        self.has_locality = self.has_endless_runs = self.has_order = self.has_decisions = False
+        self.speeds_known = self.can_isolate = self.has_service_check = False
         self.own_code: OwnCode | None = None
         self.side_effects = SideEffects()
         self.name = ""

@@ -270,14 +270,14 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
     rules = CheckpointRules.of(result)
     if rules is not None and not violations:
         work = (size - rows.begin) / speed * 1e9
-        durations, elapsed = rules.durations(rows, work), rows.end - rows.start
-        slack = 1 + rules.slack * elapsed
+        durations, run_times = rules.durations(rows, work), rows.end - rows.start
+        slack = 1 + rules.slack * run_times
         violations += broken(
             "duration",
-            np.where(rows.completed, np.abs(elapsed - durations) > slack, elapsed > durations + slack),
+            np.where(rows.completed, np.abs(run_times - durations) > slack, run_times > durations + slack),
             rows.place,
             lambda k: (
-                f"runs for {elapsed[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
+                f"runs for {run_times[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
                 f"{durations[k]}"
             ),
         )
@@ -384,11 +384,11 @@ def _check_moves(
             host, cost_left, is_move[k] = u, cost, True
         done_before[k] = work_done
         durations[k] = cost_left + max(1, round((sizes[task] - work_done) / speeds[u] * 1e9))
-        elapsed = int(rows.end[k] - rows.start[k])
-        cost_part = min(cost_left, elapsed)
+        run_time = int(rows.end[k] - rows.start[k])
+        cost_part = min(cost_left, run_time)
         cost_left -= cost_part
         overhead[_application_of(workload, task)] += cost_part / 1e9 * speeds[u]
-        work_done += (elapsed - cost_part) / 1e9 * speeds[u] if keeps_work else 0.0
+        work_done += (run_time - cost_part) / 1e9 * speeds[u] if keeps_work else 0.0
     size, row_durations = np.array(sizes)[rows.task], rows.end - rows.start
     violations = broken(
         "begin",
