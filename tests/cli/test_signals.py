@@ -75,9 +75,9 @@ def test_in_code_that_is_made_as_it_runs(tmp_path: Path, number: int, code: int,
 
 LAST = """
 import atexit, os, signal, sys
-from gridsim.cli.signals import heed
+from gridsim.cli.signals import install_handlers
 atexit.register(os.kill, os.getpid(), {number})  # before heed: after all that it does
-heed()
+install_handlers()
 """
 
 
