@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
     return file
 
 
-def test_why(saved: Path) -> None:
+def test_decisions_are_explained(saved: Path) -> None:
     result = gs.Result.load(saved)
     assert "schedule" not in result.tables
     found = invoke("why", saved, 1)
@@ -49,12 +49,12 @@ def test_why(saved: Path) -> None:
         (("first",), "'first' is not a valid integer"),
     ],
 )
-def test_refusals(saved: Path, arguments: tuple[object, ...], said: str) -> None:
+def test_invalid_arguments_are_rejected(saved: Path, arguments: tuple[object, ...], said: str) -> None:
     found = invoke("why", saved, *arguments)
     assert found.exit_code == 2 and said in found.stderr and found.stderr.count("\n") == 1
 
 
-def test_compare_saves_both_and_a_result_without_says_so(tmp_path: Path) -> None:
+def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
     compared = ["compare", *SMALL, "--schedulers", "mincent,fcfs"]
     assert invoke(*compared, "--record", "--decisions", "--out", tmp_path / "both").exit_code == 0
     result = gs.Result.load(tmp_path / "both" / "fcfs.npz")

@@ -96,7 +96,7 @@ def _changes(original: dict[str, Any], current: dict[str, Any]) -> dict[str, tup
     "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
 )
 @import_option
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Repeat the run of a result, and compare the digests.
 

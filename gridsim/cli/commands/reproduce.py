@@ -128,9 +128,11 @@ def reproduction(name: str) -> Reproduction:
     "--procs-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
 )
 @click.option(
-    "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
+    "--progress/--no-progress",
+    default=None,
+    help="Show progress bars (default: on a terminal, without --json).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def reproduce(
     name: str | None,
     list_only: bool,
