@@ -1,4 +1,4 @@
-"""A scheduler: each machine deals what is submitted there to itself and its neighbours, in equal parts.
+"""A scheduler: a machine divides each submitted application equally among itself and its neighbours.
 
 gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent
 """
@@ -7,23 +7,23 @@ import gridsim as gs
 
 
 class DealingNode(gs.NodeProgram):
-    """What one machine does; it knows of others only what messages say."""
+    """The program of a machine, which knows other machines only from messages."""
 
-    def on_release(self, view, application, tasks):  # submitted here
-        places = [view.node, *view.neighbours]
-        for k, place in enumerate(places):
-            share = tasks // len(places) + (k < tasks % len(places))
-            if share and place == view.node:
+    def on_release(self, view, application, tasks):  # an application was submitted to this machine
+        machines = [view.node, *view.neighbours]
+        for k, machine in enumerate(machines):
+            share = tasks // len(machines) + (k < tasks % len(machines))
+            if share and machine == view.node:
                 view.enqueue(application.number, share)
             elif share:
-                view.send(place, "share", application=application.number, tasks=share)
+                view.send(machine, "share", application=application.number, tasks=share)
 
-    def on_message(self, view, message):  # a share has come
+    def on_message(self, view, message):  # a share arrived
         view.enqueue(message.application, message.tasks)
 
 
 class Dealing(gs.NodeScheduler, frozen=True, kw_only=True):
-    """Deals each application to the machine where it is submitted and to its neighbours."""
+    """Divides each application among the machine where it is submitted and its neighbours."""
 
     name = "dealing"
     policy = DealingNode

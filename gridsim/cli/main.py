@@ -321,7 +321,7 @@ def trace() -> None:
 _format = click.option(
     "--format", "kind", help="Format: swf, gwf, tr, avt, fta or hosts.  [detected from the file]"
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 @trace.command("info")

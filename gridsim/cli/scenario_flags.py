@@ -175,10 +175,10 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--progress/--no-progress",
             default=None,
-            help="Show a bar (default: on a terminal, without --json).",
+            help="Show a progress bar (default: on a terminal, without --json).",
         ),
         click.option("--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."),
-        click.option("--json", "as_json", is_flag=True, help="Answer in JSON."),
+        click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON."),
     ]
     for option in reversed(options):
         command = option(command)

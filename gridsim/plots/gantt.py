@@ -178,18 +178,18 @@ def _dark(colours: Any) -> Any:
 def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:
     """Draw down times in grey and transient failures as lines; return their entries for the legend."""
     patch = need("matplotlib.patches", "plot", "a chart").Patch
-    too_often = [patch(fill=False, label="down: too often to draw")]
+    omission_note = [patch(fill=False, label="down: too often to draw")]
     try:
         result.check_faults()
         machine, begin, end = down_times(result, last)
     except TooManyChanges:
-        return too_often
+        return omission_note
     except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
         return [patch(fill=False, label="down: trace not found")]
     is_shown = row_of[machine] >= 0
     row, begin, end = row_of[machine[is_shown]], begin[is_shown], np.minimum(end[is_shown], last)
     if len(row) > PIECES:
-        return too_often
+        return omission_note
     handles = []
     for mask, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
         if mask.any():

@@ -84,7 +84,7 @@ def from_columns(caption: str, columns: Sequence[Sequence[str]], notes: Sequence
 
 def in_clock(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return columns with long times converted to h or days; second entries are units."""
-    converted = []
+    clock_columns = []
     for title, unit_line, *cells in columns:
         times = (
             [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(unit_line) else []
@@ -93,8 +93,8 @@ def in_clock(columns: Sequence[Sequence[str]]) -> list[list[str]]:
         if factor > 1.0:
             unit_line = _IN_SECONDS.sub(unit, unit_line)
             cells = [f"{float(cell) / factor:.6g}" if _FLOAT.fullmatch(cell) else cell for cell in cells]
-        converted.append([title, unit_line, *cells])
-    return converted
+        clock_columns.append([title, unit_line, *cells])
+    return clock_columns
 
 
 def by_run(

@@ -47,13 +47,13 @@ def wrong(*arguments):
     return lines[0].removeprefix("gridsim: ")
 
 
-def test_version_and_help():
+def test_version_and_help_are_printed():
     assert good("--version").stdout == f"gridsim {gridsim.__version__}\n"
     for command in ("run", "compare", "trace info", "trace lint"):
         assert "--json" in good(*command.split(), "--help").stdout
 
 
-def test_run(folder, toy):
+def test_run_prints_a_summary(folder, toy):
     text = good("run", "--scheduler", toy, *SMALL).stdout
     for part in ("5 machines", "6 applications", "load ", "s/Mflop", "makespan", "digest"):
         assert part in text
@@ -71,7 +71,7 @@ def test_an_error_in_code_of_the_user_shows_its_own_lines(folder, toy):
     assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)  # Python shows the whole traceback
 
 
-def test_run_in_another_form_of_the_nodes():
+def test_both_node_forms_give_equal_results():
     digests = {
         json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
         for form in ([], ["--node-form", "interpreted"], ["--node-form", "compiled"])
@@ -81,7 +81,7 @@ def test_run_in_another_form_of_the_nodes():
     assert said.startswith("nodes must be 'compiled' or None for fcfs")
 
 
-def test_the_lower_bound(folder, toy):
+def test_the_flag_bound_selects_the_lower_bound(folder, toy):
     assert "(max stretch over the discrete bound, " in good("run", "--scheduler", toy, *SMALL).stdout
     assert "over the fluid bound" in good("run", "--scheduler", toy, *SMALL, "--bound", "fluid").stdout
     fluid = json.loads(good("run", "--scheduler", toy, *SMALL, "--bound", "fluid", "--json").stdout)
@@ -95,7 +95,7 @@ def test_the_lower_bound(folder, toy):
     assert invoke("run", "--scheduler", toy, "--bound", "tight").exit_code == 2
 
 
-def test_run_in_json(folder, toy):
+def test_run_prints_json(folder, toy):
     found = good("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.pause=2", "--json", "--progress")
     answer = json.loads(found.stdout)
     assert (
@@ -179,7 +179,7 @@ def test_run_saves_result_and_scenario(folder, toy):
         ),
     ],
 )
-def test_places_to_save_are_checked_before_anything_is_written(folder, command, flags, message):
+def test_output_paths_are_checked_before_a_run(folder, command, flags, message):
     if "--figure" in flags:
         pytest.importorskip("matplotlib")
     os.makedirs("full/fair-tree.npz")
@@ -227,7 +227,7 @@ def test_flags_override_the_file(folder, toy):
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
 
 
-def test_traces_instead_of_generators(folder, toy):
+def test_traces_replace_generators(folder, toy):
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 110, -1, 1)}\n{job(3, 900, 30, 2)}\n")
     Path("hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
     flags = ["--job-log", "log.swf", "--hosts", "hosts.csv", "--nodes", 4]
@@ -250,7 +250,7 @@ def test_traces_instead_of_generators(folder, toy):
     assert stated.stderr.splitlines()[0].startswith("gridsim: 5 machines, the MaxProcs of log.swf")
 
 
-def test_compare(folder, toy):
+def test_compare_prints_a_table(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
     flags = ["--schedulers", f"{toy},other:Toy", "--set", "other:Toy.pause=9", *SMALL]
     text = good("compare", *flags, "--verbose", "--out", "results").stdout
@@ -315,7 +315,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
         ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B': a scenario never imports code"),
     ],
 )
-def test_wrong_scenario_files(folder, toy, toml, message):
+def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
     given = toml.strip()
     for name, default in (
         ("platform", 'kind = "list"\nspeeds = [1]'),
@@ -330,7 +330,7 @@ def test_wrong_scenario_files(folder, toy, toml, message):
     assert [name for name in sorted(os.listdir()) if name != "__pycache__"] == before
 
 
-def test_wrong_traces(folder, toy):
+def test_invalid_traces_are_rejected(folder, toy):
     short = job(1, 0, 5, 1).rpartition(" ")[0]
     Path("short.swf").write_text(job(1, 0, 5, 1) + "\n" + short + "\n")
     Path("large.swf").write_text(job(1, 0, 5, 6) + "\n")
@@ -425,7 +425,7 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
         (["--save-scenario", "absent/s.toml"], "absent: no such folder"),
     ],
 )
-def test_wrong_flags(folder, toy, flags, message):
+def test_invalid_flags_are_rejected(folder, toy, flags, message):
     flags = [str(flag).replace("T.", f"{toy}.") for flag in flags]
     message = message.replace("T.", f"{toy}.", 1)
     assert wrong("run", "--scheduler", toy, *SMALL[:2], *flags).startswith(message)
@@ -444,7 +444,7 @@ def test_wrong_flags(folder, toy, flags, message):
         "report a.npz --out PLACE/a.html",
     ],
 )
-def test_a_current_folder_that_is_gone(folder, command):
+def test_a_removed_current_folder_is_reported(folder, command):
     """What a path begins with is not there, whatever the path."""
     good("run", *SMALL, "--out", "a.npz")
     Path("gone").mkdir()
@@ -456,7 +456,7 @@ def test_a_current_folder_that_is_gone(folder, command):
         assert wrong(*command.replace("PLACE", str(folder)).split()) == "the current folder no longer exists"
 
 
-def test_modules_without_a_current_folder(folder, toy):
+def test_modules_load_without_a_current_folder(folder, toy):
     Path("gone").mkdir()
     os.chdir("gone")
     Path(folder, "gone").rmdir()
@@ -464,7 +464,7 @@ def test_modules_without_a_current_folder(folder, toy):
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
 
 
-def test_wrong_schedulers(folder, toy):
+def test_invalid_schedulers_are_rejected(folder, toy):
     assert wrong("run", "--scheduler", "absent_module:X").startswith(
         "cannot import scheduler 'absent_module:X': "
     )
@@ -500,7 +500,7 @@ def test_wrong_schedulers(folder, toy):
     assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
 
 
-def test_names(folder):
+def test_unknown_schedulers_get_a_hint(folder):
     found = wrong("run", "--scheduler", "x")
     assert found.startswith("unknown scheduler 'x'; gridsim list schedulers shows all ")
     Path("x.py").write_text("import gridsim\n\n\nclass Mine(gridsim.NodeScheduler):\n    pass\n")
@@ -528,13 +528,13 @@ def test_builtin_schedulers(tmp_path, monkeypatch):
     assert wrong("run", "u.toml").startswith("unknown scheduler 'mincentt'; did you mean mincent? ")
 
 
-def test_interrupt(folder, toy):
+def test_an_interrupted_run_exits_with_130(folder, toy):
     found = invoke("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=interrupt", "--out", "r.npz")
     assert found.exit_code == 130 and found.stderr == "gridsim: interrupted\n"
     assert not os.path.exists("r.npz")
 
 
-def test_trace_info_and_lint(folder):
+def test_trace_info_and_lint_report_a_log(folder):
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 50, 0, 1)}\n")
     assert "records" in good("trace", "info", "log.swf").stdout
     assert json.loads(good("trace", "info", "log.swf", "--json").stdout)["records"] == 2
@@ -547,7 +547,7 @@ def test_trace_info_and_lint(folder):
     assert wrong("trace", "lint", "log.swf", "--format", "x").startswith("format must be one of swf")
 
 
-def test_a_grid_log(folder):
+def test_info_reads_a_grid_workload_log(folder):
     Path("log.gwf").write_text("# Site: toy\n" + "1 0 0 60 1 -1 -1 1 -1 -1 1 U7" + " -1" * 17 + "\n")
     assert json.loads(good("trace", "info", "log.gwf", "--json").stdout)["format"] == "gwf"
     assert good("trace", "lint", "log.gwf").exit_code == 0
@@ -563,7 +563,7 @@ def run_process(*arguments, **options):
     )
 
 
-def test_as_a_process(folder, toy):
+def test_the_command_runs_as_a_process(folder, toy):
     with run_process("run", "--scheduler", toy, *SMALL, "--json") as process:
         out, err = process.communicate()
     assert process.returncode == 0 and err == "" and json.loads(out)["machines"] == 5
@@ -574,7 +574,7 @@ def test_as_a_process(folder, toy):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_control_c(folder):
+def test_control_c_ends_a_running_command(folder):
     Path("waiting.py").write_text(
         "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
     )
@@ -624,7 +624,7 @@ def test_a_run_imports_one_scheduler(tmp_path):
     assert not loaded & {"importlib.metadata", "multiprocessing", "tomllib", "zipfile"}
 
 
-def test_every_table_of_a_scenario_counts(folder):
+def test_every_table_of_a_scenario_affects_the_result(folder):
     """What the command line runs and saves is the scenario of the file, with each of its tables."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(5, seed=2),
@@ -642,7 +642,7 @@ def test_every_table_of_a_scenario_counts(folder):
     assert gs.Scenario.from_toml("again.toml") == scenario
 
 
-def test_fluctuation_is_kept(folder, toy):
+def test_background_load_is_saved_with_the_scenario(folder, toy):
     """For those who can run it; the others say so."""
     module, _, name = toy.partition(":")
     able = f"class Able({name}, frozen=True):\n    fluctuating = True\n"

@@ -31,7 +31,7 @@ def command(closed: str, *arguments: str, folder: Path) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-def test_without_standard_error_a_command_does_its_work(tmp_path: Path) -> None:
+def test_commands_work_without_standard_error(tmp_path: Path) -> None:
     run = ["run", *SMALL, "--checkpoint", "kept", "--checkpoint-every", "0"]
     for arguments in (
         [*run, "--out", "run.npz", "--progress"],
@@ -56,7 +56,7 @@ def test_without_standard_error_a_command_does_its_work(tmp_path: Path) -> None:
     assert len(digests) == 1 and len([*(tmp_path / "both").iterdir()]) == 2
 
 
-def test_without_standard_output_the_answer_is_missed(tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_an_error(tmp_path: Path) -> None:
     """As on a full disk: the work is done, and files are written."""
     said = "gridsim: standard output: Bad file descriptor\n"
     assert command(">&-", "run", *SMALL, "--out", "run.npz", folder=tmp_path) == (2, "", said)

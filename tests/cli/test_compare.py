@@ -32,7 +32,7 @@ def rigid() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(12), workload, gs.Network(interfaces="equal"), seed=1)
 
 
-def test_replicas(tmp_path: Path) -> None:
+def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
     figure = tmp_path / "c.png"
     found = invoke(*SMALL, "--replicates", 5, "--workers", 2, "--figure", figure)
     assert found.exit_code == 0, found.output
@@ -57,7 +57,7 @@ def test_replicas(tmp_path: Path) -> None:
     assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
-def test_what_schedulers_of_rigid_jobs_know_is_said() -> None:
+def test_knowledge_of_run_times_is_stated() -> None:
     schedulers = {"easy": gs.Backfill(), "dgs": gs.DgsAsap(estimate="run")}
     text = " ".join(compare(rigid(), schedulers).format().split())
     assert "run times are known to dgs (estimate=run)" in text and "requested times are known to easy" in text
@@ -70,7 +70,7 @@ def test_whole_results_are_kept_in_the_store(tmp_path: Path) -> None:
     assert len(list((tmp_path / "s" / "results").iterdir())) == 2
 
 
-def test_what_failed_is_run_again_if_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_repeats_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = (*SMALL, "--schedulers", "fcfs", "--replicates", 2, "--workers", 1, "--store", tmp_path / "s")
 
     def broken(*_: object, **__: object) -> None:
@@ -85,7 +85,7 @@ def test_what_failed_is_run_again_if_asked_for(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.slow
-def test_all_schedulers_that_apply(tmp_path: Path) -> None:
+def test_all_selects_the_applicable_schedulers(tmp_path: Path) -> None:
     for scenario, file in ((bags(), tmp_path / "bags.toml"), (rigid(), tmp_path / "rigid.toml")):
         scenario.save(file)
         found = invoke(file, "--schedulers", "all", "--replicates", 1, "--workers", 1, "--json")
@@ -102,7 +102,7 @@ def test_all_schedulers_that_apply(tmp_path: Path) -> None:
         assert all(gs.ScenarioError.__name__ not in why and why for why in refused.values())
 
 
-def test_of_the_usual_ones_those_that_take_the_jobs(tmp_path: Path) -> None:
+def test_default_schedulers_must_support_the_jobs(tmp_path: Path) -> None:
     late = gs.Workload.jobs_of([0.0], [2], [30.0], deadline=[100.0])
     gs.Scenario(gs.Platform.equal(4), late).save(tmp_path / "late.toml")
     found = invoke(tmp_path / "late.toml", "--json")
@@ -114,7 +114,7 @@ def test_of_the_usual_ones_those_that_take_the_jobs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["--replicates", "2"]])
 @pytest.mark.parametrize("names", ["", "all"])
-def test_no_scheduler_at_all(names: str, arguments: list[str], tmp_path: Path) -> None:
+def test_an_empty_selection_is_rejected(names: str, arguments: list[str], tmp_path: Path) -> None:
     """Tasks so short that none of all can run them; the baseline of none was asked for."""
     file = tmp_path / "e.toml"
     bag = gs.Workload.bags(applications=1, tasks=1, task_size=1e-6, seed=1)
@@ -134,7 +134,7 @@ def test_runs_that_fail_are_recorded(tmp_path: Path) -> None:
     assert "not all values are finite" in found.stdout
 
 
-def test_a_scenario_that_no_run_can_have_is_an_error_at_once(tmp_path: Path) -> None:
+def test_an_impossible_scenario_fails_before_the_runs(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     log.write_text("1 0 0 60 8 -1 -1 8 60 -1 1 1 1 -1 -1 -1 -1 -1\n")
     found = invoke("--job-log", log, "--nodes", 4, "--replicates", 3, "--figure", tmp_path / "c.png")
@@ -164,7 +164,7 @@ def test_bags_that_are_a_part_of_the_jobs_are_not_made_rigid(tmp_path: Path) -> 
     assert found.exit_code == 2 and "--rigid does not support workload.max_applications = 2" in found.stderr
 
 
-def test_what_failures_cut_off_again_and_again_is_named(tmp_path: Path) -> None:
+def test_often_interrupted_applications_are_named(tmp_path: Path) -> None:
     """A task of 600 s on machines that stay up for 100 s on average."""
     bag = gs.Workload.of([0.0], [2], 6e5)
     gs.Scenario(gs.Platform.of([1e3, 1e3]), bag, seed=1, faults=gs.Faults.poisson(100.0, 3)).save(
@@ -175,7 +175,7 @@ def test_what_failures_cut_off_again_and_again_is_named(tmp_path: Path) -> None:
     assert "fcfs: failures cut off application 0 again and again, " in " ".join(found.stdout.split())
 
 
-def test_until_intervals_are_narrow() -> None:
+def test_half_width_adds_replications() -> None:
     found = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
     said = json.loads(found.stdout)
     count = len(said["seeds"])
@@ -199,7 +199,7 @@ def test_until_intervals_are_narrow() -> None:
         (["--replicates", "1"], 5),
     ],
 )
-def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> None:
+def test_half_width_stops_at_the_maximum(arguments: list[str], count: int) -> None:
     found = invoke(*SMALL, "--half-width", "0.5", "--workers", 1, "--json", *arguments)
     said = json.loads(found.stdout)
     assert len(said["seeds"]) == count and said["reached"] == (count == 5)
@@ -228,13 +228,13 @@ def test_intervals_that_cannot_be_narrow(arguments: list[str], count: int) -> No
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),
     ],
 )
-def test_bad_input(arguments: list[str], said: str) -> None:
+def test_invalid_flags_are_rejected(arguments: list[str], said: str) -> None:
     found = invoke(*SMALL, *arguments)
     assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output
     assert len(found.stderr.splitlines()) == 1
 
 
-def test_a_single_run_on_an_executor() -> None:
+def test_single_runs_on_an_executor_are_equal() -> None:
     from gridsim.support.processes import Processes
 
     schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}

@@ -32,7 +32,7 @@ def said(encoding: str, *arguments: str, folder: Path) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")
-def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+def test_file_names_may_be_invalid_utf_8(tmp_path: Path) -> None:
     """Strict is what Python is in most locales."""
     utf8 = "utf-8:strict"
     assert said(utf8, "run", *SMALL, "--record", "--out", ODD, folder=tmp_path).endswith("r\\udcff.npz\n")
@@ -57,7 +57,9 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
         ("utf-8", "é日😀.npz", "é日😀.npz"),
     ],
 )
-def test_letters_that_an_encoding_does_not_have(encoding: str, name: str, shown: str, tmp_path: Path) -> None:
+def test_characters_missing_in_an_encoding_are_escaped(
+    encoding: str, name: str, shown: str, tmp_path: Path
+) -> None:
     assert said(encoding, "run", *SMALL, "--out", name, folder=tmp_path).endswith(f" {shown}\n")
     answer = said(encoding, "run", *SMALL, "--out", name, "--json", folder=tmp_path)
     assert shown in answer and json.loads(answer)["file"] == name
@@ -76,7 +78,7 @@ workload = {kind = "bags", seed = 1, applications = 2}
 """
 
 
-def test_an_axis_of_a_sweep(tmp_path: Path) -> None:
+def test_axis_names_of_a_sweep_are_escaped(tmp_path: Path) -> None:
     """Its column is of ASCII, wherever the table goes."""
     (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
     sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]

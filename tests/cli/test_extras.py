@@ -49,7 +49,7 @@ TABLE = "from gridsim import Table; Table({'x': [1]})"
         ("matplotlib", "plot", "from gridsim import plots; plots.scaling([1, 2], {'a': [1.0, 2.0]})"),
     ],
 )
-def test_the_error_says_what_to_install(module, extra, code, tmp_path):
+def test_a_missing_extra_is_named_in_the_error(module, extra, code, tmp_path):
     found = without(module, code, tmp_path)
     last = found.stderr.splitlines()[-1]
     assert found.returncode == 1
@@ -72,7 +72,7 @@ REPRODUCE = "reproduce celaya-fig4b --out x"
         ("jinja2", "report x --out x.html", '--out needs jinja2: pip install "gridsched[report]"\n'),
     ],
 )
-def test_a_command_says_it_in_one_line(module, arguments, line, tmp_path):
+def test_a_missing_extra_is_one_line_on_stderr(module, arguments, line, tmp_path):
     code = f"from gridsim.cli.main import main; sys.argv[1:] = {arguments.split()}; main()"
     found = without(module, code, tmp_path)
     assert (found.returncode, found.stdout, found.stderr) == (2, "", f"gridsim: {line}")
@@ -164,7 +164,7 @@ def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
     assert progress.bar(True, 2, "runs") is None
 
 
-def test_what_is_watched_comes_through(stderr):
+def test_progress_passes_entries_through(stderr):
     stream = stderr(terminal=False)
     assert list(progress.with_progress([5, 6], "force", 2, "runs")) == [5, 6]
     assert stream.getvalue() == "2/2 runs after 0 s\n"
@@ -173,7 +173,7 @@ def test_what_is_watched_comes_through(stderr):
     )
 
 
-def test_wrong_progress_is_refused():
+def test_invalid_progress_is_rejected():
     with pytest.raises(gs.ScenarioError, match="progress must be True, False or 'force', got 'yes'"):
         progress.bar("yes", 1, "runs")
 
@@ -195,7 +195,7 @@ def test_the_command_line_is_silent_with_json(wanted, as_json, given):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 @pytest.mark.parametrize("flags", [(), ("--json",), ("--json", "--progress")])
-def test_commands_on_a_terminal(flags, tmp_path):
+def test_commands_show_a_bar_on_a_terminal(flags, tmp_path):
     import pty
     import termios
 

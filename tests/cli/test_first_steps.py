@@ -44,7 +44,7 @@ def test_lists_fit_the_terminal_and_have_json(what: str) -> None:
         assert first in text and row["what"], row
 
 
-def test_lists_have_everything() -> None:
+def test_lists_are_complete() -> None:
     rows = json.loads(good("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
     found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
@@ -139,7 +139,7 @@ def test_the_scheduler_and_its_test_run(begun: Path) -> None:
         ("1e\uff15 ms", "s", None),
     ],
 )
-def test_units(text: str, unit: str, value: float | None) -> None:
+def test_units_are_converted(text: str, unit: str, value: float | None) -> None:
     assert number(text, unit) == value
 
 
@@ -181,7 +181,7 @@ bandwidth = "1 Mbit/s"
 # -- failures, unusual values, the log of the work ----------------------------------------------------------
 
 
-def test_failures_by_flags(begun: Path) -> None:
+def test_flags_set_failures(begun: Path) -> None:
     small = ("scenario.toml", "--nodes", 8, "--applications", 2, "--json", "--schedulers", "mincent")
     for flags, faults in (
         (("--failures", "4 h"), gs.Faults.poisson(14_400.0, 1)),
@@ -239,14 +239,14 @@ def test_listed_outages_warn_only_where_machines_fail_often() -> None:
     assert "fail after 14.075 s" in _unusual_faults(3, [0, 1] * 20, often)[0]
 
 
-def test_the_default_scenario_is_usual(recwarn: pytest.WarningsRecorder) -> None:
+def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder) -> None:
     from gridsim.cli.scenario_flags import default_scenario
     from gridsim.model.sanity_checks import unusual_values
 
     assert not list(unusual_values(default_scenario()))
 
 
-def test_a_log_of_the_work(begun: Path) -> None:
+def test_verbosity_logs_the_steps(begun: Path) -> None:
     done = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
     assert "gridsim: scenario of scenario.toml" in done.stderr
     assert "gridsim: mincent: run of 20 applications begins" in done.stderr

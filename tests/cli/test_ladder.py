@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_fair_tree():
+def test_the_default_is_the_ladder_of_the_fair_tree():
     done = invoke(*SMALL, "--figure", "steps.png")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[0].startswith("means over 2 replicates")
@@ -45,7 +45,7 @@ def test_flags_change_scenario_parameters_and_failures():
     assert gs.Scenario.from_toml(answer["scenario"]).seed == 5
 
 
-def test_rigid_jobs_of_a_file():
+def test_rigid_jobs_get_the_ladder_of_dgs_asap():
     workload = gs.Workload.jobs(jobs=10, utilization=0.9, max_nodes=5, seed=1)
     gs.Scenario(gs.Platform.equal(nodes=15), workload, schedulers={"dgs-asap": {"degree": 4}}).save("j.toml")
     done = invoke("j.toml", "--replicates", 2, "--workers", 2)
@@ -65,7 +65,7 @@ def test_rigid_jobs_of_a_file():
         (("absent.toml",), "absent.toml: No such file"),
     ],
 )
-def test_wrong_flags(flags, said):
+def test_invalid_flags_are_rejected(flags, said):
     done = invoke(*flags)
     assert done.exit_code == 2 and said in done.stderr and done.stderr.count("\n") == 1
 

@@ -34,7 +34,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("series", ("--quantity", "busy"), b"%PDF"),
     ],
 )
-def test_charts_of_two_results(saved: Path, tmp_path: Path, kind: str, flags: tuple, begin: bytes) -> None:
+def test_two_results_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tuple, begin: bytes) -> None:
     ending = {b"\x89PNG": "png", b"<?xml": "SVG", b"%PDF": "pdf"}[begin]
     file = tmp_path / f"chart.{ending}"
     both = saved / "fair-tree.npz", saved / "fcfs.npz"
@@ -46,7 +46,7 @@ def test_charts_of_two_results(saved: Path, tmp_path: Path, kind: str, flags: tu
 @pytest.mark.parametrize(
     ("kind", "flags"), [("traffic", ("--unit", "messages")), ("tree", ("--column", "busy"))]
 )
-def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
+def test_tree_charts_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tuple[str, ...]) -> None:
     file, result = tmp_path / "chart.png", saved / "fair-tree.npz"
     done = invoke("plot", result, "--kind", kind, "--figure", file, *flags, "--json")
     assert json.loads(done.stdout) == {"files": {"fair-tree": str(result)}, "kind": kind, "figure": str(file)}
@@ -76,7 +76,9 @@ def test_charts_of_the_tree(saved: Path, tmp_path: Path, kind: str, flags: tuple
         ),
     ],
 )
-def test_refusals(saved: Path, tmp_path: Path, monkeypatch, arguments: tuple, said: str) -> None:
+def test_invalid_arguments_are_rejected(
+    saved: Path, tmp_path: Path, monkeypatch, arguments: tuple, said: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     found = invoke("plot", saved / "fcfs.npz", *arguments)
     assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr, found.output

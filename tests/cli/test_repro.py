@@ -41,7 +41,7 @@ SCHEDULERS = {
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 @pytest.mark.parametrize("record", [False, True])
-def test_the_same_comes_out(name: str, record: bool, tmp_path: Path) -> None:
+def test_a_repeated_run_has_the_same_digest(name: str, record: bool, tmp_path: Path) -> None:
     faults = gs.Faults.of([1, 2], [5.0, 6.0], [5.0, 30.0])
     result = gs.simulate(scenario(faults=faults), SCHEDULERS[name], record=record)
     result.save(tmp_path / "r.gridsim")
@@ -54,7 +54,7 @@ def test_the_same_comes_out(name: str, record: bool, tmp_path: Path) -> None:
     assert told["difference"] is None and told["stated"] == told["found"] == result.digest
 
 
-def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_a_new_process_gives_the_same_digest(tmp_path: Path) -> None:
     """Where nothing has been imported before."""
     gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3))).save(tmp_path / "r.gridsim")
     done = subprocess.run(
@@ -101,14 +101,14 @@ def test_the_first_difference_is_named(tmp_path: Path) -> None:
         ("requests", "accepted", 0, -1e-3, "requests: accepted"),
     ],
 )
-def test_differences_of_each_kind(table: str, column: str, k: int, by: Any, said: str) -> None:
+def test_each_kind_of_difference_is_described(table: str, column: str, k: int, by: Any, said: str) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
     found = first_difference(altered(result, table, column, k, by), result)
     assert found is not None and said in found
     assert found.startswith("t = ") == (column in ("finish", "accepted"))
 
 
-def test_no_difference_and_other_facts() -> None:
+def test_different_facts_are_described() -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
     assert first_difference(result, result) is None
     other = gs.Result(
@@ -120,7 +120,7 @@ def test_no_difference_and_other_facts() -> None:
     assert first_difference(result, other) == "facts['bound'] is 1.0, and 3.0"
 
 
-def test_more_events_and_fewer() -> None:
+def test_missing_and_additional_events_are_described() -> None:
     result = gs.simulate(scenario(), gs.Fcfs(), record=True)
     columns = {name: result.tables["schedule"][name][:-1] for name in result.tables["schedule"]}
     fewer = gs.Result(
@@ -134,7 +134,7 @@ def test_more_events_and_fewer() -> None:
     )
 
 
-def test_versions_that_have_changed_are_told(tmp_path: Path) -> None:
+def test_changed_versions_are_reported(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.Fcfs())
     result.provenance["numpy"] = "1.0"
     result.save(tmp_path / "r.gridsim")
@@ -162,7 +162,7 @@ class Mine(gs.Scheduler, frozen=True, kw_only=True):
 """
 
 
-def test_a_file_is_not_asked_what_to_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_does_not_decide_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_pull.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "--nodes", "8", "--scheduler", "my_pull:Mine", "--out", "r.gridsim", "--no-progress"]
@@ -177,7 +177,7 @@ def test_a_file_is_not_asked_what_to_import(tmp_path: Path, monkeypatch: pytest.
     )
 
 
-def test_what_is_no_result(tmp_path: Path) -> None:
+def test_other_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("no")
     for path in (tmp_path / "no", tmp_path / "none"):
         done = invoke(path)

@@ -37,7 +37,7 @@ def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     return file, json.loads(done.stdout)
 
 
-def test_it_says_what_the_run_would_have(kept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_resumed_run_prints_the_same_answer(kept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     file, said = kept
     again = json.loads(invoke("resume", file, "--out", tmp_path, "--json").stdout)
     differ = {"wall_seconds", "peak_memory", "provenance", "file"}
@@ -49,7 +49,9 @@ def test_it_says_what_the_run_would_have(kept: tuple[Path, dict[str, Any]], tmp_
     assert text.exit_code == 0 and said["digest"] in text.stdout and "max stretch" in text.stdout
 
 
-def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_checkpoint_is_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["gridsim.checkpoint"]
@@ -58,7 +60,9 @@ def test_without_a_name_it_lies_here(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not Path("other").exists()
 
 
-def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_of_another_run_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor if it is over, as its file does not say so; the same run, another time, replaces its own."""
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
@@ -82,7 +86,7 @@ def test_another_run_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert invoke("resume", file).exit_code == 0
 
 
-def test_two_runs_at_a_time_do_not_take_one_anothers_file(
+def test_simultaneous_runs_do_not_share_a_checkpoint(
     kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another run is kept there when this one has been for a while: that is said, and this one goes on."""
@@ -111,7 +115,7 @@ def test_two_runs_at_a_time_do_not_take_one_anothers_file(
 
 
 @pytest.mark.parametrize("before", [None, b"a checkpoint with which nothing goes on"])
-def test_of_two_runs_that_begin_the_first_file_stays(
+def test_the_first_of_two_runs_keeps_its_checkpoint(
     before: bytes | None, kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one comes while the first checkpoint is written."""
@@ -163,7 +167,7 @@ def test_of_two_runs_that_begin_the_first_file_stays(
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_a_line(
+def test_errors_are_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -186,7 +190,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 """
 
 
-def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
+def test_a_user_scheduler_is_resumed(tmp_path: Path) -> None:
     """It is named, and imported only then."""
     (tmp_path / "mine.py").write_text(MINE)
 
@@ -210,9 +214,7 @@ def test_a_scheduler_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_where_a_run_is_kept_is_said_when_it_is_cut_off(
-    tmp_path: Path, number: int, code: int, word: str
-) -> None:
+def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, code: int, word: str) -> None:
     command = ["run", "--nodes", "2000", "--checkpoint", "kept", "--checkpoint-every", "0", "--out", "r.npz"]
     process = subprocess.Popen(
         [sys.executable, "-m", "gridsim", *command],

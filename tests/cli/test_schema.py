@@ -45,12 +45,12 @@ def changed(path, value):
     return document
 
 
-def test_it_is_a_schema_and_plain_json():
+def test_the_schema_is_valid_json_schema():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert json.loads(json.dumps(SCHEMA, allow_nan=False)) == SCHEMA
 
 
-def test_it_takes_every_scenario_of_the_documents():
+def test_scenarios_of_the_documents_are_valid():
     blocks = []
     for page in sorted(DOCS.glob("*/*.md")):
         blocks += re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
@@ -62,7 +62,7 @@ def test_it_takes_every_scenario_of_the_documents():
         CHECK.validate(document)
 
 
-def test_it_takes_what_gridsim_writes():
+def test_saved_scenarios_are_valid():
     faulty = default_scenario().replaced(
         {
             "faults": {"kind": "list", "machine": [1], "down": [3.0], "up": [float("inf")]},
@@ -93,7 +93,7 @@ def test_it_takes_what_gridsim_writes():
         ("schedulers.fcfs.mode", "push"),
     ],
 )
-def test_it_refuses_what_the_reader_refuses(path, value):
+def test_invalid_scenarios_are_rejected_as_by_the_reader(path, value):
     document = changed(path, value)
     assert not CHECK.is_valid(document)
     with pytest.raises(gs.GridSimError):
@@ -104,7 +104,7 @@ def test_it_refuses_what_the_reader_refuses(path, value):
             make_scheduler(name, table)
 
 
-def test_every_key_is_there_and_told():
+def test_every_key_has_a_description():
     kinds = [
         kind
         for union in (PlatformRecipe, WorkloadRecipe, FaultsRecipe, FluctuationRecipe)
@@ -121,7 +121,7 @@ def test_every_key_is_there_and_told():
     assert set(SCHEMA["properties"]["schedulers"]["properties"]) == set(registered())
 
 
-def test_the_command_writes_it(tmp_path):
+def test_the_command_prints_the_schema(tmp_path):
     shell, file = CliRunner(), tmp_path / "gridsim.schema.json"
     assert json.loads(shell.invoke(cli, ["schema"]).stdout) == SCHEMA
     done = shell.invoke(cli, ["schema", "--out", str(file), "--json"])
@@ -129,7 +129,7 @@ def test_the_command_writes_it(tmp_path):
     assert shell.invoke(cli, ["schema", "--out", str(tmp_path / "no" / "file")]).exit_code == 2
 
 
-def test_without_docstrings_it_has_no_descriptions(tmp_path):
+def test_descriptions_are_missing_without_docstrings(tmp_path):
     """``python -OO`` drops them; all else is there."""
 
     def undescribed(part):

@@ -59,14 +59,14 @@ finally:  # while it ends
 
 
 @each_signal
-def test_only_the_first_of_many_counts(tmp_path: Path, number: int, code: int, word: str) -> None:
+def test_only_the_first_signal_raises(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "mine.py").write_text(MANY.format(number=int(number)))
     done = python(*RUN, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
 
 
 @each_signal
-def test_in_code_that_is_made_as_it_runs(tmp_path: Path, number: int, code: int, word: str) -> None:
+def test_a_signal_within_exec_ends_the_command(tmp_path: Path, number: int, code: int, word: str) -> None:
     """As that of dataclasses is, where most of the imports' time goes."""
     (tmp_path / "mine.py").write_text(f"exec('import os; os.kill(os.getpid(), {int(number)})')")
     done = python(*RUN, folder=tmp_path)
@@ -75,16 +75,14 @@ def test_in_code_that_is_made_as_it_runs(tmp_path: Path, number: int, code: int,
 
 LAST = """
 import atexit, os, signal, sys
-from gridsim.cli.signals import heed
+from gridsim.cli.signals import install_handlers
 atexit.register(os.kill, os.getpid(), {number})  # before heed: after all that it does
-heed()
+install_handlers()
 """
 
 
 @each_signal
-def test_one_that_comes_last_of_all_changes_nothing(
-    tmp_path: Path, number: int, code: int, word: str
-) -> None:
+def test_a_signal_at_exit_has_no_effect(tmp_path: Path, number: int, code: int, word: str) -> None:
     """When Python ends it gives the signals back to the system."""
     done = python("-c", LAST.format(number=int(number)), folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -110,7 +108,7 @@ finally:
 
 
 @each_signal
-def test_who_asks_again_after_a_while_ends_it(tmp_path: Path, number: int, code: int, word: str) -> None:
+def test_a_late_second_signal_ends_the_process(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "mine.py").write_text(HANGS.format(number=int(number)))
     done = python(*RUN, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
@@ -128,7 +126,7 @@ raise ImportError("by halves")
 
 
 @each_signal
-def test_while_modules_are_imported(tmp_path: Path, number: int, code: int, word: str) -> None:
+def test_a_signal_during_imports_ends_the_process(tmp_path: Path, number: int, code: int, word: str) -> None:
     (tmp_path / "click.py").write_text(IMPORTED.format(number=int(number)))
     done = python(*RUN, folder=tmp_path, PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
@@ -144,7 +142,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
 
 @each_signal
-def test_what_is_ignored_stays_so(tmp_path: Path, number: int, code: int, word: str) -> None:
+def test_ignored_signals_stay_ignored(tmp_path: Path, number: int, code: int, word: str) -> None:
     """As by nohup, or in the background of a shell."""
     (tmp_path / "mine.py").write_text(SENT.format(number=int(number)))
     done = python(*RUN, folder=tmp_path, heeded=False)

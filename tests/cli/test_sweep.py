@@ -49,7 +49,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_a_sweep_and_what_it_leaves(file: Path, tmp_path: Path) -> None:
+def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> None:
     table, figure = tmp_path / "cells.csv", tmp_path / "figure.png"
     found = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
     assert found.exit_code == 0, found.output
@@ -80,7 +80,7 @@ def test_a_store_behind_a_link_is_named(file: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_failed_cells_are_said_and_kept(file: Path) -> None:
+def test_failed_runs_are_reported_and_stored(file: Path) -> None:
     found = invoke("sweep", file, "--workers", 1, "--schedulers", "mincent,dgs-asap", "--replicates", 1)
     assert found.exit_code == 1 and "failed: ScenarioError: " in found.stdout
     assert sum(bool(row["error"]) for row in Store(file.with_suffix(".store")).to_arrow().to_pylist()) == 4
@@ -101,7 +101,7 @@ def test_failed_cells_are_said_and_kept(file: Path) -> None:
         (["--store", ""], "--store must name a folder, got ''"),
     ],
 )
-def test_bad_input_leaves_nothing(file: Path, arguments: list[str], said: str) -> None:
+def test_invalid_input_creates_no_files(file: Path, arguments: list[str], said: str) -> None:
     found = invoke("sweep", file, *arguments)
     assert (found.exit_code, found.stdout) == (2, "") and said in found.stderr
     assert len(found.stderr.splitlines()) == 1
@@ -195,7 +195,7 @@ def _keys(shards: set[Path]) -> list[str]:
     return [key for shard in shards for key in pyarrow.parquet.read_table(shard)["key"].to_pylist()]
 
 
-def test_killed_at_any_moment_and_finished(file: Path, gate: Path) -> None:
+def test_a_killed_sweep_is_resumed(file: Path, gate: Path) -> None:
     """Five times SIGKILL, to all of it or to the parent alone: no cell lost, kept twice or corrupt."""
     store, draw = file.with_suffix(".store"), np.random.Generator(np.random.PCG64(5))
     before: set[Path] = set()
@@ -229,7 +229,9 @@ def test_killed_at_any_moment_and_finished(file: Path, gate: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_interrupted(file: Path, gate: Path, number: int, code: int, word: str) -> None:
+def test_an_interrupted_sweep_keeps_its_runs(
+    file: Path, gate: Path, number: int, code: int, word: str
+) -> None:
     """Sent to all processes: what was finished stays, and how to go on is said."""
     store = file.with_suffix(".store")
     with _start(file, gate, 6) as process:

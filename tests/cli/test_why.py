@@ -26,7 +26,7 @@ def saved(tmp_path: Path) -> Path:
     return file
 
 
-def test_why(saved: Path) -> None:
+def test_decisions_are_explained(saved: Path) -> None:
     result = gs.Result.load(saved)
     assert "schedule" not in result.tables
     found = invoke("why", saved, 1)
@@ -49,12 +49,12 @@ def test_why(saved: Path) -> None:
         (("first",), "'first' is not a valid integer"),
     ],
 )
-def test_refusals(saved: Path, arguments: tuple[object, ...], said: str) -> None:
+def test_invalid_arguments_are_rejected(saved: Path, arguments: tuple[object, ...], said: str) -> None:
     found = invoke("why", saved, *arguments)
     assert found.exit_code == 2 and said in found.stderr and found.stderr.count("\n") == 1
 
 
-def test_compare_saves_both_and_a_result_without_says_so(tmp_path: Path) -> None:
+def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
     compared = ["compare", *SMALL, "--schedulers", "mincent,fcfs"]
     assert invoke(*compared, "--record", "--decisions", "--out", tmp_path / "both").exit_code == 0
     result = gs.Result.load(tmp_path / "both" / "fcfs.npz")
@@ -77,7 +77,7 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     assert found.stdout.startswith("application 1 (job 9 of the log): ")
     assert found.stdout == invoke("why", saved, 1).stdout
     assert "has no job 8 of the log" in invoke("why", saved, "--job", 8).stderr
-    assert "either APPLICATION or --job" in invoke("why", saved).stderr
+    assert "one of APPLICATION and --job" in invoke("why", saved).stderr
     told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
     assert told.endswith("jobs keep their numbers of the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]

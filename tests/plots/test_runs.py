@@ -99,7 +99,7 @@ def test_scales_fit_the_values(values, scale) -> None:
     assert axes.get_xscale() == scale and saved(axes)
 
 
-def test_response_and_wrong_metrics(tree) -> None:
+def test_response_is_a_metric_and_unknown_ones_are_rejected(tree) -> None:
     axes = plots.distribution(tree, "response", axes=axes_of())
     response = tree.applications["finish"] - tree.applications["release"]
     assert axes.lines[0].get_xdata()[-1] == response.max() and axes.get_xlabel() == "response time (s)"
@@ -161,7 +161,7 @@ def test_a_gantt_chart_has_the_pieces() -> None:
     assert saved(axes)
 
 
-def test_a_gantt_chart_of_some_machines() -> None:
+def test_a_gantt_chart_can_have_some_machines() -> None:
     result = made_up({"release": np.zeros(8)}, PIECES)
     axes = plots.gantt(result, machines=[2, 0], axes=axes_of())
     assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
@@ -208,7 +208,7 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
     assert sum(short[3]) > sum(narrow[3])  # it has room for a hatch there
 
 
-def test_too_many_pieces_are_a_raster_that_says_so(tree, monkeypatch) -> None:
+def test_too_many_pieces_are_drawn_as_a_labelled_raster(tree, monkeypatch) -> None:
     monkeypatch.setattr(__import__("sys").modules["gridsim.plots.gantt"], "PIECES", 20)
     axes = plots.gantt(tree, machines=[3, 8, 1], axes=axes_of())
     (mesh,) = axes.collections
@@ -234,7 +234,7 @@ def test_traffic_adds_up(tree, unit) -> None:
     assert [tops[k] for k in sorted(tops)] == pytest.approx(by_level.tolist())
 
 
-def test_traffic_without_a_tree(tree) -> None:
+def test_traffic_without_a_tree_is_by_kind(tree) -> None:
     axes = plots.traffic(made_up({"release": [0.0]}), "messages", axes=axes_of())
     assert [bar.get_height() for bar in axes.patches] == [3, 1500]
     assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
@@ -246,7 +246,7 @@ def test_traffic_without_a_tree(tree) -> None:
 
 
 @pytest.mark.parametrize("machines", [1, 2, 3, 8, 11, 1000])
-def test_the_spans_of_a_tree(machines) -> None:
+def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
     first, count = tree_spans(machines)
     nodes, level = np.arange(2 * machines - 1), tree_level(np.arange(2 * machines - 1))
     assert (count[machines - 1 :] == 1).all() and (first[0], count[0]) == (0, machines)
@@ -304,7 +304,7 @@ def test_the_colour_bar_of_a_logarithmic_scale_has_its_labels(tree) -> None:
     assert len([text for text in said if text]) == 5
 
 
-def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
+def test_large_levels_are_drawn_in_labelled_cells(tree, monkeypatch) -> None:
     monkeypatch.setattr(trees, "CELLS", 4)
     axes = plots.tree(tree, axes=axes_of())
     cells = cells_of(axes)
@@ -319,14 +319,14 @@ def test_large_levels_are_folded_and_said_to_be(tree, monkeypatch) -> None:
     assert "largest of up to 2" in axes.get_figure().axes[1].get_ylabel()
 
 
-def test_cells_of_nodes_without_a_value() -> None:
+def test_cells_ignore_missing_values() -> None:
     """The mean and the largest of those that have one."""
     values, starts = np.array([1.0, NAN, 3.0, 5.0]), [0, 2]
     assert trees._cell_values(values, starts, largest=False).tolist() == [1.0, 4.0]
     assert trees._cell_values(values, starts, largest=True).tolist() == [1.0, 5.0]
 
 
-def test_trees_that_failures_moved_and_runs_without_one(tree) -> None:
+def test_moved_trees_are_labelled_and_missing_ones_rejected(tree) -> None:
     import dataclasses
 
     failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))

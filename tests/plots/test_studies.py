@@ -66,7 +66,7 @@ def test_each_series_has_its_colour_and_marker() -> None:
         plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(33)}, axes=axes_of())
 
 
-def test_the_style_does_not_leak_and_can_be_had() -> None:
+def test_the_style_applies_only_within_its_context() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
@@ -78,7 +78,7 @@ def test_the_style_does_not_leak_and_can_be_had() -> None:
     assert dict(matplotlib.rcParams) == before and set(STYLE) <= set(before)
 
 
-def test_axes_that_are_given_need_no_pyplot() -> None:
+def test_given_axes_do_not_load_pyplot() -> None:
     code = (
         "import sys; from gridsim import plots; axes = plots.figure()[1][0]\n"
         "plots.scaling([1, 10], {'a': [1.0, 2.0]}, axes=axes)\n"
@@ -116,7 +116,7 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
         plots.comparison(FOUND, "speed", axes=axes_of())
 
 
-def test_a_sweep_is_drawn_over_the_axis_that_is_left() -> None:
+def test_a_sweep_is_drawn_over_its_free_axis() -> None:
     made = [Measured({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
     labels = {"size": (1, 2, 4), "load": ("low", "high")}
     found = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, made)
@@ -172,7 +172,7 @@ def test_scaling_has_the_values_and_slopes() -> None:
         ([1, 2], {"a": [1.0, 0.0]}, r"measured\['a'\] must be > 0 s, got 0"),
     ],
 )
-def test_wrong_sizes_are_refused(sizes, measured, said) -> None:
+def test_invalid_sizes_are_rejected(sizes, measured, said) -> None:
     with pytest.raises(ScenarioError, match=said):
         plots.scaling(sizes, measured, axes=axes_of())
 
@@ -204,7 +204,7 @@ def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
         assert labels_of(axes.xaxis) and len(labels_of(axes.yaxis)) > 1
 
 
-def test_what_is_written_at_logarithmic_axes() -> None:
+def test_labels_of_logarithmic_axes_fit_the_range() -> None:
     axes = axes_of()
     log_scale(axes, "x")
     axes.set_xlim(1.8e-6, 8e-5)  # after the scale: labels are those of what is shown
@@ -269,7 +269,7 @@ def test_waves_are_points_about_a_line_at_1() -> None:
     assert left.lines[0].get_label() == waves.BASE and left.lines[0].get_ydata() == [1.0, 1.0]
 
 
-def test_legends_that_take_much_room_stand_outside() -> None:
+def test_large_legends_are_outside_the_axes() -> None:
     long = [f"a-scheduler-with-a-very-long-name-no-{k:02}" for k in range(30)]
     assert legend_size(["a", "b"]) == (0.0, 0.0)
     assert legend_size(long)[0] > 2.0 and legend_size(long[:9])[0] > 0
@@ -283,7 +283,7 @@ def test_legends_that_take_much_room_stand_outside() -> None:
     assert [text.get_text().replace("\n", "") for text in axes.get_legend().get_texts()] == long
 
 
-def test_units_of_time_and_numbers() -> None:
+def test_units_fit_the_span() -> None:
     assert [clock(span) for span in (100.0, 10_000.0, 1e6)] == [(1.0, "s"), (3600.0, "h"), (86_400.0, "days")]
     assert [short(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
         "0", "66", "999", "1 k", "10.3 k", "220 M", "1e+05 T",

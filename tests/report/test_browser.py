@@ -152,7 +152,7 @@ def fits(driver: Any, charts: set[str], width: int, dark: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["single", "rigid", "replicates", "names", "raster"])
-def test_all_is_drawn_and_nothing_loaded(browser: Any, pages: dict[str, Path], name: str) -> None:
+def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name: str) -> None:
     charts = set(read(pages[name]).charts)
     show(browser, pages[name], 480, dark=True)
     fits(browser, charts, 480, dark=True)
@@ -199,7 +199,7 @@ def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> 
     assert browser.get_log("browser") == []
 
 
-def test_what_is_copied_is_the_scenario(browser: Any, pages: dict[str, Path], single: gs.Result) -> None:
+def test_the_copy_button_copies_the_scenario(browser: Any, pages: dict[str, Path], single: gs.Result) -> None:
     from selenium.webdriver.common.by import By
 
     show(browser, pages["single"])

@@ -41,7 +41,7 @@ def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
 # -- numbers ----------------------------------------------------------------------------------------------
 
 
-def test_a_single_run_says_what_the_run_says(single: gs.Result, written: Any) -> None:
+def test_a_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any) -> None:
     found = written(single)
     for key, line in single.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
@@ -126,7 +126,7 @@ def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
     assert sum(sent) == pytest.approx(single.messages["bytes"].sum() / 1e6)
 
 
-def test_what_is_wrong_is_seen() -> None:
+def test_invalid_utilization_is_visible() -> None:
     run = gs.simulate(bags(4), gs.Fcfs())
     machines = dict(run.machines.items()) | {"utilization": np.array([0.2, 1.5, 1.5, np.nan])}
     wrong = changed(run, machines=gs.Table(machines))
@@ -154,7 +154,7 @@ def test_one_value_has_an_axis_around_it(written: Any) -> None:
     assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1,000,000 Mflop" in found.text
 
 
-def test_values_that_nobody_knows_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
+def test_unknown_values_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
     run = compared_jobs["easy"]
     unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
     jobs = gs.Table(dict(run.applications.items()) | unknown)
@@ -238,7 +238,7 @@ def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any,
         assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{result.makespan:.1f} s" in one
 
 
-def test_of_several_runs_each_chart_says_whose_it_is(written: Any) -> None:
+def test_charts_of_several_runs_name_the_run(written: Any) -> None:
     """Where only one run was recorded, sends anything or is of a work queue."""
     work = gs.Workload.bags(3, 10.0, 4.0, task_size=1e6, seed=1)
     scenario = gs.Scenario(gs.Platform.desktop_grid(9, 1), work)
@@ -353,7 +353,7 @@ def test_bars_of_utilization_stand_in_the_middle_of_their_bins() -> None:
     assert [(x, y) for x, y in zip(bars["x"], bars["y"], strict=True) if y] == [(51.25, 1)]
 
 
-def test_of_little_there_is_a_report_too(written: Any) -> None:
+def test_a_minimal_run_has_a_report(written: Any) -> None:
     """A result of somebody else, without provenance, of a class that nobody knows."""
     tables = {name: gs.Table(dict(t.items())) for name, t in gs.simulate(bags(1), gs.Fcfs()).tables.items()}
     scheduler = {"name": "mine", "class": "nobody:Knows", "parameters": {}}
@@ -388,7 +388,7 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
 # -- one file ---------------------------------------------------------------------------------------------
 
 
-def test_it_loads_nothing_and_has_plotly_once(compared: gs.Comparison, written: Any) -> None:
+def test_a_report_is_self_contained(compared: gs.Comparison, written: Any) -> None:
     found = written(compared)
     assert len(found.scripts) == 3 and len(found.scripts[1]) > 3e6
     assert found.html.count("plotly.js v") == 1
@@ -420,7 +420,7 @@ def test_equal_results_are_equal_files(single: gs.Result, tmp_path: Path) -> Non
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
-def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
+def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
     found = written(compared)
     levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
@@ -453,7 +453,9 @@ def test_its_parts_are_in_order(compared: gs.Comparison, written: Any) -> None:
         ),
     ],
 )
-def test_bad_input(results: Any, path: str, more: Any, said: str, single: gs.Result, tmp_path: Path) -> None:
+def test_invalid_input_is_rejected(
+    results: Any, path: str, more: Any, said: str, single: gs.Result, tmp_path: Path
+) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.write_report(single if results == "single" else results, tmp_path / path, **more)
     assert said in str(caught.value) and list(tmp_path.iterdir()) == []
@@ -466,7 +468,7 @@ def test_bags_and_rigid_jobs_are_not_compared(
         gs.write_report({"a": single, "b": compared_jobs["easy"]}, tmp_path / "x.html")
 
 
-def test_runs_that_failed_are_told(written: Any) -> None:
+def test_failed_runs_are_reported(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     found = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = written(found)
@@ -482,7 +484,7 @@ def test_the_order_of_colours_is_that_of_plots(compared: gs.Comparison) -> None:
     assert tuple(trace["line"]["color"] for trace in chart.figure["data"]) == COLOURS[:3]
 
 
-def test_a_sweep_begins_with_who_is_best(written: Any) -> None:
+def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
     over = {"network.latency": ["50 ms", "2 s"], "platform.nodes": [20, 30]}
     swept = gs.sweep(bags(), ["mincent", "fcfs"], over, replicates=2, baseline="mincent")
     found = written(swept, scenario=bags(), command="gridsim sweep study.toml")

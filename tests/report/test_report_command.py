@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: gs.Compari
     return tmp_path
 
 
-def test_a_folder_of_results(folder: Path) -> None:
+def test_a_folder_of_results_is_compared(folder: Path) -> None:
     done = invoke("report", "results", "--out", "r.html", "--title", "Three of them")
     assert (done.exit_code, done.stdout) == (0, "saved r.html: fair-tree, fcfs, mincent\n"), done.output
     found = read(folder / "r.html")
@@ -44,7 +44,7 @@ def test_a_folder_of_results(folder: Path) -> None:
     assert [row[0] for row in found.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
 
 
-def test_results_of_one_name_are_told_apart(folder: Path, compared: gs.Comparison) -> None:
+def test_results_of_equal_names_are_distinguished(folder: Path, compared: gs.Comparison) -> None:
     done = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
     said = json.loads(done.stdout)
     assert list(said["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
@@ -55,7 +55,7 @@ def test_results_of_one_name_are_told_apart(folder: Path, compared: gs.Compariso
     assert list(json.loads(done.stdout)["files"]) == ["more/fcfs.gridsim", "more/fcfs.npz"]
 
 
-def test_run_and_compare_write_one_too(folder: Path) -> None:
+def test_run_and_compare_write_reports(folder: Path) -> None:
     done = invoke("run", *SMALL, "--scheduler", "fcfs-pull", "--report", "run.html", "--bound", "discrete")
     assert done.exit_code == 0 and done.stdout.endswith("\nreport        run.html\n"), done.output
     found = read(folder / "run.html")
@@ -77,7 +77,7 @@ def test_run_and_compare_write_one_too(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_in_a_report_of_replicas_makes_them_again(folder: Path) -> None:
+def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
     flags = ["--schedulers", "fcfs,mincent", "--replicates", 2, "--hold", "platform", "--metrics", "makespan"]
     first = invoke("compare", *SMALL, *flags, "--time-limit", "1e9", "--report", "r.html", "--json")
     (command,) = re.findall(r"gridsim (compare scenario.toml [^<\n]*)", read(folder / "r.html").html)
@@ -111,7 +111,7 @@ def test_the_command_in_a_report_of_replicas_makes_them_again(folder: Path) -> N
         ("compare --replicates 2 --report x", "--report must end in .html"),
     ],
 )
-def test_bad_input(folder: Path, arguments: str, said: str) -> None:
+def test_invalid_input_is_rejected(folder: Path, arguments: str, said: str) -> None:
     (folder / "real.html").write_bytes((folder / "results" / "fcfs.npz").read_bytes())
     (folder / "link.html").symlink_to(folder / "real.html")
     before = sorted(folder.iterdir())
@@ -120,7 +120,7 @@ def test_bad_input(folder: Path, arguments: str, said: str) -> None:
     assert len(done.stderr.splitlines()) == 1 and sorted(folder.iterdir()) == before
 
 
-def test_links_to_files_of_the_same_folder_are_passed_over(folder: Path) -> None:
+def test_links_within_a_folder_are_skipped(folder: Path) -> None:
     """One to a file elsewhere is a file like others."""
     first, *_ = (folder / "results").glob("*.npz")
     elsewhere = folder / "other.npz"

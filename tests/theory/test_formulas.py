@@ -34,7 +34,7 @@ def test_the_supermarket_model_is_corrected_for_finite_systems() -> None:
     assert 0.9 * formulas.supermarket(0.9, 2, 10) == pytest.approx(2.7513, abs=5e-5)
 
 
-def test_join_idle_queue_in_its_limits() -> None:
+def test_join_idle_queue_has_known_limits() -> None:
     # so many reports that nobody waits
     assert formulas.join_idle_queue(0.5, 1e4) == pytest.approx((1.0, 0.0), abs=1e-3)
     # the closed form is close where few random jobs meet idle servers

@@ -51,14 +51,14 @@ LIKE_OTHERS = {
         if each.small is not None
     ],
 )
-def test_every_row_is_inside(name: str) -> None:
+def test_small_experiments_agree_with_theory(name: str) -> None:
     """In small; by chance each row is outside for one seed in a hundred."""
     found = check_theory([name], seed=SEED)
     assert found.passed, found.format()
 
 
 @pytest.mark.claims
-def test_every_row_is_inside_in_full() -> None:
+def test_full_experiments_agree_with_theory() -> None:
     found = check_theory(full=True, workers=None)
     assert found.passed, found.format()
     [row] = [row for row in found.rows if (row.experiment, row.quantity[:4]) == ("supermarket-0.9", "mean")]
@@ -114,7 +114,7 @@ class Lowest(PowerOfD, frozen=True, kw_only=True):
     policy = LowestNode
 
 
-def test_ties_towards_the_lowest_machine_are_seen_in_the_shares() -> None:
+def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so who wins a tie changes no queue length: only a row about machines can see it."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
     rows = verdicts(check(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
@@ -145,7 +145,7 @@ class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
     local_order = "fifo"
 
 
-def test_last_come_first_served_is_seen_in_the_mean_square() -> None:
+def test_last_come_first_served_changes_the_mean_square() -> None:
     """The mean wait does not depend on the order of service, its mean square does."""
     rows = verdicts(check(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
     assert not rows["mean square of the wait, s^2"]
@@ -155,14 +155,14 @@ def test_last_come_first_served_is_seen_in_the_mean_square() -> None:
 # -- intervals, command -----------------------------------------------------------------------------------
 
 
-def test_intervals_contain_the_mean_as_often_as_they_say() -> None:
+def test_intervals_have_the_stated_coverage() -> None:
     draw = np.random.Generator(np.random.PCG64(1))
     found = [interval(row) for row in draw.normal(5.0, 1.0, (1000, 6))]
     share = np.mean([each.low <= 5.0 <= each.high for each in found])
     assert share == pytest.approx(study.LEVEL, abs=0.01)
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_exits_with_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(cli, ["theory", "availability", "--jobs", "1", "--seed", str(SEED), "--json"])
     answer = json.loads(done.stdout)
     assert done.exit_code == 0 and answer["passed"] and len(answer["rows"]) == 3

@@ -57,7 +57,7 @@ from gridsim.cli.scenario_flags import prepare, report_option, scenario_options,
 @click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
 @report_option
 @click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def emulate_command(name: str, **flags: Any) -> None:
     """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
     from gridsim.cli.commands.report import check_report

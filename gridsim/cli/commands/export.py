@@ -17,7 +17,7 @@ import click
 )
 @click.option("--machines", metavar="FIRST:END|A,B,C", help="Machines in a perfetto trace.  [all]")
 @click.option("--out", required=True, metavar="FILE", help="Output file.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule of a result (run --record) in the format of another program."""
     from gridsim.cli.output import check_apart, check_output

@@ -28,7 +28,7 @@ _NEXT_COMMAND = {
 @click.command()
 @click.argument("kind", type=click.Choice(list(FILES)), default="scenario")
 @click.argument("folder", default=".")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def init(kind: str, folder: str, as_json: bool) -> None:
     """Write commented example files to FOLDER.
 

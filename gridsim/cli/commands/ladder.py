@@ -51,12 +51,13 @@ DEFAULT_SCHEDULERS = {False: "fair-tree", True: "dgs-asap"}
     "--failures",
     type=SECONDS,
     metavar="S",
-    help="Mean time to failure of a machine in the last step.  [the scenario's faults, else 14400 for bags]",
+    help="Mean time between transient failures of a machine in the last step.  [the scenario's faults, else "
+    "14400 for bags]",
 )
 @click.option("--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error.")
 @execution_options
-@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def ladder_command(
     name: str | None,
     ages: str | None,

@@ -11,7 +11,7 @@ from gridsim.cli.output import say, width
 
 Row = dict[str, Any]
 
-_json = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 @click.group("list")

@@ -37,7 +37,7 @@ _KINDS = ("gantt", "distribution", "series", "traffic", "tree")
 @click.option("--machines", metavar="FIRST:END|A,B,C", help="gantt: machines to draw.  [all]")
 @click.option("--unit", metavar="NAME", help="traffic: unit, bytes or messages.  [bytes]")
 @click.option("--column", metavar="NAME", help="tree: column of the table of machines.  [utilization]")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: str | None) -> None:
     """Draw a chart of saved results (files, or folders of files).
 

@@ -25,7 +25,7 @@ def check_report(file: str | None, flag: str = "--report") -> None:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", required=True, metavar="FILE", help="Output file (.html).")
 @click.option("--title", metavar="TEXT", help="Title of the page.  [the names of the results]")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
     """Write a report on results (files, or folders of files): one HTML file that works offline.
 

@@ -58,12 +58,10 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repe
     _check_scheduled(result)
     if scheduler is None:
         scheduler = scheduler_from(result.scheduler, "the result")
-    repeated = simulate(result.scenario, scheduler, record="schedule" in result.tables)
-    is_equal = repeated.digest == result.digest
-    difference = None if is_equal else first_difference(result, repeated) or "tables of different types"
-    return RepeatedRun(
-        result.digest, repeated.digest, difference, _changes(result.provenance, repeated.provenance)
-    )
+    rerun = simulate(result.scenario, scheduler, record="schedule" in result.tables)
+    is_equal = rerun.digest == result.digest
+    difference = None if is_equal else first_difference(result, rerun) or "tables of different types"
+    return RepeatedRun(result.digest, rerun.digest, difference, _changes(result.provenance, rerun.provenance))
 
 
 def _check_scheduled(result: Result) -> None:
@@ -79,16 +77,16 @@ def _check_scheduled(result: Result) -> None:
         )
 
 
-def _changes(saved: dict[str, Any], current: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _changes(original: dict[str, Any], current: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
     changes = {
-        key: (saved.get(key), current[key])
+        key: (original.get(key), current[key])
         for key in ("gridcore", "python", "implementation", "numpy", "system")
-        if saved.get(key) != current[key]
+        if original.get(key) != current[key]
     }
-    saved_files, current_files = saved.get("files", {}), current["files"]
-    for path in sorted(saved_files.keys() | current_files.keys()):
-        if saved_files.get(path) != current_files.get(path):
-            changes[f"file {path}"] = (saved_files.get(path), current_files.get(path))
+    original_files, current_files = original.get("files", {}), current["files"]
+    for path in sorted(original_files.keys() | current_files.keys()):
+        if original_files.get(path) != current_files.get(path):
+            changes[f"file {path}"] = (original_files.get(path), current_files.get(path))
     return changes
 
 
@@ -98,7 +96,7 @@ def _changes(saved: dict[str, Any], current: dict[str, Any]) -> dict[str, tuple[
     "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
 )
 @import_option
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Repeat the run of a result, and compare the digests.
 
@@ -113,17 +111,17 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
     _check_scheduled(result)
     with naming([file]):
         scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
-        repeated = reproduce_result(result, scheduler)
+        rerun = reproduce_result(result, scheduler)
     if as_json:
-        answer = {"file": file, "stated": repeated.expected_digest, "found": repeated.digest}
-        click.echo(to_json({**answer, "difference": repeated.difference, "changed": repeated.changes}))
+        answer = {"file": file, "stated": rerun.expected_digest, "found": rerun.digest}
+        click.echo(to_json({**answer, "difference": rerun.difference, "changed": rerun.changes}))
     else:
-        for key, (saved, current) in repeated.changes.items():
-            say(one_line(f"changed: {key} was {saved}, is {current}"))
-        if repeated.difference is None:
-            click.echo(f"{file}: the same digest, {repeated.digest}")
+        for key, (original, current) in rerun.changes.items():
+            say(one_line(f"changed: {key} was {original}, is {current}"))
+        if rerun.difference is None:
+            click.echo(f"{file}: the same digest, {rerun.digest}")
         else:
-            click.echo(f"{file}: digest {repeated.digest}, expected {repeated.expected_digest}")
-            say(one_line(f"first difference (then, and now): {repeated.difference}"))
-    if repeated.difference is not None:
+            click.echo(f"{file}: digest {rerun.digest}, expected {rerun.expected_digest}")
+            say(one_line(f"first difference (then, and now): {rerun.difference}"))
+    if rerun.difference is not None:
         sys.exit(1)

@@ -128,9 +128,11 @@ def reproduction(name: str) -> Reproduction:
     "--procs-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
 )
 @click.option(
-    "--progress/--no-progress", default=None, help="Show bars (default: on a terminal, without --json)."
+    "--progress/--no-progress",
+    default=None,
+    help="Show progress bars (default: on a terminal, without --json).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def reproduce(
     name: str | None,
     list_only: bool,
@@ -161,10 +163,10 @@ def reproduce(
     if host_trace is None and name != "all" and (availability is not None or speeds is not None):
         _check_desktops([name])
     desktops = _desktops(availability, speeds, log) if host_trace is None else None
-    omitted = {}
+    exclusions = {}
     if name == "all":
-        omitted = {key: reason for key, reason in REQUIREMENTS.items() if key in MODULES}
-    names = [key for key in MODULES if key not in omitted] if name == "all" else [name]
+        exclusions = {key: reason for key, reason in REQUIREMENTS.items() if key in MODULES}
+    names = [key for key in MODULES if key not in exclusions] if name == "all" else [name]
     experiments = list(map(reproduction, names))
     if seeds is not None:
         whole("--seeds", seeds, low=1, high=1_000_000)
@@ -206,9 +208,9 @@ def reproduce(
             for file in files:
                 click.echo(f"saved {file}")
     if as_json:
-        click.echo(to_json({"reproductions": answers, "left_out": omitted}))
+        click.echo(to_json({"reproductions": answers, "left_out": exclusions}))
         return
-    for key, reason in omitted.items():
+    for key, reason in exclusions.items():
         click.echo(f"not run: {key}, which {reason}")
 
 

@@ -30,9 +30,11 @@ from gridsim.cli.scenario_flags import import_option
     help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
 )
 @click.option(
-    "--progress/--no-progress", default=None, help="Show a bar (default: on a terminal, without --json)."
+    "--progress/--no-progress",
+    default=None,
+    help="Show a progress bar (default: on a terminal, without --json).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def resume_command(
     file: str,
     name: str | None,

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 @headline_option
 @report_option
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
-@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def sweep(
     file: str,
     names: str | None,

@@ -28,8 +28,8 @@ from gridsim.cli.quantities import INT
     metavar="N",
     help="Number of worker processes.  [as many as processors; 1: run in this process]",
 )
-@click.option("--progress/--no-progress", default=None, help="Show a bar (default: on a terminal).")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.pass_context
 def theory(
     ctx: click.Context,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="SCHEDULE")
 @click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
 @click.option("--job-log", metavar="FILE", help="Submitted jobs (SWF, GWF), for a job log or a jobs table.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
     """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
 

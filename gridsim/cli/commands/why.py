@@ -11,8 +11,8 @@ from gridsim.cli.quantities import INT
 @click.argument("file", metavar="RESULT")
 @click.argument("application", type=INT, metavar="[APPLICATION]", required=False)
 @click.option("--job", type=INT, metavar="N", help="Number of a job in its log, instead of APPLICATION.")
-@click.option("--task", type=INT, metavar="K", help="Only show decisions that concern task K.")
-@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+@click.option("--task", type=INT, metavar="K", help="Only show decisions on task K, or on all tasks.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def why(file: str, application: int | None, job: int | None, task: int | None, as_json: bool) -> None:
     """Explain the decisions on an application or a job.
 
