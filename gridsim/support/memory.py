@@ -41,7 +41,7 @@ def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
 
 
 def check_addresses(library: str, needed_bytes: int) -> None:
-    """Check that the address space of this process (``ulimit -v``) has `needed_bytes` bytes left for a library.
+    """Check that the address space of this process (``ulimit -v``) has `needed_bytes` left for a library.
 
     Raises OutOfMemory if it has not; without a limit it always has.
     """
