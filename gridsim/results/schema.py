@@ -356,7 +356,7 @@ COLUMN_UNITS = {
 #: Tables that every result has.
 CORE_TABLES = ("applications", "machines", "messages")
 #: Table -> its mandatory columns, and table -> its columns with restricted values.
-_MANDATORY, _RESTRICTED = (
+_MANDATORY_COLUMNS, _CHECKED_COLUMNS = (
     {table: tuple(filter(condition, columns.values())) for table, columns in TABLES.items()}
     for condition in (lambda column: column.mandatory, lambda column: column.rows_of or column.positive)
 )
@@ -380,7 +380,7 @@ def check_columns(tables: Mapping[str, Table]) -> None:
         if not len(tables[name]):
             raise ValueError(f"{name} must have at least one row, got none")
     for name, table in tables.items():
-        for column in _MANDATORY.get(name, ()):
+        for column in _MANDATORY_COLUMNS.get(name, ()):
             if column.name not in table:
                 raise ValueError(f"{name} must have a column {column.name!r}")
             if (dtype := table[column.name].dtype).kind not in _KINDS[column.kind]:
@@ -406,7 +406,7 @@ def check_rows(tables: Mapping[str, Table], servers: int) -> None:
         If a value is out of range.
     """
     for name, table in tables.items():
-        for column in _RESTRICTED.get(name, ()):
+        for column in _CHECKED_COLUMNS.get(name, ()):
             values = table[column.name]
             if column.rows_of:
                 end = len(tables[column.rows_of]) + (servers if column.servers else 0)

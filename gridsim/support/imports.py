@@ -31,10 +31,10 @@ def stored_name(thing: Any) -> str:
     return current_name(f"{thing.__module__}:{thing.__qualname__}")
 
 
-def current_name(stored: str) -> str:
+def current_name(name: str) -> str:
     """Return the current form of a name in a file; earlier versions stored the module inside gridsim."""
-    package, _, name = stored.partition(":")
-    return f"gridsim:{name}" if package.startswith("gridsim.") else stored
+    package, _, attribute = name.partition(":")
+    return f"gridsim:{attribute}" if package.startswith("gridsim.") else name
 
 
 def import_object(name: str) -> Any:

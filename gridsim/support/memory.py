@@ -40,15 +40,15 @@ def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
         )
 
 
-def check_addresses(library: str, required: int) -> None:
-    """Check that the address space of this process (``ulimit -v``) has `required` bytes left for a library.
+def check_addresses(library: str, needed_bytes: int) -> None:
+    """Check that the address space of this process (``ulimit -v``) has `needed_bytes` left for a library.
 
     Raises OutOfMemory if it has not; without a limit it always has.
     """
     left = addresses()
-    if required > left:
+    if needed_bytes > left:
         raise OutOfMemory(
-            f"not enough memory for {library}: to load it takes {required / 1e6:,.0f} MB of addresses, "
+            f"not enough memory for {library}: to load it takes {needed_bytes / 1e6:,.0f} MB of addresses, "
             f"{max(left, 0) / 1e6:,.0f} MB are left"
         )
 

@@ -177,13 +177,13 @@ class CheckedStruct(msgspec.Struct, metaclass=_SuggestingMeta, frozen=True, kw_o
     def _repr_html_(self) -> str:
         """Return an HTML table of the fields with their units, headed by the summary of the class."""
         limits = limits_of(type(self))
-        changed = changed_fields(self)
+        non_defaults = changed_fields(self)
         rows = [
             [
                 field.name,
                 _SHORT.repr(getattr(self, field.name)),
                 limits[field.encode_name].unit if field.encode_name in limits else "",
-                "" if field.name in changed else "default",
+                "" if field.name in non_defaults else "default",
             ]
             for field in fields_of(type(self)).values()
         ]

@@ -109,13 +109,13 @@ def _state(file: str) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def first_differing_file(digests: Mapping[str, str], expected: Mapping[str, str]) -> str | None:
+def first_differing_file(digests: Mapping[str, str], expected_digests: Mapping[str, str]) -> str | None:
     """Return the first file whose SHA-256 differs between the mappings or is missing in one; None if none."""
     return next(
         (
             file
-            for file in sorted(digests.keys() | expected.keys())
-            if digests.get(file) != expected.get(file)
+            for file in sorted(digests.keys() | expected_digests.keys())
+            if digests.get(file) != expected_digests.get(file)
         ),
         None,
     )
@@ -153,8 +153,8 @@ class TraceDigests:
         return ""
 
 
-def check_digests(files: Iterable[str], expected: Mapping[str, str]) -> None:
-    """Check that `files` are exactly the files in `expected`, with the same SHA-256.
+def check_digests(files: Iterable[str], expected_digests: Mapping[str, str]) -> None:
+    """Check that `files` are exactly the files in `expected_digests`, with the same SHA-256.
 
     Raises
     ------
@@ -162,8 +162,8 @@ def check_digests(files: Iterable[str], expected: Mapping[str, str]) -> None:
         If a file differs, is missing or is unexpected.
     """
     digests = {file: digest for file in files if (digest := current_digest(file)) is not None}
-    if (file := first_differing_file(digests, expected)) is not None:
-        previous, current = (digests.get(file, "none") for digests in (expected, digests))
+    if (file := first_differing_file(digests, expected_digests)) is not None:
+        previous, current = (digests.get(file, "none") for digests in (expected_digests, digests))
         raise FileChanged(f"{file} must have the SHA-256 {previous}, as the run has read it, got {current}")
 
 

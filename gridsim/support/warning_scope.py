@@ -16,12 +16,12 @@ class WarningScope:
     """A context in which `warn` issues each warning once; a nested scope counts as the outer one."""
 
     def __init__(self) -> None:
-        self._issued: set[tuple[type[Warning], str]] = set()
+        self._warnings: set[tuple[type[Warning], str]] = set()
         self._tokens: list[Token[set[tuple[type[Warning], str]] | None]] = []
 
     def __enter__(self) -> None:
         outer = _ISSUED_WARNINGS.get()
-        self._tokens.append(_ISSUED_WARNINGS.set(self._issued if outer is None else outer))
+        self._tokens.append(_ISSUED_WARNINGS.set(self._warnings if outer is None else outer))
 
     def __exit__(self, *_: object) -> None:
         _ISSUED_WARNINGS.reset(self._tokens.pop())

@@ -20,7 +20,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.errors import GridSimError
-from gridsim.results.archive import Reader, _bare, _taken
+from gridsim.results.archive import Reader, _memory_bound, _without_strings
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
@@ -263,7 +263,7 @@ def test_json_takes_no_more_than_is_said(unit: Callable[[int], str], keyed: bool
     json.loads(text)
     peak = tracemalloc.get_traced_memory()[1] + sys.getsizeof(text)
     tracemalloc.stop()
-    assert peak <= _taken(text, _bare(text)) <= 12 * peak
+    assert peak <= _memory_bound(text, _without_strings(text)) <= 12 * peak
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])

@@ -127,7 +127,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
         stretch = (rows.finish - release) / duration
     rejected = np.isnan(rows.finish)
     state = np.where(rows.done, "COMPLETED_SUCCESSFULLY", np.where(rejected, "REJECTED", "COMPLETED_KILLED"))
-    requested = table["requested"][rows.application] if result.rigid else np.full(len(release), -1.0)
+    requested_time = table["requested"][rows.application] if result.rigid else np.full(len(release), -1.0)
     metadata = [""] * len(release) if result.rigid else [f"tasks={n}" for n in rows.tasks.tolist()]
     columns = {
         COLUMNS[dialect][0]: rows.label,
@@ -135,7 +135,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
         "profile": rows.label if result.rigid else [str(i + 1) for i in rows.application.tolist()],
         "submission_time": _numbers(release),
         "requested_number_of_resources": [str(n) for n in rows.size.tolist()],
-        "requested_time": _numbers(requested),
+        "requested_time": _numbers(requested_time),
         "success": [str(int(done)) for done in rows.done.tolist()],
         "final_state": state.tolist(),
         "starting_time": _numbers(rows.start),
@@ -410,14 +410,14 @@ def _header_machines(file: str, header: dict[str, str], procs_per_node: int) -> 
     """Return the number of machines stated in the header of a log."""
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
 
-    stated = stated_machines(header, procs_per_node)
-    if stated is None:
+    header_count = stated_machines(header, procs_per_node)
+    if header_count is None:
         raise ScenarioError(f"machines is required: the header of {file} has neither MaxProcs nor MaxNodes")
-    if stated[1] > MAX_MACHINES:
+    if header_count[1] > MAX_MACHINES:
         raise ScenarioError(
-            f"machines must be at most {MAX_MACHINES}, got {stated[1]} from the header of {file}"
+            f"machines must be at most {MAX_MACHINES}, got {header_count[1]} from the header of {file}"
         )
-    return stated[1]
+    return header_count[1]
 
 
 def check_same_jobs(result: Result, scenario: Scenario) -> None:
@@ -431,7 +431,7 @@ def check_same_jobs(result: Result, scenario: Scenario) -> None:
         If they differ; the error states the first difference.
     """
     applications = scenario.workload.realize(scenario.platform)
-    columns = {name: getattr(applications, name) for name in _COMPARED}
+    columns = {name: getattr(applications, name) for name in _COMPARED_COLUMNS}
     if difference := _difference(result, scenario.platform.speeds, columns):
         raise ScenarioError(f"scenario must have the {difference}")
 
@@ -442,12 +442,14 @@ def job_difference(result: Result, reference: Result) -> str:
     Results can only be compared if there is none.
     """
     return _difference(
-        result, reference.machines["speed"], {name: reference.applications[name] for name in _COMPARED}
+        result,
+        reference.machines["speed"],
+        {name: reference.applications[name] for name in _COMPARED_COLUMNS},
     )
 
 
 #: Column in which equal applications agree -> its unit.
-_COMPARED = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
+_COMPARED_COLUMNS = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
 
 
 def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
@@ -458,14 +460,14 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     speeds
         Speeds of the machines, Mflop/s.
     columns
-        Columns of the applications, those of `_COMPARED`.
+        Columns of the applications, those of `_COMPARED_COLUMNS`.
     """
     table, speeds_of_result = result.applications, result.machines["speed"]
     if not np.array_equal(speeds_of_result, speeds):
         return f"machines of the result, {_describe_speeds(speeds_of_result)}, got {_describe_speeds(speeds)}"
     if len(columns["release"]) != len(table):
         return f"{len(table)} applications of the result, got {len(columns['release'])}"
-    for name, unit in _COMPARED.items():
+    for name, unit in _COMPARED_COLUMNS.items():
         actual, expected = columns[name], table[name]
         # the clock has a resolution of 1 ns
         different = np.abs(actual - expected) > 1e-9 * np.maximum(1.0, np.abs(expected))

@@ -72,9 +72,9 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
         If the file cannot be written, or a failure trace cannot be read.
     """
     check_recorded(result, "to_perfetto")
-    selected = np.zeros(len(result.machines), np.bool_)
-    selected[chosen_machines(machines, len(result.machines))] = True
-    trace = _Trace(result, selected)
+    is_selected = np.zeros(len(result.machines), np.bool_)
+    is_selected[chosen_machines(machines, len(result.machines))] = True
+    trace = _Trace(result, is_selected)
     head = json.dumps(
         {
             "scheduler": result.scheduler["name"],
@@ -100,17 +100,17 @@ def to_perfetto(result: Result, path: StrPath, *, machines: slice | Sequence[int
 class _Trace:
     """The events of a result, as lines of JSON."""
 
-    def __init__(self, result: Result, selected: NDArray[np.bool_]) -> None:
-        self.result, self.selected = result, selected
+    def __init__(self, result: Result, is_selected: NDArray[np.bool_]) -> None:
+        self.result, self.is_selected = result, is_selected
         self.log = result.tables.get("message_log")
         schedule = result.tables["schedule"]
-        rows = np.flatnonzero(selected[schedule["machine"]])
+        rows = np.flatnonzero(is_selected[schedule["machine"]])
         self.pieces = Table({name: column[rows] for name, column in schedule.items()})
         self.start, self.end = _nanoseconds(self.pieces["start"]), _nanoseconds(self.pieces["end"])
         table = result.applications
         self.release, self.finish = _nanoseconds(table["release"]), _nanoseconds(table["finish"])
         self.has_run = np.ones(len(table), np.bool_)
-        if not selected.all():
+        if not is_selected.all():
             self.has_run = np.bincount(self.pieces["application"], minlength=len(table)) > 0
         self.names = [_application_name(i) for i in range(len(table))]
         self.end_of_run = max(int(self.end.max(initial=0)), int(self.finish.max(initial=0)))
@@ -132,9 +132,9 @@ class _Trace:
 
     def _processes(self) -> Iterator[str]:
         yield from _process(_GRID, "applications", 0)
-        machines = np.flatnonzero(self.selected)
+        machines = np.flatnonzero(self.is_selected)
         for block in np.unique(machines // BLOCK).tolist():
-            last = min(len(self.selected), (block + 1) * BLOCK) - 1
+            last = min(len(self.is_selected), (block + 1) * BLOCK) - 1
             yield from _process(_GRID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
         for u in machines.tolist():
             yield from self._thread(u, 0, f"machine {u}")
@@ -143,25 +143,25 @@ class _Trace:
         if servers:
             yield from _process(self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID)
         for u in servers:
-            yield from self._thread(u, 1, f"server {u - len(self.selected)}: messages")
+            yield from self._thread(u, 1, f"server {u - len(self.is_selected)}: messages")
 
     def _servers(self) -> list[int]:
         """Return the numbers of the servers in the log of messages, ascending."""
         if self.log is None:
             return []
         endpoints = np.concatenate((self.log["sender"], self.log["receiver"]))
-        servers: list[int] = np.unique(endpoints[endpoints >= len(self.selected)]).tolist()
+        servers: list[int] = np.unique(endpoints[endpoints >= len(self.is_selected)]).tolist()
         return servers
 
     def _is_in_trace(self, machine: Integers) -> NDArray[np.bool_]:
         """Return a mask of the machines that are in the trace; servers always are."""
-        server = machine >= len(self.selected)
-        mask: NDArray[np.bool_] = server | self.selected[np.where(server, 0, machine)]
+        server = machine >= len(self.is_selected)
+        mask: NDArray[np.bool_] = server | self.is_selected[np.where(server, 0, machine)]
         return mask
 
     def _process_of(self, u: int) -> int:
         """Return the process of a machine, or of the servers."""
-        return _GRID + 1 + (u // BLOCK if u < len(self.selected) else -(-len(self.selected) // BLOCK))
+        return _GRID + 1 + (u // BLOCK if u < len(self.is_selected) else -(-len(self.is_selected) // BLOCK))
 
     def _place(self, u: int, thread: int = 0) -> str:
         return f'"pid":{self._process_of(u)},"tid":{_FIRST_THREAD + 2 * u + thread}'
@@ -220,9 +220,9 @@ class _Trace:
             return {}
         self.result.check_faults()
         outages = {}
-        machines = len(self.selected)
+        machines = len(self.is_selected)
         for u, down, up in faults.outages(machines, self.end_of_run / 1e9):
-            if self.selected[u]:
+            if self.is_selected[u]:
                 begins = _nanoseconds(down)
                 ends = _nanoseconds(np.minimum(up, self.end_of_run / 1e9))
                 in_run = begins < self.end_of_run
@@ -272,17 +272,17 @@ class _Trace:
         names = [json.dumps(name) for name in kinds.tolist()]
         sender, receiver, kind = log["sender"], log["receiver"], kind.ravel()
         sent, delivered = _nanoseconds(log["sent"]), _nanoseconds(log["delivered"])
-        departed, received = self._is_in_trace(sender), self._is_in_trace(receiver) & (delivered >= 0)
+        is_sent, is_received = self._is_in_trace(sender), self._is_in_trace(receiver) & (delivered >= 0)
         yield from self._thin_slices(
-            np.concatenate((sender[departed], receiver[received])),
-            np.concatenate((sent[departed], delivered[received])),
-            np.concatenate((kind[departed], kind[received])),
-            np.repeat((0, 1), (departed.sum(), received.sum())),
+            np.concatenate((sender[is_sent], receiver[is_received])),
+            np.concatenate((sent[is_sent], delivered[is_received])),
+            np.concatenate((kind[is_sent], kind[is_received])),
+            np.repeat((0, 1), (is_sent.sum(), is_received.sum())),
             names,
         )
-        complete = np.flatnonzero(departed & received)
-        columns = (column[complete].tolist() for column in (sender, receiver, sent, delivered, kind))
-        for number, u, v, begin, end, kind_index in zip(complete.tolist(), *columns, strict=True):
+        shown_rows = np.flatnonzero(is_sent & is_received)
+        columns = (column[shown_rows].tolist() for column in (sender, receiver, sent, delivered, kind))
+        for number, u, v, begin, end, kind_index in zip(shown_rows.tolist(), *columns, strict=True):
             head = f'"cat":"message","name":{names[kind_index]},"id":{number}'
             yield f'{{"ph":"s",{head},{self._place(u, 1)},"ts":{_micros(begin)}}}'
             yield f'{{"ph":"f","bp":"e",{head},{self._place(v, 1)},"ts":{_micros(end)}}}'
@@ -291,7 +291,7 @@ class _Trace:
         """Yield slices at the place and time of each release, and flows from them to the pieces that ran."""
         submitter, application = self.result.applications["submitter"], self.pieces["application"]
         known = self.has_run & (submitter >= 0)
-        known[known] = self.selected[submitter[known]]
+        known[known] = self.is_selected[submitter[known]]
         applications = np.flatnonzero(known)
         names = ['"release"']
         yield from self._thin_slices(

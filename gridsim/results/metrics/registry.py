@@ -555,8 +555,8 @@ def requested_metrics(
     return functions
 
 
-def metric_values(result: Metrics, requested: Mapping[str, MetricFunction | None]) -> dict[str, float]:
-    """Return the values of all `METRICS` and of the functions in `requested`.
+def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None]) -> dict[str, float]:
+    """Return the values of all `METRICS` and of the functions in `functions`.
 
     The lower bound and the optimality gap of more than `BOUND_LIMIT` applications take long to compute and
     are included only if they are requested.
@@ -565,9 +565,9 @@ def metric_values(result: Metrics, requested: Mapping[str, MetricFunction | None
     values = {
         name: float(metric(result))
         for name, metric in METRICS.items()
-        if not (costly and name in _QUADRATIC_METRICS and name not in requested)
+        if not (costly and name in _QUADRATIC_METRICS and name not in functions)
     }
-    return values | {name: float(metric(result)) for name, metric in requested.items() if metric is not None}
+    return values | {name: float(metric(result)) for name, metric in functions.items() if metric is not None}
 
 
 def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:

@@ -147,10 +147,10 @@ def down_times(result: Result, until: float) -> tuple[NDArray[np.int64], Floats,
     faults, machines = result.scenario.faults, len(result.machines)
     machine, begin, end = [np.zeros(0, np.int64)], [np.zeros(0)], [np.zeros(0)]
     for block in () if faults is None else faults.course(machines, display_limit(machines)).blocks:
-        selected = ~block.up & (block.time <= until * NS)
-        machine.append(block.machine[selected])
-        begin.append(block.time[selected] / NS)
-        end.append(np.where(block.until[selected] == NEVER, np.inf, block.until[selected] / NS))
+        is_included = ~block.up & (block.time <= until * NS)
+        machine.append(block.machine[is_included])
+        begin.append(block.time[is_included] / NS)
+        end.append(np.where(block.until[is_included] == NEVER, np.inf, block.until[is_included] / NS))
         if len(block) and block.time[-1] > until * NS:
             break
     return np.concatenate(machine), np.concatenate(begin), np.concatenate(end)
@@ -234,17 +234,13 @@ def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArr
     if machines is None or isinstance(machines, slice):
         numbers = np.arange(count)[slice(None) if machines is None else machines]
     else:
-        requested = np.asarray(machines[: count + 1] if isinstance(machines, range) else machines)
-        is_valid = requested.ndim == 1 and (requested.dtype.kind in "iu" or not requested.size)
-        if (
-            not is_valid
-            or ((requested < 0) | (requested >= count)).any()
-            or len(np.unique(requested)) < len(requested)
-        ):
+        array = np.asarray(machines[: count + 1] if isinstance(machines, range) else machines)
+        is_valid = array.ndim == 1 and (array.dtype.kind in "iu" or not array.size)
+        if not is_valid or ((array < 0) | (array >= count)).any() or len(np.unique(array)) < len(array):
             raise ScenarioError(
                 f"machines must be a slice, or distinct numbers in 0..{count - 1}, got {machines!r}"
             )
-        numbers = requested.astype(np.int64)
+        numbers = array.astype(np.int64)
     if not len(numbers):
         raise ScenarioError(f"machines must select at least one of {count}, got {machines!r}")
     return numbers
@@ -284,28 +280,28 @@ def occupancy(
         if count < 1:
             raise ScenarioError(f"{name} must be at least 1, got {count}")
     schedule = recorded_schedule(result, "a chart of the schedule")
-    selected = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
-    place = places_of(selected, len(result.machines))[schedule["machine"]]
+    machine_order = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
+    place = places_of(machine_order, len(result.machines))[schedule["machine"]]
     is_selected = place >= 0
     start = np.asarray(schedule["start"], np.float64)[is_selected]
     end = np.asarray(schedule["end"], np.float64)[is_selected]
-    rows = min(rows, len(selected))
-    row_edges = np.floor(np.arange(rows + 1) * (len(selected) / rows))
+    rows = min(rows, len(machine_order))
+    row_edges = np.floor(np.arange(rows + 1) * (len(machine_order) / rows))
     row = np.searchsorted(row_edges, place[is_selected], side="right") - 1
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]
     # The time worked before an edge grows with the edge from each start on, and stops growing at the end.
     # The sums over both are exact for pieces of any length, without a loop over the cells of a piece.
-    worked = np.zeros((rows, columns + 1))
+    time_worked = np.zeros((rows, columns + 1))
     for times, sign in ((start, 1.0), (end, -1.0)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)
         remainder = edges[cell + 1] - times
         flat = row * (columns + 1) + cell
         size = rows * (columns + 1)
-        within_cell = np.bincount(flat, sign * remainder, size).reshape(worked.shape)
-        later = np.bincount(flat, np.full(len(flat), sign * width), size).reshape(worked.shape)
-        worked[:, :columns] += within_cell[:, :columns]
-        worked[:, 1:] += np.cumsum(later, axis=1)[:, :-1]
-    share = worked[:, :columns] / (width * np.diff(row_edges)[:, None])
+        within_cell = np.bincount(flat, sign * remainder, size).reshape(time_worked.shape)
+        later = np.bincount(flat, np.full(len(flat), sign * width), size).reshape(time_worked.shape)
+        time_worked[:, :columns] += within_cell[:, :columns]
+        time_worked[:, 1:] += np.cumsum(later, axis=1)[:, :-1]
+    share = time_worked[:, :columns] / (width * np.diff(row_edges)[:, None])
     return row_edges, edges, np.clip(share, 0.0, 1.0)

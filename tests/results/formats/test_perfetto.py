@@ -253,7 +253,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == {2, 3, 4}
     for flags, said in (
         (("--format", "perfetto", "--machines", "2-4"), "--machines must be FIRST:END or numbers"),
-        (("--format", "perfetto", "--machines", "3,99"), "different numbers in 0..8, got [3, 99]"),
+        (("--format", "perfetto", "--machines", "3,99"), "distinct numbers in 0..8, got [3, 99]"),
         (("--format", "swf", "--machines", "2:4"), "--machines requires --format perfetto"),
     ):
         refused = export(*flags)
