@@ -300,7 +300,9 @@ def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pyt
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
-    with pytest.raises(gs.GridSimError, match="code of a checkpoint must be .* can only be resumed by the version"):
+    with pytest.raises(
+        gs.GridSimError, match="code of a checkpoint must be .* can only be resumed by the version"
+    ):
         gs.resume(kept)
     monkeypatch.undo()
     code_version.cache_clear()

@@ -94,7 +94,9 @@ def test_a_checkpoint_knows_all_of_them_too(tmp_path: Path) -> None:
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     (folder / "node.tab").unlink()
-    with pytest.raises(gs.ScenarioError, match=r"kept must still read '.*node.tab', as at the start of its run"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"kept must still read '.*node.tab', as at the start of its run"
+    ):
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     assert gs.resume(file).digest == gs.simulate(with_failures(folder), gs.Fcfs()).digest
