@@ -143,7 +143,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     ]
     feature, location = "", place_of(type(scheduler))
     if unsupported_kinds:
-        feature = f"message {unsupported_kinds[0]!r}, which is deferred or local, or has arrays or a size of its own"
+        feature = f"message {unsupported_kinds[0]!r}, which is deferred, local, or of variable size or arrays"
     if scheduler.at_once or scheduler.to_the_end:
         feature = "at_once or to_the_end"
     if scheduler.ticks:

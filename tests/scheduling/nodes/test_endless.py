@@ -181,7 +181,7 @@ def test_errors_have_the_unplaced_tasks_of_cohort_schedulers(
 class Chatting(Keeping, frozen=True, kw_only=True):
     to_the_end = True
     ticks: ClassVar[dict[str, float]] = {}
-    policy = type("Chatter", (CheckpointWriter,), {
+    policy = type("Chatter", (HoldingNode,), {
         "on_release": lambda self, view, application, tasks: (
             view.enqueue(application.number, tasks), view.send(view.neighbours[0], "news", left=100_000)
         ),
