@@ -396,9 +396,12 @@ class Transport:
         return {name: column[: self._machines].copy() for name, column in columns.items()}
 
     def watch(self, first: int, last: int) -> None:
-        """Record the use of interfaces from `first` to `last` ns (at least 1 s) if the network asks for it.
+        """Record the use of interfaces from `first` to `last` ns (at least 1 s), if `record_use` is set.
 
-        Raises ScenarioError for more than `MOST_WINDOWS` machine seconds.
+        Raises
+        ------
+        ScenarioError
+            If there are more than `MAX_WINDOWS` machine seconds.
         """
         if not self.network.record_use:
             return

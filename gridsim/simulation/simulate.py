@@ -308,7 +308,7 @@ class _LastWorkload:
         self._entry = None  # a new workload is made next, and memory might not suffice for two
         return None
 
-    def keep(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
+    def store(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
         """Cache `applications`, the workload of `scenario` and of `files` (SHA-256)."""
         if (key := self._key(scenario, files)) is not None:
             self._entry = key, applications
@@ -344,7 +344,7 @@ class Simulation(Stateful):
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: SHA-256 of each trace file as it was read, for this run or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
-        _LAST_WORKLOAD.keep(scenario, files, self.applications)
+        _LAST_WORKLOAD.store(scenario, files, self.applications)
 
     def _begin(
         self, scenario: Scenario, scheduler: Scheduler, options: Options, known: Applications | None

@@ -28,7 +28,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "small pages":
             patch.setattr(calendar, "_FRONT_SIZE", 4)
             patch.setattr(calendar, "_PAGE", 2)
-            patch.setattr(calendar, "_THIN", 2)
+            patch.setattr(calendar, "_MIN_PAGE", 2)
         yield
 
 
@@ -62,7 +62,7 @@ def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) ->
 
 @pytest.mark.parametrize("spread", [1, 1000, 10**6, 10**15])
 @pytest.mark.usefixtures("sizes")
-def test_any_spread_of_times(spread: int) -> None:
+def test_entries_are_sorted_for_any_spread_of_times(spread: int) -> None:
     rng = random.Random(spread)
     queue, model = Calendar(), []
     for i in range(3000):
@@ -74,7 +74,7 @@ def test_any_spread_of_times(spread: int) -> None:
 
 
 @pytest.mark.usefixtures("sizes")
-def test_density_that_changes_by_orders_of_magnitude() -> None:
+def test_entries_are_sorted_if_their_density_changes() -> None:
     rng = random.Random(3)
     queue, model, now = Calendar(), [], 0
     for i in range(12_000):
@@ -106,7 +106,7 @@ def test_an_instant_is_never_split() -> None:
     assert seen == 5000
 
 
-def test_pages_come_to_hold_what_suits_them() -> None:
+def test_pages_adapt_to_the_number_of_entries() -> None:
     rng = random.Random(5)
     queue = Calendar()
     for i in range(20_000):
@@ -118,7 +118,7 @@ def test_pages_come_to_hold_what_suits_them() -> None:
     assert 8 < len(queue) / len(queue._pages) < 256
 
 
-def test_thirty_thousand_pending() -> None:
+def test_thirty_thousand_entries_are_sorted() -> None:
     rng = random.Random(4)
     engine, fired = Engine(), []
 

@@ -42,7 +42,7 @@ def test_priorities_have_a_range(priority: int) -> None:
         Engine().on("a", print, priority=priority)
 
 
-def test_phases_are_three() -> None:
+def test_phases_other_than_the_three_are_rejected() -> None:
     with pytest.raises(ValueError, match="phase of 'a' must be DELIVERY, ACT or TIMER, got 3"):
         Engine().on("a", print, priority=0, phase=3)
 
@@ -63,7 +63,7 @@ def test_an_unknown_kind_is_an_error() -> None:
 
 @pytest.mark.parametrize("how", ["at", "post", "touch", "every"])
 @pytest.mark.parametrize("running", [False, True])
-def test_nothing_is_posted_for_the_past(how: str, running: bool) -> None:
+def test_events_in_the_past_are_rejected(how: str, running: bool) -> None:
     engine = Engine()
     row = np.zeros(1, dtype=[("node", np.int64)])
 
@@ -117,7 +117,7 @@ def test_stop_leaves_the_rest_pending() -> None:
     assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
 
 
-def test_leave_ends_the_wave_that_stop_has_cut_off() -> None:
+def test_leave_calls_the_hooks_of_an_interrupted_wave() -> None:
     engine = Engine()
     ends: list[tuple[int, bool]] = []
     engine.at_wave_end(lambda: ends.append((engine.now, engine.stopping)))
@@ -150,7 +150,7 @@ def test_stop_before_run_holds_for_that_run() -> None:
     assert (engine.now, fired, engine.exhausted()) == (20, [(4, [0])], True)
 
 
-def test_every_fires_once_a_period_whatever_else_its_kind_does() -> None:
+def test_every_fires_once_per_period_besides_other_timers_of_its_kind() -> None:
     engine = Engine()
     fired = timers(engine)
     engine.every(10, "t")
@@ -176,7 +176,7 @@ def test_every_replaces_the_period_also_in_the_handler() -> None:
     assert fired == [0, 10, 20, 25, 30]
 
 
-def test_a_period_ends_when_its_next_tick_is_taken_back() -> None:
+def test_a_period_ends_when_its_next_timer_is_cancelled() -> None:
     engine = Engine()
     fired = timers(engine)
     engine.every(10, "t")
@@ -186,7 +186,7 @@ def test_a_period_ends_when_its_next_tick_is_taken_back() -> None:
     assert fired == [(10, [0])]
 
 
-def test_cancel_takes_back_one_timer_also_within_its_instant() -> None:
+def test_cancel_removes_one_timer_also_within_its_instant() -> None:
     engine = Engine()
     fired = timers(engine)
     answers = []
@@ -203,7 +203,7 @@ def test_cancel_takes_back_one_timer_also_within_its_instant() -> None:
     assert not engine.cancel(8, "t", 1)
 
 
-def test_empty_rows_and_items_are_nothing() -> None:
+def test_empty_rows_and_items_post_no_events() -> None:
     engine = Engine()
     engine.on("d", print, priority=0)
     engine.on("a", print, priority=0, phase=ACT)

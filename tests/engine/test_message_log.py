@@ -60,7 +60,7 @@ def rows(result: gs.Result) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in result.tables["message_log"].rows()]
 
 
-def test_two_machines_by_hand() -> None:
+def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
     result = gs.simulate(pair(), Sharer(), record="messages")
     assert rows(result)[:3] == [
         # 0.5 s and 0.1 s for 1000 bytes; 0.5 s and 1 ms for 10
@@ -76,7 +76,7 @@ def test_two_machines_by_hand() -> None:
     }
 
 
-def test_who_is_down_sends_nothing() -> None:
+def test_machines_that_are_down_send_no_messages() -> None:
     """Machine 0 sends at 1 s; it cannot have done so if it was down from 0.9 s to 1.1 s."""
     result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), Sharer(), record="messages")
     assert validate_result(result) == []
@@ -91,7 +91,7 @@ def test_who_is_down_sends_nothing() -> None:
     assert said in "\n".join(map(str, validate_result(altered)))
 
 
-def test_what_is_lost_was_not_delivered() -> None:
+def test_lost_messages_have_no_delivery() -> None:
     found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), Sharer(), record=["messages"])
     log = found.tables["message_log"]
     assert rows(found)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
@@ -100,7 +100,7 @@ def test_what_is_lost_was_not_delivered() -> None:
     assert validate_result(found) == []
 
 
-def test_of_a_full_log_the_first_ones_are_kept() -> None:
+def test_a_full_log_keeps_the_first_messages() -> None:
     result = gs.simulate(pair(), Sharer(), record=("messages",), messages_limit=3)
     assert [row[0] for row in rows(result)] == ["share", "share", "thanks"]
     assert result.provenance["message_log"] == {
@@ -140,7 +140,7 @@ CASES: dict[str, tuple[gs.Scenario, gs.Scheduler]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_log_is_the_ledgers_and_changes_nothing(name: str) -> None:
+def test_the_log_agrees_with_the_accounting_and_keeps_the_digest(name: str) -> None:
     scenario, scheduler = CASES[name]
     plain = gs.simulate(scenario, scheduler)
     result = gs.simulate(scenario, scheduler, record=iter(["messages", "schedule"]))
@@ -162,7 +162,7 @@ def test_the_log_is_the_ledgers_and_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fair-tree that fails", "dgs-asap", "rjss on a network", "local"])
-def test_a_run_that_goes_on_has_the_same_log(name: str) -> None:
+def test_a_resumed_run_has_the_same_log(name: str) -> None:
     scenario, scheduler = CASES[name]
     record = ("schedule", "messages")
     result = gs.simulate(scenario, scheduler, record=record)
@@ -210,13 +210,13 @@ def cut(log: dict[str, Any]) -> None:
         (put("delivered", 9.0), "dead machine: message_log[0]"),
     ],
 )
-def test_a_log_that_cannot_be(change: Any, law: str) -> None:
+def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
     result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), Sharer(), record="messages")
     found = "\n".join(map(str, validate_result(corrupted(result, change))))
     assert law in found
 
 
-def test_what_can_be_recorded() -> None:
+def test_recordings_are_checked() -> None:
     def wanted(record: Any) -> tuple[str, ...]:
         return Options(record=record).recordings
 
@@ -231,7 +231,7 @@ def test_what_can_be_recorded() -> None:
         Options(messages_limit=0)
 
 
-def test_all_is_what_the_scheduler_can() -> None:
+def test_record_all_has_what_the_scheduler_supports() -> None:
     class Mute(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[Any] = {}
 
@@ -240,7 +240,7 @@ def test_all_is_what_the_scheduler_can() -> None:
     assert [column.dtype.kind for _, column in result.tables["message_log"].items()] == list("Uiiffiii")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_writes_the_log(tmp_path: Path) -> None:
     file = tmp_path / "run.gridsim"
     flags = ["--nodes", "8", "--applications", "3", "--no-progress", "--record", "--messages"]
     done = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
@@ -252,7 +252,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert refused.exit_code == 2 and "--replicates does not support --messages" in refused.output
 
 
-def test_the_command_tells_what_was_left_out(tmp_path: Path) -> None:
+def test_the_command_reports_messages_beyond_the_limit(tmp_path: Path) -> None:
     def command(*arguments: str) -> Any:
         return CliRunner().invoke(cli, [*arguments])
 

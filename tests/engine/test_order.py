@@ -186,7 +186,7 @@ def test_order_is_the_documented_one(setup: list[Any], script: list[Any]) -> Non
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.integers(1, 3))
-def test_limited_cohorts_mean_the_same(setup: list[Any], script: list[Any], limit: int) -> None:
+def test_limited_cohorts_have_the_same_order(setup: list[Any], script: list[Any], limit: int) -> None:
     assert Program(setup, script, limit).run(UNTIL) == Program(setup, script, None).run(UNTIL)
 
 
@@ -246,7 +246,9 @@ def without_values(trace: list[Any]) -> list[Any]:
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.tuples(st.integers(1, UNTIL), st.integers(0, 4)), min_size=1, max_size=8))
-def test_a_source_means_what_posting_ahead_means(setup: list[Any], script: list[Any], due: list[Any]) -> None:
+def test_a_source_has_the_effect_of_posting_ahead(
+    setup: list[Any], script: list[Any], due: list[Any]
+) -> None:
     ahead, polled = Program([], script, None), Program([], script, None)
     source = Messages(due)
     polled.world.engine.add_source(source)
@@ -270,7 +272,7 @@ def test_a_source_means_what_posting_ahead_means(setup: list[Any], script: list[
     assert not source.due and seen == sorted(seen) and max(source.limits) <= UNTIL
 
 
-def test_a_source_cannot_pass_what_is_pending() -> None:
+def test_a_source_cannot_run_beyond_pending_events() -> None:
     engine, trace = Engine(), []
     engine.on("d1", lambda cohort: trace.append((engine.now, "d1", cohort["node"].tolist())), priority=1)
     engine.on("t0", lambda cohort: trace.append((engine.now, "t0", cohort)), priority=0, phase=TIMER)
@@ -284,7 +286,7 @@ def test_a_source_cannot_pass_what_is_pending() -> None:
     assert max(source.limits) == 8
 
 
-def test_what_is_due_comes_before_acts_even_if_a_source_posted_first() -> None:
+def test_deliveries_come_before_acts_even_if_a_source_posted_first() -> None:
     engine, trace = Engine(), []
     engine.on("d0", lambda cohort: trace.append("d0"), priority=0)
     engine.on("d1", lambda cohort: (trace.append("d1"), engine.touch("a0", cohort["node"])), priority=1)
@@ -298,7 +300,7 @@ def test_what_is_due_comes_before_acts_even_if_a_source_posted_first() -> None:
     assert trace == ["d0", "d1", "d2", "a0"]
 
 
-def test_of_two_sources_the_earlier_goes_first() -> None:
+def test_the_earlier_of_two_sources_goes_first() -> None:
     engine, trace = Engine(), []
     engine.on("d1", lambda cohort: trace.append((engine.now, cohort["node"].tolist())), priority=1)
     late, early = Messages([(7, 1), (8, 1)]), Messages([(5, 2), (8, 2)])

@@ -88,7 +88,7 @@ def test_interfaces_are_queues() -> None:
     ]
 
 
-def test_equal_delays() -> None:
+def test_messages_with_equal_delays_arrive_in_one_cohort() -> None:
     setup = Setup(interfaces="equal")
     setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8), (1, 2, 9))), ("fast", rows((1, 0, 6))))
     setup.engine.run()
@@ -132,7 +132,7 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
 # -- the order in which they leave ------------------------------------------------------------------------
 
 
-def test_many_rows_of_a_sender_leave_as_they_were_said() -> None:
+def test_rows_of_a_sender_leave_in_the_order_of_sending() -> None:
     setup = Setup(latency=0.0, bandwidth=inf)
     said = [(2, k % 2, k) for k in range(1000, 0, -1)]
     setup.at(0, ("slow", rows(*said)))
@@ -140,7 +140,7 @@ def test_many_rows_of_a_sender_leave_as_they_were_said() -> None:
     assert [entry[2:] for entry in setup.trace] == [each for u in (0, 1) for each in said if each[1] == u]
 
 
-def test_a_wave_leaves_by_kind_then_sender_then_as_said() -> None:
+def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:
     setup = Setup(machines=4, latency=0.0)
     # said in one instant by three timers, worst order first
     setup.at(0, ("slow", rows((3, 1, 1))))
@@ -191,7 +191,7 @@ def relay(setup: Setup, machines: int) -> None:
         max_size=6,
     ),
 )
-def test_cutting_cohorts_changes_nothing(
+def test_the_division_into_cohorts_does_not_matter(
     interfaces: str, latency: float, bandwidth: float, start: Any
 ) -> None:
     """Two nodes a machine, messages of both kinds that trigger one another, at one instant and later."""
@@ -227,7 +227,7 @@ def test_cutting_cohorts_changes_nothing(
 
 
 @BOTH
-def test_the_ledger_knows_what_is_in_flight(interfaces: str) -> None:
+def test_the_accounting_has_the_messages_in_flight(interfaces: str) -> None:
     setup = Setup(interfaces=interfaces)
     setup.at(0, ("fast", rows((1, 0, 1), (0, 1, 2))), ("slow", rows((2, 1, 3))))
     setup.engine.run(until=12 * MS)
@@ -243,7 +243,7 @@ def test_the_ledger_knows_what_is_in_flight(interfaces: str) -> None:
     assert setup.net.interfaces()["bytes_in"].tolist() == [1, 1, 5]
 
 
-def test_the_ledger_is_a_copy() -> None:
+def test_the_accounting_is_a_copy() -> None:
     setup = Setup()
     setup.net.accounting()["sent"][:] = 9
     setup.net.interfaces()["bytes_in"][:] = 9
@@ -254,7 +254,7 @@ def test_the_ledger_is_a_copy() -> None:
 # -- deferred kinds ---------------------------------------------------------------------------------------
 
 
-def test_drain_hands_over_what_was_deferred() -> None:
+def test_drain_passes_deferred_messages_to_handlers() -> None:
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1), (2, 0, 2), (0, 0, 3))), ("fast", rows((1, 2, 4))))
     setup.engine.run(until=15 * MS)
@@ -270,7 +270,7 @@ def test_drain_hands_over_what_was_deferred() -> None:
     assert setup.accounting()["slow"]["delivered"] == 2
 
 
-def test_accounting_drains() -> None:
+def test_the_accounting_drains_deferred_messages() -> None:
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1))))
     setup.engine.run(until=15 * MS)
@@ -279,7 +279,7 @@ def test_accounting_drains() -> None:
     assert [entry[4] for entry in setup.trace] == [1]
 
 
-def test_deferred_kinds_wake_nobody() -> None:
+def test_deferred_messages_cause_no_events() -> None:
     """They are no events: the engine ends while they are on their way, or arrived and not handed over."""
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1))))
@@ -304,7 +304,7 @@ def test_deferred_messages_wait_for_drain(interfaces: str) -> None:
 
 
 @BOTH
-def test_no_kinds_at_all(interfaces: str) -> None:
+def test_a_transport_without_kinds_counts_no_messages(interfaces: str) -> None:
     engine = Engine()
     net = Transport(engine, Network(interfaces=interfaces), 2)  # type: ignore[arg-type]
     net.open()
@@ -320,27 +320,27 @@ def test_no_kinds_at_all(interfaces: str) -> None:
     assert net.interfaces()["bytes_out"].tolist() == [0, 0]
 
 
-def test_never_opened() -> None:
+def test_a_transport_that_is_not_opened_counts_no_messages() -> None:
     """A scheduler that sends nothing need not open the network."""
     net = Transport(Engine(), Network(), 2)
     assert len(net.accounting()["kind"]) == 0
     assert net.interfaces()["bytes_in"].tolist() == [0, 0]
 
 
-def test_unknown_kinds() -> None:
+def test_unknown_kinds_are_errors() -> None:
     setup = Setup()
     with pytest.raises(KeyError, match="odd"):
         setup.net.send("odd", rows((0, 1, 2)))
     setup.net.send("odd", rows())  # nothing said is nothing sent
 
 
-def test_messages_that_take_too_long() -> None:
+def test_messages_that_take_too_long_are_rejected() -> None:
     with pytest.raises(ScenarioError, match=r"network.bandwidth .* 1100 s, got 0.002: a slow of 5 bytes"):
         Setup(bandwidth=0.002)
     assert Setup(bandwidth=0.02).engine.now == 0
 
 
-def test_numbers_of_kinds() -> None:
+def test_kinds_are_numbered_by_priority() -> None:
     setup = Setup()
     assert (setup.net.number("fast"), setup.net.number("slow")) == ((0, 1), (1, 5))
 
@@ -364,7 +364,7 @@ class Clockwork:
         engine.post(time, "tick", rows((0, 0, self.name)))
 
 
-def test_sources_are_asked_in_turn_each_as_far_as_the_one_before_allows() -> None:
+def test_sources_advance_in_turn_up_to_the_limit_of_the_previous_one() -> None:
     engine = Engine()
     ticks: list[tuple[int, list[int]]] = []
     engine.on("tick", lambda cohort: ticks.append((engine.now, cohort["value"].tolist())), priority=0)
@@ -383,7 +383,7 @@ def test_sources_are_asked_in_turn_each_as_far_as_the_one_before_allows() -> Non
     assert all(limit >= 10 for _, limit in asked)
 
 
-def test_a_source_and_the_network() -> None:
+def test_a_source_runs_besides_the_network() -> None:
     """A source added before `open` is asked first; the links do not run past what it has to say."""
     engine = Engine()
     asked: list[tuple[int, int]] = []
@@ -440,7 +440,7 @@ def watched(*sent: float, last: float) -> Transport:
     return net
 
 
-def test_use_of_interfaces() -> None:
+def test_the_use_of_interfaces_is_recorded() -> None:
     net = watched(1.0, 1.9, 15.0, 40.0, last=21.0)
     use = {name: column.tolist() for name, column in net.use().items()}
     # 0.5 s each; at 40 s nobody looks any more
@@ -453,17 +453,17 @@ def test_use_of_interfaces() -> None:
     ]  # fmt: skip
 
 
-def test_use_in_windows_of_ten_seconds() -> None:
+def test_the_peak_use_of_ten_seconds_is_recorded() -> None:
     """Two words of 500 bytes 8 s apart, of 10000 bytes."""
     assert watched(1.0, 9.0, last=21.0).use()["use_peak_10s"].tolist() == [0.1, 0.1]
 
 
-def test_mean_use_is_that_of_the_time_watched() -> None:
+def test_the_mean_use_is_over_the_recorded_time() -> None:
     """1500 bytes of 1000 a second in 20.5 s, though there are 21 windows."""
     assert watched(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
 
 
-def test_use_of_too_much_to_record() -> None:
+def test_too_many_windows_are_rejected() -> None:
     net = Transport(Engine(), Network(record_use=True), 1000)
     with pytest.raises(ScenarioError, match=r"network.record_use .* got 1000 machines for 1000000 s"):
         net.watch(0, 10**15)

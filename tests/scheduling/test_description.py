@@ -75,7 +75,7 @@ def key(scheduler: gs.Scheduler) -> str:
     return Keys().key(Cell(SCENARIO, scheduler))
 
 
-def test_what_differs_is_told_apart(own: Any) -> None:
+def test_different_schedulers_have_different_descriptions(own: Any) -> None:
     many = np.zeros(5000)
     other = many.copy()
     other[2500] = 1.0
@@ -92,7 +92,7 @@ def test_what_differs_is_told_apart(own: Any) -> None:
     assert not any(Description(scheduler).opaque_values for scheduler in schedulers)
 
 
-def test_what_is_the_same_is_told_alike(own: Any) -> None:
+def test_equal_schedulers_have_equal_descriptions(own: Any) -> None:
     for first, second in (
         ((1, 2), [1, 2]),
         (np.arange(3), [0, 1, 2]),
@@ -105,7 +105,7 @@ def test_what_is_the_same_is_told_alike(own: Any) -> None:
         assert describe(one) == describe(two) and key(one) == key(two)
 
 
-def test_in_another_process_too(own: Any) -> None:
+def test_descriptions_are_equal_in_another_process(own: Any) -> None:
     """Neither addresses nor the order of sets."""
     code = (
         "import own_schedulers as own; from gridsim.scheduling.description import describe\n"
@@ -118,7 +118,7 @@ def test_in_another_process_too(own: Any) -> None:
         assert done.stdout.strip() == here, done.stderr
 
 
-def test_a_store_refuses_what_cannot_be_told(own: Any) -> None:
+def test_a_store_rejects_values_without_a_complete_description(own: Any) -> None:
     def local(run: Any) -> None: ...
 
     class Local(own.One):  # type: ignore[name-defined,misc]
@@ -132,7 +132,7 @@ def test_a_store_refuses_what_cannot_be_told(own: Any) -> None:
             key(own.Own(what=value))
 
 
-def test_a_text_with_a_colon_may_be_a_text(own: Any) -> None:
+def test_a_text_with_a_colon_need_not_name_code(own: Any) -> None:
     """A time of day, an address; and what is a module is not imported, but its source is in the key."""
     times = ["22:00", "http://example.org", "a:", ":b", "no_such_module:x", "..:x"]
     assert len({key(own.Own(what=text)) for text in times}) == len(times)
@@ -144,7 +144,7 @@ def test_a_text_with_a_colon_may_be_a_text(own: Any) -> None:
     assert "module_of_a_text" not in sys.modules
 
 
-def test_sources_of_all_that_is_named_are_in_the_key(own: Any) -> None:
+def test_the_key_has_the_sources_of_all_named_code(own: Any) -> None:
     Path("others.py").write_text("def rule(run): return 1\n")
     others = importlib.import_module("others")
     try:
@@ -155,7 +155,7 @@ def test_sources_of_all_that_is_named_are_in_the_key(own: Any) -> None:
         del sys.modules["others"]
 
 
-def test_none_is_none_when_it_is_made_again(own: Any) -> None:
+def test_a_parameter_none_is_restored_from_a_description(own: Any) -> None:
     """Though the default is something else."""
     made = own.Own(limit=None)
     again = scheduler_from(describe(made), "the run", imported_as="own_schedulers:Own")

@@ -40,7 +40,7 @@ def test_0_bytes_give_the_digest_of_a_run_without_links(scheduler):
 
 
 @each
-def test_a_run_is_sound_and_the_same_however_it_is_run(scheduler):
+def test_the_result_with_data_does_not_depend_on_the_options(scheduler):
     result = gs.simulate(scenario(), scheduler, record="all")
     assert validate_result(result) == []
     assert gs.simulate(scenario(), scheduler, cohort_limit=1).digest == result.digest
@@ -71,7 +71,7 @@ def test_counting_data_helps_where_links_are_narrow():
     assert aware < 0.7 * ignored and aware < 1.2 * best
 
 
-def test_promises_are_kept():
+def test_schedulers_keep_their_order_with_data():
     """The ideal tree and MinCent promise by bounds from below: where nothing comes later, they keep them."""
     one = scenario(2e7, applications=1)
     result = gs.simulate(one, gs.MinCent(mode="once"))
@@ -93,7 +93,7 @@ def test_promises_are_kept():
         ),
     ],
 )
-def test_what_does_not_run_with_data_is_said(make, scheduler, options, said):
+def test_unsupported_combinations_with_data_are_named(make, scheduler, options, said):
     with pytest.raises(ScenarioError, match=said):
         gs.simulate(make(), scheduler, **options)
 
@@ -109,12 +109,12 @@ def test_an_emulation_moves_no_data():
 
 
 @pytest.mark.parametrize("samples", [0, (), (2.0, 1.0), (-1.0,), "x"])
-def test_samples_of_bytes_that_cannot_be(samples):
+def test_invalid_samples_of_bytes_are_rejected(samples):
     with pytest.raises(ScenarioError, match="fair-tree.data_samples must be"):
         gs.FairTree(data_samples=samples)
 
 
-def test_summaries_say_their_samples_and_bytes():
+def test_summaries_have_their_samples_and_bytes():
     result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), data_samples=(0.0, 100.0)))
     assert result.facts["grid"]["bytes_per_mflop"] == [0.0, 100.0]
     assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90 + 4
@@ -123,7 +123,7 @@ def test_summaries_say_their_samples_and_bytes():
 @pytest.mark.parametrize(
     ("moved", "law"), [("input_bytes", "input"), ("output_bytes", "agreement"), (None, None)]
 )
-def test_the_validation_knows_what_links_carry(moved, law):
+def test_the_validation_checks_the_data_on_links(moved, law):
     """If a task moved three times as much, the schedule would be too fast."""
     result = gs.simulate(scenario(2e7), gs.MinCent(mode="once"), record=True)
     if moved is not None:

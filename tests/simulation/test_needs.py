@@ -36,7 +36,7 @@ each = pytest.mark.parametrize("scheduler", NEEDING.values(), ids=list(NEEDING))
 
 
 @each
-def test_a_run_is_sound_and_the_same_however_it_is_run(scheduler):
+def test_the_result_with_needs_does_not_depend_on_the_options(scheduler):
     given = scenario()
     result = gs.simulate(given, scheduler, record="all")
     assert validate_result(result) == []
@@ -109,7 +109,7 @@ def test_a_leaf_that_cannot_hold_a_share_says_that_it_passes_it_on():
 
 
 @pytest.mark.parametrize("samples", [720, (1, 1, 1)])
-def test_routers_send_nothing_where_it_does_not_fit(samples):
+def test_routers_send_no_tasks_to_machines_that_do_not_suit(samples):
     """Also where no sample has room, before the first summaries come, and where needs are rounded up."""
     at_once = gs.Workload.bags(8, interarrival=0.0, seed=1, constraints=WANTS)
     platform = gs.Platform.pareto(13, 1).with_attributes(OWN)
@@ -141,18 +141,18 @@ FOR = "schedulers that support them: fair-tree"
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],
 )
-def test_what_does_not_run_with_needs_is_said(scheduler, more, options, said):
+def test_unsupported_combinations_with_needs_are_named(scheduler, more, options, said):
     with pytest.raises(ScenarioError, match=said):
         gs.simulate(scenario(**more), scheduler, **options)
 
 
 @pytest.mark.parametrize("samples", [0, (), (2.0, 1.0), ((1.0,),), ((-1.0, 0.0),), ((1.0, 0.0),) * 2, "x"])
-def test_samples_of_needs_that_cannot_be(samples):
+def test_invalid_samples_of_needs_are_rejected(samples):
     with pytest.raises(ScenarioError, match="fair-tree.need_samples must be"):
         gs.FairTree(need_samples=samples)
 
 
-def test_summaries_say_their_samples_and_bytes():
+def test_summaries_have_their_samples_and_needs():
     given = ((0.0, 5e10), (4e9, 5e10))
     result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=given))
     assert result.facts["grid"]["needs"] == [list(pair) for pair in given]

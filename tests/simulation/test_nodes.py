@@ -22,7 +22,7 @@ def test_a_node_program_runs_interpreted_by_default() -> None:
 
 
 @pytest.mark.parametrize("name", ["mincent", "fcfs"])
-def test_a_scheduler_without_a_node_program_says_so(name: str) -> None:
+def test_interpreted_nodes_require_a_node_program(name: str) -> None:
     scheduler = make_scheduler(name)
     said = f"nodes must be 'compiled' or None for {name}, which has no node program; got 'interpreted'"
     with pytest.raises(gs.ScenarioError, match=said):
@@ -31,13 +31,13 @@ def test_a_scheduler_without_a_node_program_says_so(name: str) -> None:
     assert gs.simulate(SCENARIO, scheduler, nodes="compiled").digest == usual.digest
 
 
-def test_a_node_program_that_cannot_be_compiled_says_so() -> None:
+def test_compiled_nodes_require_a_program_that_can_be_compiled() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
     with pytest.raises(gs.CompileError, match=r"SearchNode: self.waiting must be .*, got \[\], a list"):
         gs.simulate(SCENARIO, make_scheduler("expanding-ring"), nodes="compiled")
 
 
 @pytest.mark.parametrize("nodes", ["fast", 3, True, ["interpreted"]])
-def test_other_values_are_rejected(nodes: Any) -> None:
+def test_invalid_forms_of_nodes_are_rejected(nodes: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="nodes must be one of 'interpreted', 'compiled', or None"):
         gs.simulate(SCENARIO, make_scheduler("fcfs"), nodes=nodes)

@@ -23,7 +23,7 @@ from gridsim.simulation.simulate import simulate
 SCENARIO = Scenario(Platform.desktop_grid(5, 1), Workload.bags(10, seed=2), seed=3)
 
 
-def test_a_run_by_hand(toy):
+def test_a_small_run_is_as_computed_by_hand(toy):
     platform = Platform.of([1000.0, 2000.0])
     workload = Workload.of([1.0, 1.0, 2.0], [2, 4, 1], 1000.0, [0, 1, 0], origin=0.0)
     result = simulate(Scenario(platform, workload), toy())
@@ -49,7 +49,7 @@ def test_a_run_has_the_applications_of_its_own_scenario(toy):
     assert tasks == [each.workload.realize(each.platform).tasks.tolist() for each in scenarios]
 
 
-def test_provenance_names_what_made_the_result_and_no_host(toy):
+def test_provenance_names_versions_and_options_but_no_host(toy):
     import platform
 
     found = simulate(SCENARIO, toy()).provenance
@@ -63,7 +63,7 @@ def test_provenance_names_what_made_the_result_and_no_host(toy):
 
 
 @pytest.mark.parametrize("scheduler", [gs.MinCent(), gs.WqrFt()], ids=str)  # change by change, and in blocks
-def test_a_result_says_which_machines_were_up(scheduler):
+def test_a_result_has_the_availability_of_machines(scheduler):
     faults = gs.Faults.of(machine=[1, 2], down=[0.0, 0.0], up=[5.0, float("inf")])
     job = Workload.of([0.0], 1, 10_000.0, 0)
     result = simulate(Scenario(Platform.equal(3), job, faults=faults), scheduler)
@@ -76,7 +76,7 @@ def test_a_result_says_which_machines_were_up(scheduler):
     )
 
 
-def test_the_digest_depends_on_what_happened_alone(toy):
+def test_the_digest_depends_only_on_the_events_of_the_run(toy):
     digest = simulate(SCENARIO, toy()).digest
     assert simulate(SCENARIO, toy()).digest == digest
     assert simulate(SCENARIO, toy(), cohort_limit=1).digest == digest
@@ -86,7 +86,7 @@ def test_the_digest_depends_on_what_happened_alone(toy):
     assert simulate(SCENARIO, toy(pause=1.0)).digest != digest
 
 
-def test_progress_changes_nothing(toy, monkeypatch):
+def test_a_progress_bar_does_not_change_the_digest(toy, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     digest = simulate(SCENARIO, toy(), progress=True).digest
@@ -112,12 +112,12 @@ def test_progress_changes_nothing(toy, monkeypatch):
         ("odd", SchedulerError, "outcome.facts: .* is not a plain value"),
     ],
 )
-def test_broken_laws_are_named(toy, flaw, error, message):
+def test_violated_invariants_are_named(toy, flaw, error, message):
     with pytest.raises(error, match=message):
         simulate(SCENARIO, toy(flaw=flaw))
 
 
-def test_impossible_runs_are_refused_without_warnings(toy):
+def test_impossible_runs_are_rejected_without_warnings(toy):
     slow = Scenario(Platform.of([1e-6]), Workload.of([0.0], 1, 1e300))
     with pytest.raises(ScenarioError, match="must be less: the run needs at least"):
         simulate(slow, toy())
@@ -126,7 +126,7 @@ def test_impossible_runs_are_refused_without_warnings(toy):
         simulate(far, toy())
 
 
-def test_impossible_runs_are_refused(toy):
+def test_impossible_runs_are_rejected(toy):
     for size, message in ((1e-9, "at least 1 ns"), (1e25, "must be less: the run needs at least")):
         with pytest.raises(ScenarioError, match=message):
             simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 1, size)), toy())
@@ -143,7 +143,7 @@ def test_impossible_runs_are_refused(toy):
     st.lists(st.floats(1.0, 1e4), min_size=1, max_size=4),
     st.lists(st.tuples(st.floats(0, 100), st.integers(1, 5), st.floats(0.1, 1e5)), min_size=1, max_size=6),
 )
-def test_any_workload_keeps_the_laws(toy, speeds, rows):
+def test_any_workload_keeps_the_invariants(toy, speeds, rows):
     release, tasks, size = zip(*rows, strict=True)
     scenario = Scenario(Platform.of(speeds), Workload.of(release, tasks, size))
     result = simulate(scenario, toy())
@@ -151,7 +151,7 @@ def test_any_workload_keeps_the_laws(toy, speeds, rows):
     assert simulate(scenario, toy(), cohort_limit=1).digest == result.digest
 
 
-def test_public_names():
+def test_all_public_names_can_be_imported():
     assert set(gridsim.__all__) <= set(dir(gridsim))
     assert gridsim.simulate is simulate and gridsim.Platform is Platform
     assert isinstance(gridsim.__version__, str)

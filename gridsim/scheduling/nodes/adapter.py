@@ -452,7 +452,11 @@ class Adapter(CorePolicy):
         self.core.resubmit(lost[:, 0], lost[:, 1], now)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Lose the tasks and the memory of nodes on `failed` machines, and start those that are up again."""
+        """Handle failures and recoveries of machines.
+
+        Tasks and messages on `failed` machines are lost.  Nodes on machines that are up again start with new
+        programs.
+        """
         now = self.run.engine.now
         self.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)

@@ -137,8 +137,8 @@ def place_of(definition: Any) -> str:
 _REPLACEMENTS = {
     r"Untyped global name '(\w+)'.*<class 'function'>": r"\1 is a function of Python; make it a method of "
     "the node, or decorate it with numba.njit",
-    r"Untyped global name '(\w+)'.*": r"there is no \1 in what Numba has of Python",
-    r"No implementation of function .*": r"there is no \g<0> in what Numba has of Python and NumPy",
+    r"Untyped global name '(\w+)'.*": r"Numba does not support \1 of Python",
+    r"No implementation of function .*": r"Numba does not support \g<0> of Python or NumPy",
     r"Cannot unify (.+?) and (.+?) for '([^.']+).*": r"\3 is \1 at one place and \2 at another",
     r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
     r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold what it gets in place",

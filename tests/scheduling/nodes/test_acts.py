@@ -94,7 +94,7 @@ def did(result: gs.Result, node: int, *what: int) -> list[tuple[float, int, floa
     ]
 
 
-def test_a_node_acts_once_after_all_that_arrives() -> None:
+def test_a_node_acts_once_after_all_messages_of_an_instant() -> None:
     """Node 2 hears of both applications at 0.5 s, acts once then, and once again 2 s later."""
     result = gs.simulate(scenario([0.0, 0.0], [4, 4]), Acting())
     assert did(result, 2, 0, 1) == [(0.5, 0, 0.0), (0.5, 0, 0.0), (0.5, 1, 2.0), (2.5, 1, 2.0)]
@@ -139,13 +139,13 @@ def test_a_node_sees_its_own_queue() -> None:
 
 
 @pytest.mark.slow
-def test_it_conforms(tmp_path: Any) -> None:
+def test_a_scheduler_with_acts_conforms(tmp_path: Any) -> None:
     """Checkpoints and failures among the rest."""
     assert check_scheduler(Acting(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0
 
 
 @pytest.mark.parametrize("seconds", [-1.0, np.inf, np.nan])
-def test_when_a_node_cannot_act(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acts_at_invalid_times_are_rejected(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "on_news", lambda self, view, message: view.act(seconds))
     with pytest.raises(gs.SchedulerError, match="asks to act in .* s; it must be in 0 s or more"):
         gs.simulate(
@@ -159,7 +159,7 @@ def test_when_a_node_cannot_act(seconds: float, monkeypatch: pytest.MonkeyPatch)
         )
 
 
-def test_deferred_messages_move_nothing() -> None:
+def test_deferred_messages_cannot_move_tasks() -> None:
     with pytest.raises(gs.ScenarioError, match="deferred=True requires a fixed size"):
         Message(10, deferred=True, moves_tasks=True, application=int, tasks=int)
 
@@ -181,7 +181,7 @@ class Answering(gs.NodeScheduler, frozen=True, kw_only=True):
     messages: ClassVar[dict[str, Message]] = {"heard": Message(10, deferred=True)}
 
 
-def test_handlers_of_deferred_messages_only_take_notes() -> None:
+def test_handlers_of_deferred_messages_cannot_act() -> None:
     with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', a deferred message"):
         gs.simulate(scenario([0.0, 4.0], [3, 2]), Answering())
 
@@ -212,7 +212,7 @@ class Takes(gs.NodeScheduler, frozen=True, kw_only=True):
     tables: ClassVar[dict[str, dict[str, type]]] = {"told": {"at": int, "what": int}}
 
 
-def test_only_tasks_that_run_end() -> None:
+def test_withdrawn_tasks_have_no_end() -> None:
     """The machine is idle when its tasks are taken back, and the first ends at 1.5 s."""
     scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 2, 1000.0), seed=1)
     told = gs.simulate(scenario, Takes()).tables["told"]
@@ -226,7 +226,7 @@ class Both(Taking):
         pass
 
 
-def test_nodes_that_hear_of_each_task_ask_for_none() -> None:
+def test_on_done_does_not_support_reports() -> None:
     class Asks(Takes, frozen=True, kw_only=True):
         policy = Both
         reports = True

@@ -95,7 +95,7 @@ def test_bytes_that_depend_on_a_message_take_their_time() -> None:
 
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
-def test_arrays_of_dropped_messages_go(interfaces: str) -> None:
+def test_arrays_of_dropped_messages_are_freed(interfaces: str) -> None:
     """Failures drop messages; the core keeps no array longer than its message."""
     faults = gs.Faults.of([1, 2, 1, 3], [0.5, 1.2, 1.5, 2.5], [0.9, 1.9, 2.4, 2.9])
     what = scenario(faults=faults, latency=0.4, bandwidth=2000.0, interfaces=interfaces)
@@ -131,7 +131,7 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
 
 
 @pytest.mark.slow
-def test_it_conforms(tmp_path: Any) -> None:
+def test_a_scheduler_with_arrays_conforms(tmp_path: Any) -> None:
     assert check_scheduler(Summaries(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0
 
 
@@ -150,7 +150,9 @@ def test_it_conforms(tmp_path: Any) -> None:
         ([1.0], np.array([2**63], np.uint64), "path must be an array of int"),
     ],
 )
-def test_what_is_no_array(matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_are_no_arrays_are_rejected(
+    matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.send(1, "summary", matrix=matrix, path=path, weight=1.0)
@@ -161,7 +163,7 @@ def test_what_is_no_array(matrix: Any, path: Any, said: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("nbytes", [-1, 2**31, 1.5, math.nan])
-def test_bytes_that_cannot_be(nbytes: Any) -> None:
+def test_invalid_sizes_of_messages_are_rejected(nbytes: Any) -> None:
     class Wrong(Summaries, frozen=True, kw_only=True):
         messages: ClassVar[dict[str, gs.Message]] = {
             "summary": gs.Message(
@@ -173,6 +175,6 @@ def test_bytes_that_cannot_be(nbytes: Any) -> None:
         gs.simulate(scenario(), Wrong())
 
 
-def test_arrays_of_something_else() -> None:
+def test_arrays_of_other_types_are_rejected() -> None:
     with pytest.raises(gs.ScenarioError, match="kind of an array must be int or float"):
         gs.array(str)

@@ -191,7 +191,9 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     rule=st.sampled_from(["loud", "quiet"]),
     degree=st.just(2),
 )
-def test_compiled_nodes_do_the_same(scenario: gs.Scenario, hops: int, rule: str, degree: int) -> None:
+def test_compiled_nodes_have_the_digest_of_interpreted_ones(
+    scenario: gs.Scenario, hops: int, rule: str, degree: int
+) -> None:
     scheduler = Scheduler(hops=hops, rule=rule, degree=degree)
     wanted = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000)
     found = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000, nodes="compiled")
@@ -199,7 +201,7 @@ def test_compiled_nodes_do_the_same(scenario: gs.Scenario, hops: int, rule: str,
     assert found.tables == wanted.tables
 
 
-def test_compiled_nodes_go_on_from_a_checkpoint() -> None:
+def test_compiled_nodes_continue_from_a_checkpoint() -> None:
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
         gs.Workload.bags(applications=15, interarrival=20.0, tasks_per_node=2, task_size=65536.0, seed=1),
@@ -415,7 +417,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_of_view, "view.now is read-only"),
         (_static, "self.fixed is a staticmethod; write it as a method"),
         (_other_arguments, r"self.again\(self, number: 'int'\).*: missing a required argument: 'number'"),
-        (_builtin, "'view.enqueue.*' cannot be compiled: there is no reversed in what Numba has of Python"),
+        (_builtin, "'view.enqueue.*' cannot be compiled: Numba does not support reversed of Python"),
         (_gamma, "gamma rounds differently when compiled"),
         (_none, "use a number such as -1 for None"),
         (_fraction, "self.count must be an int, as __init__ sets it, got a fraction"),
@@ -436,7 +438,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_no_attribute, "Unknown attribute 'foo' of type int"),
     ],
 )
-def test_what_cannot_be_compiled_is_named_with_its_line(method: Any, said: str) -> None:
+def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, said: str) -> None:
     line = inspect.getsourcelines(method)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: Node.on_release: .*{said}"):
         gs.simulate(SMALL, scheduler_of(method), nodes="compiled")
@@ -451,7 +453,7 @@ def test_what_cannot_be_compiled_is_named_with_its_line(method: Any, said: str) 
         gs.Message(8, deferred=True),
     ],
 )
-def test_kinds_of_messages_that_only_interpreted_nodes_have_are_named(kind: gs.Message) -> None:
+def test_unsupported_kinds_of_messages_are_named(kind: gs.Message) -> None:
     class Only(Scheduler, frozen=True, kw_only=True):
         messages: ClassVar[dict[str, gs.Message]] = {**Scheduler.messages, "own": kind}
 
@@ -479,9 +481,7 @@ def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_halved, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
     ],
 )
-def test_the_method_that_cannot_be_compiled_is_named_and_who_calls_it(
-    method: Any, helper: str, said: str
-) -> None:
+def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, said: str) -> None:
     scheduler = scheduler_of(method)
     lines, first = inspect.getsourcelines(getattr(scheduler.policy, helper))
     at = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
@@ -502,7 +502,7 @@ def test_an_array_that_is_assigned_as_a_whole_is_named(method: Any) -> None:
         gs.simulate(SMALL, scheduler_of(method, kept=np.zeros(3, bool)), nodes="compiled")
 
 
-def test_an_array_that_cannot_hold_what_is_added_is_named() -> None:
+def test_a_sum_that_an_array_cannot_hold_is_named() -> None:
     def add(self: Any, view: Any, application: Any, tasks: int) -> None:
         self.kept[:] += 0.5
 
@@ -511,7 +511,7 @@ def test_an_array_that_cannot_hold_what_is_added_is_named() -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
-def test_a_state_that_is_no_number_is_named(kept: Any) -> None:
+def test_an_attribute_that_is_no_number_is_named(kept: Any) -> None:
     with pytest.raises(
         gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept must be .*write, say, -1"
     ):
@@ -614,7 +614,7 @@ def test_an_index_out_of_range_is_an_error() -> None:
         gs.simulate(SMALL, scheduler_of(beyond), nodes="compiled")
 
 
-def test_machine_code_is_kept_and_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gridsim.scheduling.nodes import compiled
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
@@ -655,7 +655,7 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("name", ["layout", "program"])
-def test_nodes_that_are_not_one_a_machine_run_interpreted_only(name: str) -> None:
+def test_layouts_cannot_be_compiled(name: str) -> None:
     made = type("Own", (Scheduler,), {name: lambda self, _: None}, frozen=True, kw_only=True)
     with pytest.raises(gs.CompileError, match=f"does not support nodes='compiled': Own defines {name}"):
         gs.simulate(SMALL, made(), nodes="compiled")

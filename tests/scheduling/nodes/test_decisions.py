@@ -77,7 +77,7 @@ def scenario(release: list[float], **further: Any) -> gs.Scenario:
     return gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1, **further)
 
 
-def test_what_a_node_says_and_what_is_true() -> None:
+def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     given = scenario([0.0, 1.75, 1.8, 2.25])
     result = gs.simulate(given, Telling(), record="decisions")
     names = "time", "action", "decider", "machine", "tasks", "among", "saw", "limit", "true", "age"
@@ -146,7 +146,7 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
             gs.simulate(given, truth_by(write), record="decisions")
 
 
-def test_what_is_refused() -> None:
+def test_invalid_decisions_are_rejected() -> None:
     with pytest.raises(gs.SchedulerError, match="node 0: View.decide .*, got 'hold'; known: give, keep"):
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
@@ -154,7 +154,7 @@ def test_what_is_refused() -> None:
         gs.simulate(given, Telling(wrong=5))  # whether decisions are recorded or not
 
 
-def test_values_of_another_kind_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.decide("keep", application.number, tasks=1.5)
 
@@ -179,7 +179,7 @@ def test_a_search_of_two_machines() -> None:
     assert rows[3][:2] == (12.0, "paused") and rows[3][3:6] == (1.0, 2.0, 1.0)
 
 
-def test_who_is_away_is_not_free_in_truth() -> None:
+def test_a_failed_machine_is_not_free_in_truth() -> None:
     """Machine 2 has been away since 1 s."""
     bags = gs.Workload.of([10.0], 3, 100_000.0, [0], origin=0.0)
     away = gs.Faults.of([2], [1.0], [math.inf])
@@ -192,7 +192,7 @@ def test_who_is_away_is_not_free_in_truth() -> None:
 
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("scheduler", SEARCHES, ids=lambda each: each.name)
-def test_searches_do_not_depend_on_it(scheduler: gs.NodeScheduler, fails: bool) -> None:
+def test_searches_do_not_depend_on_recorded_decisions(scheduler: gs.NodeScheduler, fails: bool) -> None:
     given = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
         gs.Workload.bags(applications=5, interarrival=60.0, tasks=12.0, task_size=120_000.0, seed=1),

@@ -55,7 +55,7 @@ def rows(result: gs.Result, *names: str) -> list[tuple[Any, ...]]:
     return list(zip(*(result.tables["told"][name].tolist() for name in names), strict=True))
 
 
-def test_a_message_with_a_delay_waits_for_no_interface() -> None:
+def test_messages_with_a_delay_do_not_use_interfaces() -> None:
     """100 bytes take 1 s on an interface: the third message waits 2 s, those with a delay do not."""
 
     def act(view: Any, application: Any) -> None:
@@ -77,7 +77,7 @@ def test_a_message_with_a_delay_waits_for_no_interface() -> None:
     assert [row["delivered"] for row in log.rows() if row["kind"] != "a"] == [0.5] * 3
 
 
-def test_messages_without_delay_go_before_everything() -> None:
+def test_messages_with_a_delay_of_0_are_handled_first() -> None:
     """Two releases at one instant: all that the first one leads to is handled before the second."""
 
     def act(view: Any, application: Any) -> None:
@@ -103,7 +103,7 @@ class Sized(Tells, frozen=True, kw_only=True):
     at_once = True
 
 
-def test_messages_leave_at_once_with_sizes_of_their_own() -> None:
+def test_messages_with_variable_sizes_leave_at_once() -> None:
     """1 s to the interface of the receiver, then 1 s for each 100 bytes, in the order of sending."""
 
     def act(view: Any, application: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_node_learns_when_each_task_ends() -> None:
         (lambda: gs.Message(None, delay=1.0), "nbytes=None does not support delay"),
     ],
 )
-def test_a_kind_of_message_must_make_sense(make: Any, said: str) -> None:
+def test_invalid_kinds_of_messages_are_rejected(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         make()
 

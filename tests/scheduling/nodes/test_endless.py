@@ -57,7 +57,7 @@ class Endless(gs.NodeScheduler, frozen=True, kw_only=True):
 @pytest.mark.parametrize(
     "how", ["timer", "message to itself", "timer and message", "at once", "later", "act"]
 )
-def test_it_meets_the_limit_of_events(how: str) -> None:
+def test_an_endless_run_reaches_the_limit_of_events(how: str) -> None:
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
     )
@@ -66,7 +66,7 @@ def test_it_meets_the_limit_of_events(how: str) -> None:
         gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
 
 
-class CheckpointWriter(gs.NodeProgram):
+class HoldingNode(gs.NodeProgram):
     def on_timer(self, view: Any, name: str) -> None:
         view.send(view.neighbours[0], "news")
 
@@ -78,7 +78,7 @@ class CheckpointWriter(gs.NodeProgram):
 
 
 class Keeping(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = CheckpointWriter
+    policy = HoldingNode
     ticks: ClassVar[dict[str, float]] = {"beat": 5.0}
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
 
@@ -122,7 +122,7 @@ class Idling(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([1], [50.0], [60.0])])  # they are submitted again
-def test_a_run_that_ends_without_some_tasks_says_who_holds_them(form: Any, faults: Any) -> None:
+def test_errors_of_unfinished_runs_name_the_node_that_holds_tasks(form: Any, faults: Any) -> None:
     if form == "compiled":
         pytest.importorskip("numba")
     workload = gs.Workload.of([0.0, 1.0, 2.0], [2, 3, 4], 1e3, [0, 1, 2])
@@ -132,7 +132,7 @@ def test_a_run_that_ends_without_some_tasks_says_who_holds_them(form: Any, fault
         gs.simulate(scenario, Idling(), nodes=form)
 
 
-def test_a_time_limit_names_who_holds_tasks() -> None:
+def test_errors_of_the_time_limit_name_the_node_that_holds_tasks() -> None:
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
     with pytest.raises(
         gs.ScenarioError, match="got 60.0 s: .*; node 1 holds 3 tasks of application 0, not pl"
@@ -168,7 +168,9 @@ class DeskPolicy(ToyPolicy):
         ),
     ],
 )
-def test_schedulers_on_cohorts_say_what_they_know(says: bool, error: type[Exception], message: str) -> None:
+def test_errors_have_the_unplaced_tasks_of_cohort_schedulers(
+    says: bool, error: type[Exception], message: str
+) -> None:
     scenario = gs.Scenario(
         gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0, 0.0, 1.0], [2, 3, 2], 1e3, [0, 1, 2])
     )
@@ -179,7 +181,7 @@ def test_schedulers_on_cohorts_say_what_they_know(says: bool, error: type[Except
 class Chatting(Keeping, frozen=True, kw_only=True):
     to_the_end = True
     ticks: ClassVar[dict[str, float]] = {}
-    policy = type("Chatter", (CheckpointWriter,), {
+    policy = type("Chatter", (HoldingNode,), {
         "on_release": lambda self, view, application, tasks: (
             view.enqueue(application.number, tasks), view.send(view.neighbours[0], "news", left=100_000)
         ),
@@ -190,7 +192,7 @@ class Chatting(Keeping, frozen=True, kw_only=True):
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, left=int)}
 
 
-def test_what_goes_on_after_the_last_task_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_after_the_last_task_are_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE", "PATIENCE_PER_NODE"):
         monkeypatch.setattr(f"gridsim.scheduling.nodes.adapter.{name}", 1)
     grid = gs.Platform.equal(nodes=6)

@@ -56,7 +56,7 @@ def scenario(machines: int = 4, faults: Any = None) -> gs.Scenario:
     )
 
 
-def test_a_local_message_comes_when_its_time_is_over() -> None:
+def test_a_local_message_arrives_after_its_delay() -> None:
     result = gs.simulate(scenario(), Asking(degree=3))
     rows = [(row["at"], row["searcher"]) for row in result.tables["answers"].rows()]
     assert rows == [(1.0, 2), (1.5, 1), (1.5, 3), (2.0, 0), (2.5, 1), (2.5, 3)]

@@ -99,7 +99,7 @@ def test_a_failure_takes_memory_tasks_and_timers() -> None:
     assert result.machines["tasks"].tolist() == [3, 2] and result.messages["dropped"].tolist() == [1]
 
 
-class CheckpointWriter(Halves, frozen=True, kw_only=True):
+class Keeper(Halves, frozen=True, kw_only=True):
     """Notes what it is given, keeps it for 2 s, then runs it; a second timer is taken back."""
 
     timers: ClassVar[tuple[str, ...]] = ("run", "never")
@@ -120,8 +120,8 @@ class KeeperNode(gs.NodeProgram):
 
 
 def test_a_failure_takes_what_is_in_hand_and_leaves_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CheckpointWriter, "policy", KeeperNode)
-    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), CheckpointWriter(told=[]))
+    monkeypatch.setattr(Keeper, "policy", KeeperNode)
+    result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
     assert result.applications["first_start"].tolist() == [9.0]  # given again 1 s after the failure
     given = result.tables["given"]
@@ -140,11 +140,11 @@ class Canceller(Node):
 
 
 def test_all_timers_of_a_name_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CheckpointWriter, "policy", Canceller)
+    monkeypatch.setattr(Keeper, "policy", Canceller)
     told: list[Any] = []
     bags = gs.Workload.of([5.0], 1, 1000.0, [0], origin=0.0)
     monkeypatch.setattr(Canceller, "on_release", lambda self, view, application, tasks: view.enqueue(0, 1))
-    gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), CheckpointWriter(told=told))
+    gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), bags), Keeper(told=told))
     assert [row[:3] for row in told] == [(0.5, 0, "run")]
 
 
@@ -243,7 +243,7 @@ class Wrong(Node):
         (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
     ],
 )
-def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_actions_of_a_node_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong))
 
     class Tries(Halves, frozen=True, kw_only=True):
@@ -272,7 +272,7 @@ class Talks(Halves, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("to", [0, 1])
 @pytest.mark.parametrize("number", [1, -1, 99])
-def test_a_node_tells_of_no_application_that_it_does_not_know(
+def test_a_node_cannot_send_an_unknown_application(
     to: int, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gossip(view: Any) -> None:
@@ -286,7 +286,7 @@ def test_a_node_tells_of_no_application_that_it_does_not_know(
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))
 
 
-def test_a_failure_takes_what_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_erases_the_applications_that_a_node_knew(monkeypatch: pytest.MonkeyPatch) -> None:
     def knows(view: Any) -> bool:
         try:
             return bool(view.application(0).tasks == 5)
@@ -345,7 +345,7 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick' in nan s"),
     ],
 )
-def test_values_of_another_kind_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(wrong))
     with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{said}"):
         gs.simulate(scenario(), Talks(told=[]))
@@ -396,7 +396,7 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
         (lambda: Halves(detection=-1.0), "halves.detection must be a finite number >= 0 s, got -1.0"),
     ],
 )
-def test_bad_declarations(make: Any, said: str) -> None:
+def test_invalid_declarations_are_rejected(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         make()
 
@@ -439,7 +439,7 @@ def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) 
         made()
 
 
-def test_methods_that_others_call_may_be_named_like_handlers() -> None:
+def test_methods_that_other_methods_call_may_be_named_like_handlers() -> None:
     class Joining(Plain):
         def on_start(self, view: Any) -> None:
             self.on_join()
@@ -466,7 +466,7 @@ def test_a_timer_needs_a_handler() -> None:
         gs.simulate(scenario(), Waits())
 
 
-def test_names_that_are_not_there_have_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_unknown_names_suggest_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.sned(1, "say")))
     with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send"):
         gs.simulate(scenario(), Talks(told=[]))
@@ -476,7 +476,7 @@ def test_names_that_are_not_there_have_the_closest_one(monkeypatch: pytest.Monke
         gs.simulate(scenario(), Talks(told=[]))
 
 
-def test_a_scheduler_without_nodes() -> None:
+def test_a_scheduler_without_a_class_of_nodes_is_rejected() -> None:
     class Bare(gs.NodeScheduler, frozen=True, kw_only=True):
         pass
 
@@ -497,7 +497,7 @@ def test_a_scheduler_without_nodes() -> None:
         gs.simulate(scenario(), Unchecked())
 
 
-def test_a_node_that_never_places_what_it_holds() -> None:
+def test_a_run_with_tasks_that_are_never_placed_is_an_error() -> None:
     class Keeping(gs.NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             pass
@@ -509,7 +509,7 @@ def test_a_node_that_never_places_what_it_holds() -> None:
         gs.simulate(scenario(), Keeps())
 
 
-def test_a_node_that_does_not_say_what_it_does() -> None:
+def test_missing_handlers_are_errors() -> None:
     class Mute(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = gs.NodeProgram
 
@@ -517,7 +517,7 @@ def test_a_node_that_does_not_say_what_it_does() -> None:
         gs.simulate(scenario(), Mute())
 
 
-def test_random_neighbours() -> None:
+def test_random_neighbours_are_distinct_machines() -> None:
     for machines, degree in ((1, 3), (2, 3), (5, 2), (40, 8), (9, 8)):
         made = random_neighbours(machines, degree, Streams(1)("x"))
         assert made.shape == (machines, min(degree, machines - 1))
@@ -527,7 +527,7 @@ def test_random_neighbours() -> None:
     assert counts.max() < 30 and counts.min() > 0
 
 
-def test_it_conforms(tmp_path: Any) -> None:
+def test_a_scheduler_of_node_programs_conforms(tmp_path: Any) -> None:
     found = check_scheduler(Quiet(), examples=6, max_nodes=9, hash_seeds=False, folder=tmp_path)
     assert found.with_failures > 0 and set(found.left_out) - {"decisions"} == {"hash seed"}
 

@@ -126,7 +126,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 
 
 @given(scenario=scenarios(), order=st.sampled_from(["edf", "fifo"]), detection=st.sampled_from([0.0, 1.0]))
-def test_nodes_do_the_same_by_the_core_and_by_cohorts(
+def test_the_core_has_the_results_of_the_reference_implementation(
     scenario: gs.Scenario, order: Any, detection: float
 ) -> None:
     class Here(Core, frozen=True, kw_only=True):
@@ -141,7 +141,7 @@ def test_nodes_do_the_same_by_the_core_and_by_cohorts(
 
 
 @pytest.mark.parametrize("order", ["edf", "fifo"])
-def test_nodes_that_take_tasks_back_keep_the_invariants(order: Any, tmp_path: Any) -> None:
+def test_nodes_that_withdraw_tasks_keep_the_invariants(order: Any, tmp_path: Any) -> None:
     """Arrivals and withdrawals replayed give the same schedule; runs go on from checkpoints."""
 
     class Here(Core, frozen=True, kw_only=True):

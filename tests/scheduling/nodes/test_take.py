@@ -66,7 +66,7 @@ def run(act: Any, *, at: float = 2.0, cls: Any = Takes, **further: Any) -> tuple
 
 
 @pytest.mark.parametrize("cls", [Takes, TakesInOrder])
-def test_what_waits_is_taken_and_sent(cls: Any) -> None:
+def test_waiting_tasks_are_withdrawn_and_sent(cls: Any) -> None:
     def act(node: Any, view: Any) -> None:
         node.say(view, "before", view.queued, view.waiting, view.work)
         node.say(view, "took", view.take(1, 1), view.take(0, 9), view.take(0, 9), view.take(1, 0))
@@ -88,7 +88,7 @@ def test_what_waits_is_taken_and_sent(cls: Any) -> None:
     assert found.machines["tasks"].tolist() == [4, 1]
 
 
-def test_a_machine_that_has_given_all_away_has_not_been_used() -> None:
+def test_a_machine_whose_tasks_are_all_withdrawn_counts_as_unused() -> None:
     def act(node: Any, view: Any) -> None:
         view.send(1, "share", application=1, tasks=view.take(1, 2))
 
@@ -110,7 +110,7 @@ def test_a_machine_without_work_is_idle() -> None:
     assert found.machines["tasks"].tolist() == [2, 3]
 
 
-def test_who_enqueues_again_is_not_idle() -> None:
+def test_a_machine_that_enqueues_again_is_not_idle() -> None:
     def act(node: Any, view: Any) -> None:
         node.say(view, "took", view.take(0, 9), view.take(1, 9))
         view.enqueue(1, 2)
@@ -121,7 +121,7 @@ def test_who_enqueues_again_is_not_idle() -> None:
     assert found.applications["finish"].tolist() == [7.0, 6.0]  # the order is another now
 
 
-def test_a_failure_loses_what_has_been_taken() -> None:
+def test_a_failure_loses_withdrawn_tasks() -> None:
     def act(node: Any, view: Any) -> None:
         node.say(view, "took", view.take(1, 2))
 
@@ -143,6 +143,6 @@ def test_a_failure_loses_what_has_been_taken() -> None:
         ),
     ],
 )
-def test_what_cannot_be_taken(wrong: Any, said: str) -> None:
+def test_invalid_withdrawals_are_rejected(wrong: Any, said: str) -> None:
     with pytest.raises(gs.SchedulerError, match=said):
         run(lambda node, view: wrong(view))
