@@ -29,7 +29,7 @@ def log(tmp_path):
     return path
 
 
-def test_bags_have_the_means_they_are_made_for():
+def test_bags_have_the_stated_means():
     platform = Platform.desktop_grid(1000, seed=1)
     found = Workload.bags(applications=20_000, interarrival=10.0, task_size=(100.0, 300.0), seed=5).realize(
         platform
@@ -125,7 +125,7 @@ def test_releases_are_rounded_to_the_nearest_ns():
     assert Workload.of([1.001], 1, 1.0, origin=0.0).realize(GRID).release_ns.tolist() == [1_001_000_000]
 
 
-def test_bags_of_a_log(log):
+def test_jobs_of_a_log_become_bags(log):
     workload = Workload.from_log(log)
     found = workload.realize(GRID)
     assert found.release.tolist() == [0.0, 10.0, 950.0]
@@ -146,12 +146,12 @@ def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
     assert found.task_size.tolist() == [60 * 2000.0]
 
 
-def test_a_job_larger_than_the_platform_is_refused(log):
+def test_a_job_larger_than_the_platform_is_rejected(log):
     with pytest.raises(ScenarioError, match=r"log.swf:4: the processors of job 3 must be at most 1"):
         Workload.from_log(log).realize(Platform.of([1.0]))
 
 
-def test_a_broken_log_is_refused(log):
+def test_a_broken_log_is_rejected(log):
     log.write_text(job(1, 0, 5, 1, 1) + "\n" + job(2, 0, 5, 1, 1).rpartition(" ")[0] + "\n")
     with pytest.raises(TraceFormatError, match=r"log.swf:2: a line must have 18 fields, got 17"):
         Workload.from_log(log).realize(GRID)

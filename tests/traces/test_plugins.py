@@ -119,11 +119,11 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # given once a process
-def test_what_a_reader_raises_is_an_error_of_the_trace(installed: Path) -> None:
+def test_errors_of_a_reader_become_trace_errors(installed: Path) -> None:
     (installed / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
         gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
 
 
-def test_the_names_are_gone_with_the_package() -> None:
+def test_names_disappear_with_the_package() -> None:
     assert "stay" not in registered()
