@@ -1,4 +1,4 @@
-"""Scenarios as archives hold them: long lists are arrays, to which the text refers by their content."""
+"""Archived scenarios, whose text refers to arrays in place of long lists."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, said: str) -> N
 
 
 def test_arrays_larger_than_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few bytes may unpack to so many numbers; what is made of them takes many times as much."""
+    """A few packed bytes may hold many numbers, and objects made from them take even more memory."""
     archived = EVERY[0].to_archive()
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 50 * LONG)
     with pytest.raises(OutOfMemory, match=r"^not enough memory for platform\.\w+: 101 entries take"):

@@ -1,4 +1,4 @@
-"""Attributes of machines, and what jobs want of them."""
+"""Attributes of machines, and requirements of jobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KINDS = st.sampled_from(["", "a", "b"])
 def test_jobs_with_the_same_suitable_machines_are_one_group(
     data: st.DataObject, machines: int, jobs: int
 ) -> None:
-    """Numbered in the order of their first one."""
+    """Groups are numbered in the order of their first jobs."""
 
     def column(values: Any, count: int) -> Any:
         return np.array(data.draw(st.lists(values, min_size=count, max_size=count)))
@@ -93,7 +93,7 @@ def test_tasks_of_a_bag_have_suitable_machines() -> None:
 
 
 def test_disks_limit_the_suitable_machines() -> None:
-    """They are drawn without regard to the rest, and rigid jobs run where there is enough."""
+    """Disks are drawn independently, and rigid jobs run on machines with enough disk."""
     drawn = [
         gs.Platform.equal(50, attributes=gs.DrawnAttributes(seed=5, memory=(1e9, 2e9), **more)).attributes
         for more in ({}, {"disk": (1.0, 4.0)})

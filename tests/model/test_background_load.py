@@ -1,4 +1,4 @@
-"""Machines whose performance fluctuates: what the recipes make, what they refuse, and whole runs."""
+"""Background load: recipes, rejected recipes, and complete runs."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_half_the_speed_takes_twice_as_long() -> None:
 
 
 def test_a_task_under_load_ends_as_computed_by_hand() -> None:
-    """10 s at whole speed, which it has and has half of in turn; a checkpoint after 9 s of computing."""
+    """The task takes 10 s at full speed; full and half speed alternate; a checkpoint is after 9 s of work."""
     pace = gs.Fluctuation.of([[0.5, 1.0]], 4.0, first=[1])
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=pace)
     scheduler = gs.WqrFt(checkpoint_interval=9.0, checkpoint_cost=1.0, max_replicas=1)
@@ -268,7 +268,7 @@ def test_cycles_add_up_to_the_busy_time(faults: gs.Faults | None) -> None:
 
 
 def test_all_schedulers_have_the_same_load() -> None:
-    """A run depends on the recipe, not on the seed of the run."""
+    """The load depends on the recipe, not on the seed of the run."""
     one, other = (
         gs.simulate(
             gs.Scenario(PLATFORM, WORKLOAD, seed=seed, fluctuation=BUSY), gs.WqrFt(task_order="small")

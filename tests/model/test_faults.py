@@ -1,4 +1,4 @@
-"""Who fails when: what each recipe draws or reads, and what it refuses."""
+"""Faults: the events of each recipe, and rejected recipes."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ DRAWN = {
 
 
 def rows_of(block: fault_events.Events) -> list[tuple[int, int, bool, int]]:
-    """(ns, machine, up, until)."""
+    """Return the rows (ns, machine, up, until) of a block."""
     return list(zip(*(c.tolist() for c in (block.time, block.machine, block.up, block.until)), strict=True))
 
 
 def changes(faults: Faults, nodes: int, blocks: int) -> list[tuple[int, int, bool]]:
-    """(ns, machine, up) of the first blocks."""
+    """Return the rows (ns, machine, up) of the first blocks."""
     return [row[:3] for block in islice(faults.course(nodes).blocks, blocks) for row in rows_of(block)]
 
 
 def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
-    """In order; each machine goes down and up in turn, and no two outages of one share an instant."""
+    """Check that rows are in order, and that outages of a machine alternate with nonempty up times."""
     assert [time for time, _, _ in rows] == sorted(time for time, _, _ in rows)
     for u in range(nodes):
         own = [(time, up) for time, machine, up in rows if machine == u]
@@ -56,7 +56,7 @@ def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
 
 
 def check_until(faults: Faults, nodes: int, blocks: int) -> None:
-    """Each change, and the beginning, says when its machine's next one is, as far as one looks."""
+    """Check the time of the next change, of each change and at the beginning, within the first blocks."""
     course = faults.course(nodes)
     assert course.first.dtype == np.int64 and course.first.shape == (nodes,)
     due, last = course.first.tolist(), 0
@@ -188,7 +188,7 @@ def trace(tmp_path: Path, *lines: str) -> Path:
 
 
 def test_machines_follow_the_hosts_of_a_trace(tmp_path: Path) -> None:
-    """Up from 0 to 10 and from 20 to 30, the end of the trace; the other from 5 to 12."""
+    """One host is up from 0 to 10 s and from 20 s to the end at 30 s, the other from 5 to 12 s."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12")
     once = changes(Faults.trace(path, seed=1, repeat=False), 2, 5)
     by_machine = [[(time / NS, up) for time, u, up in once if u == machine] for machine in range(2)]
@@ -218,7 +218,7 @@ def test_a_trace_is_repeated_from_its_start(tmp_path: Path) -> None:
 
 
 def test_outages_include_all_rounds_of_a_trace(tmp_path: Path) -> None:
-    """For who looks at a result: of blocks of one machine, and of both, until that time and no longer."""
+    """Outages of a repeated trace go on until the stated time."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 0 30")
     course = Faults.trace(path, seed=1).course(2)
     (machine,) = np.flatnonzero(course.first != NEVER)
@@ -236,7 +236,7 @@ def test_rounds_of_a_trace_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_display_generates_a_limited_number_of_changes() -> None:
-    """Ten million, or 200 a machine; passes of a few take as long as those of a hundred."""
+    """The limit is ten million, or 200 per machine; a pass counts as at least a hundred changes."""
     for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
         count = fault_events.display_limit(nodes)
         count(most - 100)
@@ -246,7 +246,7 @@ def test_a_display_generates_a_limited_number_of_changes() -> None:
 
 
 def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
-    """Up at the end and at the beginning is up in between; who is up all the time never fails."""
+    """A host that is up at the end and the beginning has one up time; a host always up never fails."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
     course = Faults.trace(path, seed=1).course(3)
     blocks = [rows_of(block) for block in islice(course.blocks, 2)]
@@ -340,7 +340,7 @@ def test_changes_beyond_the_clock_are_dropped(faults: Faults) -> None:
 @pytest.mark.slow
 @given(st.integers(1, 5), st.integers(0, 99), st.sampled_from((0.01, 1.0, 1e3, 1e6)))
 def test_blocks_without_changes_are_skipped(nodes: int, seed: int, down: float) -> None:
-    """What is drawn is what blocks of equal length would draw, one after the other."""
+    """The draws are those of blocks of equal length in sequence."""
 
     def draw_up(chance: np.random.Generator, count: int) -> Any:
         return chance.exponential(1.0, count)

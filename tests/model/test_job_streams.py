@@ -1,4 +1,4 @@
-"""Job streams: what they are drawn from; the star of machines and the normal speeds that go with them."""
+"""Job streams, the star network and normally distributed speeds, as in the RJSS paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def made(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any) -> A
 
 
 def test_jobs_of_a_machine_are_a_poisson_process() -> None:
-    """In 1000 s at one in 20 s: 50 with a variance of 50, over 40 seeds of 200 machines."""
+    """One job per 20 s makes 50 jobs in 1000 s, with a variance of 50, over 40 seeds of 200 machines."""
     runs = [made(seed=seed, horizon=1000.0, **ALIKE) for seed in range(40)]
     counts = np.array([np.bincount(found.submitter, minlength=200) for found in runs])
     # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
@@ -43,7 +43,7 @@ def test_releases_are_in_order_and_anywhere_within_the_horizon() -> None:
 
 
 def test_means_of_machines_have_the_stated_variation() -> None:
-    """By a fifth; what is left of a machine's jobs when their own deviation is 0."""
+    """Means vary by a fifth; jobs of a machine are equal if their deviation is 0."""
     nodes = 5000
     platform = gs.Platform.equal(nodes, 100.0)
     found = made(platform, horizon=300.0, data=1e6, deviation=0.0)
@@ -87,7 +87,7 @@ def test_bytes_are_exponential_and_rounded_up() -> None:
 
 
 def test_processing_times_are_at_the_reference_speed() -> None:
-    """The platform's mean speed, or one that is named."""
+    """The reference speed is the mean of the platform unless it is stated."""
     mixed = gs.Platform.of([50.0, 150.0, 400.0])
     assert made(mixed, processing_time=3.0, **ALIKE).task_size.tolist()[0] == 600.0
     assert made(mixed, processing_time=3.0, reference_speed=10.0, **ALIKE).task_size.tolist()[0] == 30.0
@@ -124,7 +124,7 @@ def test_job_streams_survive_a_file() -> None:
 
 
 def test_listed_applications_have_their_bytes() -> None:
-    """They go with their applications, which are sorted by release."""
+    """Bytes follow their applications, which are sorted by release."""
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=[7, 9]).realize(GRID).data.tolist() == [9, 7]
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=3).realize(GRID).data.tolist() == [3, 3]
     bare = gs.Workload.of([2.0, 1.0], 1, 5.0).realize(GRID)
@@ -174,7 +174,7 @@ def test_wrong_parameters_are_rejected(parameters: dict[str, Any], message: str)
 
 
 def test_a_star_has_the_latency_of_the_paper() -> None:
-    """50 km to the provider and 50 km on at 2e8 m/s, and 0.1 s; 1 Mbit/s; nobody queues."""
+    """Signals travel 50 km to the provider and 50 km on at 2e8 m/s, with 0.1 s of congestion and 1 Mbit/s."""
     star = gs.Network.star()
     assert star.latency == pytest.approx(0.1005, abs=1e-15)
     assert (star.bandwidth, star.interfaces, star.jitter) == (125_000.0, "equal", 0.0)

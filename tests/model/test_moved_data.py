@@ -1,4 +1,4 @@
-"""Tasks that move data, and machines with links: what recipes make, and what they reject."""
+"""Tasks that move data, and machines with links: recipes and rejected recipes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time of a scenario at which a run begins: runs are the same whatever its times count from."""
+"""The origin of the clock of a run: the run does not depend on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bags(base: float) -> gs.Workload:
 
 
 def scenario_of(name: str, base: float) -> gs.Scenario:
-    """A scenario that the scheduler called `name` takes, whose releases count from `base` s."""
+    """Return a scenario for the scheduler `name`, with releases that count from `base` s."""
     scheduler = make_scheduler(name)
     if not scheduler.rigid:
         return gs.Scenario(GRID, bags(base), seed=3)
@@ -85,7 +85,7 @@ def test_times_that_jobs_state_move_with_the_releases(base: float) -> None:
 
 
 def test_outages_before_the_first_release_end_or_continue() -> None:
-    """Machine 0 is down until 130 s, 1 has recovered, 2 has left for good, 3 is reset as the run begins."""
+    """Machine 0 is down until 130 s, 1 has recovered, 2 has left, 3 has a transient failure at the start."""
     faults = gs.Faults.of(
         [0, 1, 2, 3, 0], [50.0, 80.0, 10.0, 100.0, 150.0], [130.0, 90.0, math.inf, 100.0, 160.0]
     )
@@ -203,7 +203,7 @@ def test_a_result_without_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None
 
 
 def test_failures_decades_after_the_run_are_called_unusual() -> None:
-    """Such as those in UNIX time beside a log, whose times count from its first release."""
+    """An example is a list of failures in UNIX time for a log, whose times count from its first release."""
     faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
     stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
     assert not list(unusual_values(stated))

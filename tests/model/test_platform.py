@@ -132,7 +132,7 @@ def test_wrong_platforms_are_named(make, message):
 
 
 def test_the_aggregate_speed_is_summed_exactly():
-    """Whatever their order, of a platform and of a result."""
+    """The sums of a platform and of a result do not depend on the order of speeds."""
     speeds = [0.1, 0.2, 0.3] * 7 + [1e9, 0.7]
     exact = float(sum(map(Fraction, speeds)))
     assert float(np.sum(speeds)) != exact

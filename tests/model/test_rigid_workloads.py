@@ -1,4 +1,4 @@
-"""Workloads of rigid jobs: listed, from logs, and like those of a log."""
+"""Workloads of rigid jobs: listed, from a log, and drawn from the statistics of a log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_listed_jobs_become_rigid_applications() -> None:
 
 
 def test_requested_times_follow_their_jobs() -> None:
-    """Jobs listed out of order are sorted by release, with what each asked for."""
+    """Jobs listed out of order are sorted by release, with their requested times."""
     workload = gs.Workload.jobs_of(release=[10.0, 0.0], nodes=1, run_time=[5.0, 7.0], requested=[50.0, 70.0])
     jobs = workload.realize(CLUSTER)
     assert jobs.requested is not None and jobs.requested.tolist() == [70.0, 50.0]
@@ -142,7 +142,7 @@ def test_generated_jobs_fit_the_platform(jobs: int, share: float, most: int | No
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Five jobs: number, submit, wait, run time, processors, ..., requested processors and time, user."""
+    """Return a log of five jobs: number, submit, wait, run time, processors, ..., requests, user."""
     rows = [
         "1 100 0 60 4 -1 -1 4 120 -1 1 7 1 1 1 1 -1 -1",
         "2 150 0 600 9 -1 -1 9 -1 -1 1 8 1 1 1 1 -1 -1",
@@ -215,7 +215,7 @@ def test_copies_keep_the_load(log: Path) -> None:
 
 
 def test_copies_are_delayed_by_at_most_the_jitter(tmp_path: Path) -> None:
-    """Uniformly, and each job of the first copy at its time; 1000 jobs at 0 s."""
+    """Delays are uniform for 1000 jobs at 0 s, and jobs of the first copy have none."""
     path = tmp_path / "log.swf"
     line = "{} 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 1 -1 -1\n"
     path.write_text("".join(line.format(number) for number in range(1, 1001)))
@@ -246,7 +246,7 @@ def test_metrics_can_be_replicated(name: str) -> None:
 @pytest.mark.parametrize("record", [False, "all"])
 @pytest.mark.parametrize("mode", ["easy", "fcfs"])
 def test_jobs_that_never_complete_end_with_the_clock(mode: Any, record: Any) -> None:
-    """A job of 4e7 s on machines that fail every 2e6 s; or jobs on all machines, each after a long one."""
+    """A job of 4e7 s runs on machines that fail every 2e6 s, or jobs on all machines follow long ones."""
     queue = gs.Backfill(mode=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))

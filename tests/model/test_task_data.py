@@ -1,4 +1,4 @@
-"""Task data: fetched by whoever starts a task, counted apart from messages, delaying nothing."""
+"""Task data: fetched at the start of a task, counted separately from messages, without delay."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_interrupted_task_fetches_its_data_again(name: str) -> None:
 
 
 def test_a_stopped_replica_has_fetched_its_data() -> None:
-    """One task of 10 s on machine 0; its replica on machine 1 is ended then."""
+    """A task of 10 s runs on machine 0, and its replica on machine 1 is stopped at its completion."""
     bag = gs.Workload.of(release=[0.0], tasks=[1], task_size=[10_000.0])
     two = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bag, gs.Network(task_data=100.0))
     result = gs.simulate(two, gs.WqrFt(max_replicas=2))
@@ -65,7 +65,7 @@ def test_a_stopped_replica_has_fetched_its_data() -> None:
 
 
 def test_fetched_bytes_match_started_tasks() -> None:
-    """Tasks are completed, cut off and ended; an instance is a row of the schedule."""
+    """Replicas are completed, interrupted or stopped; each is a row of the schedule."""
     failing = gs.Faults.of([0, 1, 2], [3.25, 9.0, 30.0], [5.0, 9.0, 31.0])
     result = gs.simulate(scenario(100.0, failing), gs.WqrFt(max_replicas=2), record=True)
     begun = np.bincount(result.tables["schedule"]["machine"], minlength=3)

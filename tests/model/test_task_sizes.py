@@ -1,4 +1,4 @@
-"""Bags whose tasks differ in size: their order, their sums, how they are drawn, and who refuses them."""
+"""Bags with unequal tasks: order, sums, draws, and schedulers that reject them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SIZES = st.lists(st.sampled_from((1.0, 2.0, 0.1)) | st.floats(1e-6, 1e9), min_si
 
 
 def split(found: Applications) -> list[list[float]]:
-    """The sizes of each application's tasks."""
+    """Return the sizes of each application's tasks."""
     return [part.tolist() for part in np.split(found.sizes(), found.offsets[1:-1])]
 
 
 def differ(one: Applications, other: Applications) -> list[str]:
-    """The columns in which two workloads differ."""
+    """Return the columns in which two workloads differ."""
     return [
         name
         for name in one.__slots__
@@ -112,7 +112,7 @@ def test_sizes_may_be_arrays() -> None:
 
 
 def factors(spread: gs.Normal | gs.LogUniform, seed: int = 1) -> np.ndarray:
-    """The factors of 100,000 tasks or so."""
+    """Return the factors of about 100,000 tasks."""
     workload = Workload.bags(10, tasks=10_000.0, task_size=500.0, seed=seed, spread=spread)
     return workload.realize(GRID).sizes() / 500.0
 

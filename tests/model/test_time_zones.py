@@ -1,4 +1,4 @@
-"""Where it is night, machines that are up then, and traces that stand around the world."""
+"""Nights of time zones, machines that are up at night, and traces shifted by time zones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = HOUR // 60
 
 
 def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
-    """(ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
+    """Return (ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
     found: list[tuple[int, int, bool, int]] = []
     for block in course.blocks:
         columns = (block.time, block.machine, block.up, block.until)
@@ -33,7 +33,7 @@ def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
 
 
 def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
-    """bool[times, nodes]: who is up; changes in turn, and the first is to go down."""
+    """Return which machines are up, bool[times, nodes]; check that failures and recoveries alternate."""
     found = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
     own = [found[found[:, 1] == u, 0] for u in range(nodes)]
     return np.stack([np.searchsorted(changes, times, side="right") % 2 == 0 for changes in own], axis=1)
@@ -43,7 +43,7 @@ def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
 
 
 def test_nights_are_as_computed_by_hand() -> None:
-    """Zone 0 has midnight at 0, zone 6 has six o'clock, the end of the night, zone 23 has 23 h."""
+    """At time 0 it is midnight in zone 0, 6 h (the end of the night) in zone 6, and 23 h in zone 23."""
     assert Zones().night(np.arange(26), 0).tolist() == [True] * 6 + [False] * 16 + [True] * 4
     assert Zones().night([0, 0, 0, 0], [6 * HOUR - 1, 6 * HOUR, 22 * HOUR - 1, 22 * HOUR]).tolist() == [
         True, False, False, True,
@@ -55,7 +55,7 @@ def test_nights_are_as_computed_by_hand() -> None:
 
 
 def test_a_night_may_begin_at_half_past() -> None:
-    """From 22:30 to 6:30."""
+    """The night lasts from 22:30 to 6:30."""
     where = Zones(zones=1, night_begin=22.5)
     assert where.night(0, [22 * HOUR + 15 * MINUTE, 22 * HOUR + 30 * MINUTE]).tolist() == [False, True]
     assert where.night_left(0, 23 * HOUR) == 7 * HOUR + 30 * MINUTE
@@ -98,7 +98,7 @@ def test_wrong_zones_are_rejected(make: Any, said: str) -> None:
 
 
 def test_nights_without_spread_or_spells_are_exact() -> None:
-    """Three zones eight hours apart: of three machines one is up at any time, to the second."""
+    """With three zones eight hours apart, exactly one of three machines is up at any time."""
     faults = Faults.zones(5, Zones(zones=3), day_up=0.0, spread=0.0)
     course = faults.course(3)
     assert course.first.tolist() == [6 * HOUR, 0, 0]
@@ -240,7 +240,7 @@ def test_zones_survive_a_file(tmp_path: Path) -> None:
     st.lists(st.integers(0, 30), max_size=10, unique=True).map(sorted), st.integers(0, 19), st.integers(1, 20)
 )
 def test_rotated_intervals_are_up_at_the_shifted_times(times: list[int], by: int, span: int) -> None:
-    """Who was up `by` later is up now, ns by ns; intervals that meet are one."""
+    """A machine that was up `by` ns later is up now; adjacent intervals are joined."""
     by %= span
     pairs = np.array(times[: len(times) // 2 * 2], np.int64).reshape(-1, 2)
     begin, end = rotate(pairs[:, 0], pairs[:, 1], by, span)
@@ -254,7 +254,7 @@ def test_rotated_intervals_are_up_at_the_shifted_times(times: list[int], by: int
 
 
 def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
-    """Hosts that are all up from 18 h to 30 h of two days: each machine by its own clock, round by round."""
+    """Hosts are up from 18 h to 30 h of two days; each machine follows its local time in all rounds."""
     path = tmp_path / "hosts.avt"
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # what is over two days is cut off
@@ -270,7 +270,7 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
 @pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (END // DAY + 2) * DAY])
 @pytest.mark.parametrize("by", [0, 1, DAY - 1])
 def test_rotation_of_a_long_round_does_not_overflow(span: int, by: int) -> None:
-    """No sum is beyond int64."""
+    """Sums stay within int64."""
     times = np.array([0, HOUR, span // 2, span - HOUR], np.int64)
     begin, end = rotate(times[:-1:2], times[1::2], by, span)
     assert (begin < end).all() and begin.min() >= 0 and end.max() <= span

@@ -60,7 +60,7 @@ def test_streams_of_a_workload_are_independent():
 
 @pytest.mark.parametrize("load", [0.25, 3.0])
 def test_releases_are_scaled_to_a_load(load: float, log) -> None:
-    """By one factor; nothing else changes."""
+    """Releases are scaled by one factor; other columns stay the same."""
     drawn = {"seed": 2, "spread": LogNormal(deviation=1.0)}
     for plain, scaled in (
         (Workload.bags(9, **drawn), Workload.bags(9, **drawn, load=load)),
@@ -139,7 +139,7 @@ def test_jobs_of_a_log_become_bags(log):
 
 
 def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
-    """60 s at the mean of 1000, 1000 and 4000 Mflop/s, which is not their median."""
+    """A run time of 60 s counts at the mean of 1000, 1000 and 4000 Mflop/s, not at the median."""
     path = tmp_path / "one.swf"
     path.write_text(job(1, 0, 60, 1, 1) + "\n")
     found = Workload.from_log(path).realize(Platform.of([1000.0, 1000.0, 4000.0]))

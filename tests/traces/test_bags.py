@@ -19,7 +19,7 @@ from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_swf
 
 
 def make_log(*jobs: tuple[float, ...]) -> SwfLog:
-    """A log of (submit, user, run_time, used_procs[, req_procs]); jobs are numbered from 1, a line each."""
+    """Return a log of rows (submit, user, run_time, used_procs[, req_procs]), numbered from 1."""
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     for row, (submit, user, run_time, used, *requested) in zip(table, jobs, strict=True):
@@ -64,7 +64,7 @@ def test_bags_of_a_small_log_are_exact():
 
 
 def test_offered_load_counts_from_the_first_release():
-    """100 processor seconds, and 2 machines for the 100 s between the releases."""
+    """The work is 100 processor seconds, the capacity 2 machines for the 100 s between the releases."""
     assert derive_bags(make_log((100, 1, 50, 1), (200, 2, 50, 1))).offered_load(2) == 0.5
 
 
@@ -99,7 +99,7 @@ def test_unknown_run_times_are_left_out_and_zero_ones_replaced():
 
 
 def test_a_job_with_too_many_processors_is_rejected():
-    """Of those bags that are asked for only."""
+    """Only the selected bags are checked."""
     bags = derive_bags(make_log((0, 1, 5, 100), (1, 1, 5, 256), (500, 1, 5, 300)))
     assert bags.tasks.tolist() == [356, 300]
     with pytest.raises(ScenarioError) as caught:

@@ -20,7 +20,7 @@ NODES = """\
 
 
 def events(*rows: tuple[float, ...]) -> str:
-    """Rows of (node, type, start, stop[, component])."""
+    """Return a trace of rows (node, type, start, stop[, component])."""
     lines = [
         f"  0\t {(*row, 0)[4]}\t {row[0]}\t 5\t x\t {row[1]}\t {row[2]}\t{row[3]}\t NULL" for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Grid logs: exact values, round trips, lines that are bad, and the same jobs as in SWF."""
+"""Grid logs: exact values, round trips, bad lines, and comparison with SWF."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_line_ends_and_byte_order_marks_change_nothing(write):
 
 
 def test_repairs_are_counted_in_one_warning(write):
-    """Texts are numbered as they stand in the file, not as they are sorted."""
+    """Texts are numbered in the order of the file, not in sorted order."""
     rows = ((1, 9, -7, "b"), (2, 5, 3, "a"), (3, 9, 4, "b"))
     path = write("toy.gwf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 7 + f" {user}" for n, s, r, user in rows))
     with pytest.warns(TraceWarning) as caught:
@@ -81,7 +81,7 @@ def test_repairs_are_counted_in_one_warning(write):
     ],
 )
 def test_faulty_lines_are_named(write, bad, message):
-    """What lines and files of job logs have in common is in test_swf.py."""
+    """The common faults of job logs are tested in test_swf.py."""
     path = write("bad.gwf", f"# Site: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
     with pytest.raises(TraceFormatError) as caught:
         read_gwf(path)
@@ -109,7 +109,7 @@ rows = st.lists(
 
 
 def numbered(words):
-    """The slow way: a column of words as numbers."""
+    """Return a column of words as numbers, by a slow reference implementation."""
     whole = [int(word) for word in words if word.removeprefix("-").isdecimal()]
     texts = list(dict.fromkeys(word for word in words if not word.removeprefix("-").isdecimal()))
     above = max(whole, default=-1) + 1
@@ -160,7 +160,7 @@ def test_a_grid_log_as_a_schedule(write):
 
 
 def test_the_real_grid_log_written_as_gwf(traces, write):
-    """LCG-2005 with texts for its users."""
+    """Compare LCG-2005 with a copy that has texts for users."""
     original = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     names = original.jobs.dtype.names[:16]
     columns = [original.jobs[name].tolist() for name in names]

@@ -1,4 +1,4 @@
-"""What a job log says: the jobs that ran, by both readers and as a schedule, and what is reported."""
+"""Classes of the lines of a job log, in both readers and as a schedule, and their reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def job(submit=0, run=10, used=1, status=1, *, number=1, wait=0, req=1, user=1, 
 
 
 def told(call):
-    """What `call` returns, and the messages of its warnings without the path of the file."""
+    """Return the result of `call`, and the messages of its warnings without the path of the file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
@@ -61,7 +61,7 @@ def told(call):
 
 
 def of_both(path, **how):
-    """The rigid jobs and the bags of a log, and its schedule; those that it has no jobs for are None."""
+    """Return the rigid jobs, the bags and the schedule of a log; None for each without jobs."""
     machines = gs.Platform.equal(64)
     rigid, said = told(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
     bags, also = told(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
@@ -157,7 +157,7 @@ def test_jobs_that_never_ran_are_left_out(write, name, run, status, used, ran):
 
 
 def test_parts_without_a_line_of_their_job_stay(write):
-    """The first one is submitted when the line above is, the others when the part above has ended."""
+    """The first part is submitted at the time of the line above, others at the end of the part above."""
     lines = PARTIAL.splitlines(keepends=True)
     path = write("log.swf", "".join(lines[:2] + lines[3:]))  # in order, although parts end later
     rigid, _, _, said, also = of_both(path)
@@ -195,7 +195,7 @@ def test_a_job_of_unknown_submission_is_left_out(write):
 
 
 def test_times_count_from_the_first_job_that_is_used(write):
-    """The window counts from the first submission, also if that job never ran."""
+    """The window counts from the first submission, even if that job never ran."""
     path = write("log.swf", job(100, 0, -1, 5) + job(130) + job(150) + job(190))
     assert of_both(path)[0].release.tolist() == [0, 20, 60]
     assert of_both(path, start=40.0)[0].release.tolist() == [0, 40]

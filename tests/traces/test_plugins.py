@@ -1,4 +1,4 @@
-"""Packages of others add schedulers and trace formats by entry points, without an import in user code."""
+"""Plugins add schedulers and trace formats by entry points, without an import in user code."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ pause = 1.0
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on the search path with a package as an installer leaves it, and a scenario that uses it."""
+    """Install a package into a folder on the search path; return a scenario that uses it."""
     site = tmp_path / "site"
     about = site / "others_of_gridsim-1.0.dist-info"
     about.mkdir(parents=True)

@@ -18,7 +18,7 @@ COLUMNS = ("release", "nodes", "run_time", "requested", "user", "job")
 
 
 def make_log(*jobs: tuple[float, ...]) -> JobLog:
-    """A log of (submit, run_time, used_procs[, req_time[, job]]); jobs are numbered from 1, a line each."""
+    """Return a log of rows (submit, run_time, used_procs[, req_time[, job]]), numbered from 1."""
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     for row, (submit, run_time, used, *rest) in zip(table, jobs, strict=True):
@@ -50,7 +50,7 @@ def test_rigid_jobs_of_a_small_log_are_exact():
 
 
 def test_rows_refer_to_the_log():
-    """Job 2 stands above job 1, released with it."""
+    """Job 2 is above job 1 in the log, with the same release."""
     jobs = derive_jobs(make_log((0, 10, 1, 20, 2), (0, 10, 1, 20, 1)))
     assert jobs.job.tolist() == [1, 2] and jobs.row.tolist() == [1, 0]
 
@@ -190,7 +190,7 @@ def test_a_real_grid_log_has_its_known_values(traces):
 
 
 def test_a_real_parallel_log_has_its_known_values(traces):
-    """By the processors used, as `JobLog.procs` has them; by those requested the factor would be 0.2571."""
+    """The factor follows from the processors used; with the processors requested it would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, procs_per_node=8)
@@ -217,7 +217,7 @@ def test_a_real_parallel_log_has_its_known_values(traces):
 
 
 def test_the_schedule_of_a_real_log_survives_a_file(traces, tmp_path):
-    """Its own means, and the same result again from the log that is written of it."""
+    """The means are those of the log, and a written copy of it gives the same result."""
     path = traces / "kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz"
     with pytest.warns(TraceWarning) as caught:
         own = gs.result_from_log(path)

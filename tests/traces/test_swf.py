@@ -55,7 +55,7 @@ def test_a_small_log_is_read_exactly(write, name):
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("more", ["", " {1,2} q", " 3.5"])
 def test_the_cuts_of_blocks_have_no_effect(write, monkeypatch, end, more):
-    """Blocks of jobs alone are not looked at line by line; comments, empty and wider lines come late."""
+    """Blocks with only jobs are parsed at once; comments, empty and wider lines are in later blocks."""
     jobs = [f"{k} {k} 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1" for k in range(1, 25)]
     jobs[11] += more
     lines = [*jobs[:8], " \t ", "; Late: comment", *jobs[8:16], "", *jobs[16:]]
@@ -91,7 +91,7 @@ def test_repairs_are_counted_in_one_warning(write):
 
 
 def test_carriage_returns_within_lines_are_rejected(write):
-    """As a file of an old Mac has them, of which all is one line."""
+    """A file with carriage returns only, as on old Macs, is one line."""
     said = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
     with pytest.raises(TraceFormatError, match=said):
         read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))

@@ -1,4 +1,4 @@
-"""Job logs with the duration of every task: exact values, bad files, and the workloads made from them."""
+"""Job logs with the duration of every task: exact values, bad files, and workloads."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_sorted_jobs_keep_their_tasks(write):
 
 
 def test_jobs_of_one_submit_time_are_released_one_after_the_other(write):
-    """The third of them comes after a job that the log has later."""
+    """The third job is released after a job that is later in the log."""
     log = read_tr(write("a.tr", "5 1 1 1\n5 1 2 2\n5 2 3 3 4\n5.015 1 5 5\n9 1 6 6\n"))
     assert log.release.tolist() == pytest.approx([0, 0.01, 0.02, 0.015, 4], abs=1e-12)
     bags = bags_of_tasks(log)
