@@ -114,9 +114,8 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     return sorted(present, key=lambda finding: _ORDER.index(finding.severity))
 
 
-RecordClass = tuple[
-    Severity, str, str, NDArray[Any]
-]  # severity, code, message, the records (mask or indices)
+#: Severity, code, message and records (mask or indices) of a class of records.
+RecordClass = tuple[Severity, str, str, NDArray[Any]]
 
 
 def _findings(classes: list[RecordClass], line: NDArray[np.int64]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""Scenarios as archives hold them: long lists are arrays, to which the text refers by their content."""
+"""Archived scenarios, whose text refers to arrays in place of long lists."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def all_lists_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     | scenarios(faults=True, unequal=True)
     | scenarios(rigid=True, faults=True, constraints=True, job_times=JOB_TIMES)
 )
-def test_an_archive_gives_the_same_scenario(scenario: gs.Scenario) -> None:
+def test_an_archived_scenario_is_restored_exactly(scenario: gs.Scenario) -> None:
     archived = scenario.to_archive()
     again = gs.Scenario.from_archive(archived)
     assert again == scenario and again.to_toml() == scenario.to_toml()
@@ -65,7 +65,7 @@ def test_an_archive_gives_the_same_scenario(scenario: gs.Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", EVERY)
-def test_every_long_list_is_an_array(scenario: gs.Scenario) -> None:
+def test_long_lists_are_archived_as_arrays(scenario: gs.Scenario) -> None:
     archived = scenario.to_archive()
     assert gs.Scenario.from_archive(archived) == scenario == gs.Scenario.from_toml(scenario.to_toml())
     tables = tomllib.loads(archived.toml)
@@ -86,7 +86,7 @@ def test_lists_of_a_hundred_entries_stay_in_the_text() -> None:
     assert few.to_archive() == (few.to_toml(), {})
 
 
-def test_texts_are_equal_where_lists_are() -> None:
+def test_equal_lists_give_equal_texts() -> None:
     other = RELEASE.copy()
     other[70] += 1e-9
     one, same, changed = (
@@ -117,7 +117,7 @@ def test_columns_stay_columns_in_changed_scenarios() -> None:
         (RELEASE > 5, "release must refer to arrays that fit: no list has arrays of bool"),
     ],
 )
-def test_an_array_that_is_missing_or_wrong_is_one_error(array: Any, said: str) -> None:
+def test_a_missing_or_wrong_array_is_rejected(array: Any, said: str) -> None:
     toml, arrays = gs.Scenario(GRID, BAGS).to_archive()
     others = dict(arrays)
     del others[(name := tomllib.loads(toml)["workload"]["release"]["array"])]
@@ -144,22 +144,22 @@ def test_a_reference_names_an_array(name: str) -> None:
         (np.full(LONG, 1.0), "workload.sizes must refer to arrays that fit: no list has arrays of"),
     ],
 )
-def test_counts_that_do_not_fit_are_one_error(counts: Any, said: str) -> None:
+def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, said: str) -> None:
     toml, arrays = EVERY[1].to_archive()
     name = tomllib.loads(toml)["workload"]["sizes"]["counts"]
     with pytest.raises(ScenarioError, match=f"^{said}"):
         gs.Scenario.from_archive(ArchivedScenario(toml, {**arrays, name: counts}))
 
 
-def test_arrays_that_take_more_than_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few bytes may unpack to so many numbers; what is made of them takes many times as much."""
+def test_arrays_larger_than_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few packed bytes may hold many numbers, and objects made from them take even more memory."""
     archived = EVERY[0].to_archive()
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 50 * LONG)
     with pytest.raises(OutOfMemory, match=r"^not enough memory for platform\.\w+: 101 entries take"):
         gs.Scenario.from_archive(archived)
 
 
-def test_a_file_of_a_user_refers_to_nothing() -> None:
+def test_a_scenario_file_has_no_references() -> None:
     toml = gs.Scenario(GRID, BAGS).to_archive().toml
     with pytest.raises(ScenarioError, match="which is not in <scenario>; Scenario.save writes lists out"):
         gs.Scenario.from_toml(toml)

@@ -1,4 +1,4 @@
-"""Attributes of machines, and what jobs want of them."""
+"""Attributes of machines, and requirements of jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOUR = gs.Platform.equal(4, attributes=OWN)
 DISKS = gs.Platform.of([1.0, 2.0]).with_attributes(gs.ListedAttributes(memory=(8e9, 1e9), disk=(1.0, 4.0)))
 
 
-def test_machines_that_suit_a_job() -> None:
+def test_suitable_machines_have_enough_memory_and_the_kind() -> None:
     jobs = gs.Workload.jobs_of(
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 4e9, 4e9, 9e8], kinds=["", "cpu", "gpu", "gpu"]
     ).realize(FOUR)
@@ -37,8 +37,10 @@ KINDS = st.sampled_from(["", "a", "b"])
 
 
 @given(st.data(), st.integers(1, 4), st.integers(1, 8))
-def test_groups_are_those_that_the_same_machines_suit(data: st.DataObject, machines: int, jobs: int) -> None:
-    """Numbered in the order of their first one."""
+def test_jobs_with_the_same_suitable_machines_are_one_group(
+    data: st.DataObject, machines: int, jobs: int
+) -> None:
+    """Groups are numbered in the order of their first jobs."""
 
     def column(values: Any, count: int) -> Any:
         return np.array(data.draw(st.lists(values, min_size=count, max_size=count)))
@@ -64,7 +66,7 @@ def test_groups_are_those_that_the_same_machines_suit(data: st.DataObject, machi
     assert all(wants.row(i) == row for i, row in enumerate(rows))
 
 
-def test_drawn_attributes_do_not_depend_on_one_another() -> None:
+def test_drawn_attributes_are_independent() -> None:
     def drawn(**more: Any) -> Any:
         return gs.Platform.equal(300, attributes=gs.DrawnAttributes(seed=5, **more)).attributes
 
@@ -75,7 +77,7 @@ def test_drawn_attributes_do_not_depend_on_one_another() -> None:
     assert every.places.shape == (300, 2) and 0 <= every.places.min() < 1 and 6 < every.places.max() < 7
 
 
-def test_machines_that_suit_the_tasks_of_a_bag() -> None:
+def test_tasks_of_a_bag_have_suitable_machines() -> None:
     bags = gs.Workload.of(
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 2e9, 0.0, 1e9], disk=[2.0, 1.0, 0.0, 0.0]
     ).realize(DISKS)
@@ -90,8 +92,8 @@ def test_machines_that_suit_the_tasks_of_a_bag() -> None:
     assert gs.Workload.of([0.0], 1, 1.0, memory=1e9).realize(DISKS).group is None  # which all have
 
 
-def test_disks_of_machines_and_of_jobs() -> None:
-    """They are drawn without regard to the rest, and rigid jobs run where there is enough."""
+def test_disks_limit_the_suitable_machines() -> None:
+    """Disks are drawn independently, and rigid jobs run on machines with enough disk."""
     drawn = [
         gs.Platform.equal(50, attributes=gs.DrawnAttributes(seed=5, memory=(1e9, 2e9), **more)).attributes
         for more in ({}, {"disk": (1.0, 4.0)})
@@ -104,7 +106,7 @@ def test_disks_of_machines_and_of_jobs() -> None:
     assert result.machines["tasks"].tolist() == [0, 1] and result.applications["disk"].tolist() == [2.0]
 
 
-def test_constraints_leave_the_rest_of_bags_as_it_was() -> None:
+def test_constraints_leave_other_columns_of_bags_unchanged() -> None:
     wanted = gs.Constraints(memory=(0.0, 2e9), disk=(0.0, 2e9))
     platform = gs.Platform.pareto(8, seed=1).with_attributes(
         gs.ListedAttributes(memory=(4e9,) * 8, disk=(4e9,) * 8)
@@ -118,7 +120,7 @@ def test_constraints_leave_the_rest_of_bags_as_it_was() -> None:
     assert not np.array_equal(wanting.memory, wanting.disk)
 
 
-def test_drawn_jobs_want_no_more_machines_than_suit_them() -> None:
+def test_drawn_jobs_need_at_most_their_suitable_machines() -> None:
     own = gs.DrawnAttributes(kinds=("a", "b", "b", "b"), seed=1)
     wanted = gs.Constraints(kinds=("a", ""))
     platform = gs.Platform.equal(40, attributes=own)
@@ -128,7 +130,7 @@ def test_drawn_jobs_want_no_more_machines_than_suit_them() -> None:
     assert jobs.tasks[jobs.kind == "a"].max() == most < jobs.tasks[jobs.kind == ""].max() == 40
 
 
-def test_a_file_holds_attributes_and_constraints() -> None:
+def test_attributes_and_constraints_survive_a_file() -> None:
     text = """
 [platform]
 kind = "equal"
@@ -145,7 +147,7 @@ constraints = {memory = ["1 GiB"]}
     assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
 
 
-def test_a_file_holds_the_needs_of_bags() -> None:
+def test_requirements_of_bags_survive_a_file() -> None:
     text = """
 [platform]
 kind = "pareto"
@@ -246,14 +248,14 @@ def _file(attributes: str) -> gs.Scenario:
         ),
     ],
 )
-def test_bad_attributes(call: Callable[[], Any], said: str) -> None:
+def test_wrong_attributes_are_rejected(call: Callable[[], Any], said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         call()
     assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
-def test_schedulers_that_take_machines_to_be_alike(name: str) -> None:
+def test_schedulers_without_constraints_reject_them(name: str) -> None:
     jobs = gs.Workload.jobs_of([0.0, 1.0], 1, 1.0, kinds=["", "gpu"])
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(FOUR, jobs), name)

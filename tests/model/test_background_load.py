@@ -1,4 +1,4 @@
-"""Machines whose performance fluctuates: what the recipes make, what they refuse, and whole runs."""
+"""Background load: recipes, rejected recipes, and complete runs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_toml_round_trip_is_exact(fluctuation: gs.Fluctuation) -> None:
     assert again != gs.Scenario(PLATFORM, WORKLOAD)
 
 
-def test_scenarios_without_are_written_as_before() -> None:
+def test_scenarios_without_background_load_are_written_without_its_table() -> None:
     assert "fluctuation" not in gs.Scenario(PLATFORM, WORKLOAD).to_toml()
 
 
@@ -89,17 +89,17 @@ def test_uniform_factors_are_drawn() -> None:
     assert not np.array_equal(pace.factors, other.factors) and not np.array_equal(pace.first, other.first)
 
 
-def test_further_machines_change_nothing_for_others() -> None:
+def test_more_machines_leave_the_factors_of_the_first_unchanged() -> None:
     few, many = (BUSY.realize(nodes) for nodes in (7, 100))
     assert np.array_equal(few.series, many.series[:7]) and np.array_equal(few.first, many.first[:7])
     assert np.array_equal(few.factors, many.factors)
 
 
-def test_equal_bounds_are_that_factor() -> None:
+def test_equal_bounds_give_a_constant_factor() -> None:
     assert (gs.Fluctuation.uniform(0.1, 0.1, 1.0, 0).realize(3).factors == 0.1).all()
 
 
-def test_listed_factors_are_those() -> None:
+def test_listed_factors_are_used_exactly() -> None:
     pace = gs.Fluctuation.of([[1, 0.5], [0.25, 0.125], [1, 1]], 1e-9).realize(5)
     assert pace.period == 1
     assert pace.factors.tolist() == [[1.0, 0.5], [0.25, 0.125], [1.0, 1.0]]
@@ -190,7 +190,7 @@ def test_wrong_parts_are_named() -> None:
 
 
 @pytest.mark.parametrize("name", ["series", "first"])
-def test_there_must_be_an_entry_for_each_machine(name: str) -> None:
+def test_lists_must_have_an_entry_for_each_machine(name: str) -> None:
     columns: dict[str, Any] = {name: [0, 0]}
     with pytest.raises(
         gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one per machine, got 2"
@@ -205,7 +205,7 @@ UNABLE = [kind(**given) for kind, given in registered().values() if not kind.flu
 
 
 @pytest.mark.parametrize("scheduler", UNABLE, ids=lambda scheduler: scheduler.name)
-def test_who_cannot_refuses(scheduler: gs.Scheduler) -> None:
+def test_schedulers_without_support_reject_background_load(scheduler: gs.Scheduler) -> None:
     platform, workload = PLATFORM, WORKLOAD
     if scheduler.rigid:
         platform, workload = gs.Platform.equal(3), gs.Workload.jobs_of([0.0], 1, 1.0)
@@ -241,8 +241,8 @@ def test_half_the_speed_takes_twice_as_long() -> None:
     assert cycles["slowed"][0] == pytest.approx(cycles["useful"][0] + cycles["redundant"][0])
 
 
-def test_a_task_worked_out_by_hand() -> None:
-    """10 s at whole speed, which it has and has half of in turn; a checkpoint after 9 s of computing."""
+def test_a_task_under_load_ends_as_computed_by_hand() -> None:
+    """The task takes 10 s at full speed; full and half speed alternate; a checkpoint is after 9 s of work."""
     pace = gs.Fluctuation.of([[0.5, 1.0]], 4.0, first=[1])
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=pace)
     scheduler = gs.WqrFt(checkpoint_interval=9.0, checkpoint_cost=1.0, max_replicas=1)
@@ -257,7 +257,7 @@ def test_a_task_worked_out_by_hand() -> None:
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
-def test_busy_time_is_all_told(faults: gs.Faults | None) -> None:
+def test_cycles_add_up_to_the_busy_time(faults: gs.Faults | None) -> None:
     result = run(BUSY, faults=faults)
     cycles = result.tables["cycles"]
     worth = float(result.machines["busy"] @ result.machines["speed"])
@@ -267,8 +267,8 @@ def test_busy_time_is_all_told(faults: gs.Faults | None) -> None:
     assert validate_result(result) == []
 
 
-def test_all_schedulers_meet_the_same_load() -> None:
-    """A run depends on the recipe, not on the seed of the run."""
+def test_all_schedulers_have_the_same_load() -> None:
+    """The load depends on the recipe, not on the seed of the run."""
     one, other = (
         gs.simulate(
             gs.Scenario(PLATFORM, WORKLOAD, seed=seed, fluctuation=BUSY), gs.WqrFt(task_order="small")
@@ -278,14 +278,14 @@ def test_all_schedulers_meet_the_same_load() -> None:
     assert one.applications["finish"].tolist() == other.applications["finish"].tolist()
 
 
-def test_durations_at_another_load_are_found() -> None:
+def test_durations_of_another_load_are_detected() -> None:
     result = run(BUSY, faults=FAULTS)
     for other in (HALF, gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=6, series=3, steps=50), None):
         result.scenario = gs.Scenario(PLATFORM, WORKLOAD, faults=FAULTS, fluctuation=other)
         assert {each.law for each in validate_result(result)} >= {"duration", "begin"}
 
 
-def test_results_are_found_again(tmp_path: Path) -> None:
+def test_results_survive_a_file(tmp_path: Path) -> None:
     result = run(BUSY, faults=FAULTS)
     result.save(tmp_path / "r.gridsim")
     again = Result.load(tmp_path / "r.gridsim")
@@ -298,13 +298,13 @@ def test_results_are_found_again(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(scenarios(max_nodes=4))
-def test_scenarios_do_not_fluctuate_unless_asked(scenario: gs.Scenario) -> None:
+def test_generated_scenarios_have_no_load_by_default(scenario: gs.Scenario) -> None:
     assert scenario.fluctuation is None
 
 
 @pytest.mark.parametrize("rigid", [True, False])
 @pytest.mark.parametrize("wanted", [True, False])
-def test_scenarios_may_fluctuate(wanted: bool, rigid: bool) -> None:
+def test_generated_scenarios_may_have_background_load(wanted: bool, rigid: bool) -> None:
     some = settings(max_examples=200, phases=(Phase.generate,), database=None)
     asked = scenarios(max_nodes=3, rigid=rigid, fluctuating=True)
     found: Any = find(asked, lambda each: (each.fluctuation is not None) == wanted, settings=some)
@@ -315,6 +315,6 @@ def test_scenarios_may_fluctuate(wanted: bool, rigid: bool) -> None:
 @pytest.mark.parametrize(
     "scheduler", [gs.WqrFt(), WQR, gs.WqrFt(checkpoint_interval=7.0, checkpoint_store="local")]
 )
-def test_a_scheduler_that_can_passes(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+def test_a_scheduler_with_support_passes_the_checks(scheduler: gs.Scheduler, tmp_path: Path) -> None:
     found = check_scheduler(scheduler, examples=30, hash_seeds=False, folder=tmp_path)
     assert found.examples >= 30 and "resumed" not in found.left_out

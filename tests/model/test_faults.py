@@ -1,4 +1,4 @@
-"""Who fails when: what each recipe draws or reads, and what it refuses."""
+"""Faults: the events of each recipe, and rejected recipes."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ DRAWN = {
 
 
 def rows_of(block: fault_events.Events) -> list[tuple[int, int, bool, int]]:
-    """(ns, machine, up, until)."""
+    """Return the rows (ns, machine, up, until) of a block."""
     return list(zip(*(c.tolist() for c in (block.time, block.machine, block.up, block.until)), strict=True))
 
 
 def changes(faults: Faults, nodes: int, blocks: int) -> list[tuple[int, int, bool]]:
-    """(ns, machine, up) of the first blocks."""
+    """Return the rows (ns, machine, up) of the first blocks."""
     return [row[:3] for block in islice(faults.course(nodes).blocks, blocks) for row in rows_of(block)]
 
 
 def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
-    """In order; each machine goes down and up in turn, and no two outages of one share an instant."""
+    """Check that rows are in order, and that outages of a machine alternate with nonempty up times."""
     assert [time for time, _, _ in rows] == sorted(time for time, _, _ in rows)
     for u in range(nodes):
         own = [(time, up) for time, machine, up in rows if machine == u]
@@ -56,7 +56,7 @@ def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
 
 
 def check_until(faults: Faults, nodes: int, blocks: int) -> None:
-    """Each change, and the beginning, says when its machine's next one is, as far as one looks."""
+    """Check the time of the next change, of each change and at the beginning, within the first blocks."""
     course = faults.course(nodes)
     assert course.first.dtype == np.int64 and course.first.shape == (nodes,)
     due, last = course.first.tolist(), 0
@@ -69,25 +69,25 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
     assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
 
 
-def test_never_is_never() -> None:
+def test_the_constant_never_is_the_same_everywhere() -> None:
     assert NEVER == engine.NEVER and fault_events.END == LATEST * NS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
-def test_drawn_changes_say_until_when(name: str) -> None:
+def test_drawn_changes_have_the_time_of_the_next_change(name: str) -> None:
     for nodes in (1, 7, 700):
         check_until(DRAWN[name], nodes, 3)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 9).flatmap(lambda nodes: st.tuples(st.just(nodes), fault_schedules(nodes))))
-def test_listed_changes_say_until_when(of: tuple[int, Faults]) -> None:
+def test_listed_changes_have_the_time_of_the_next_change(of: tuple[int, Faults]) -> None:
     nodes, faults = of
     check_until(faults, nodes, 9)
 
 
-def test_the_beginning_of_a_list() -> None:
+def test_a_list_may_begin_at_time_0() -> None:
     faults = Faults.of([0, 1, 2, 2], [0.0, 0.0, 3.0, 8e9], [0.0, 5.0, 4.0, 8e9])
     assert faults.course(4).first.tolist() == [0, 0, 3 * NS, NEVER]
     (block,) = faults.course(4).blocks
@@ -104,13 +104,13 @@ def test_the_beginning_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_machines_fail_and_come_back_in_turn(name: str) -> None:
+def test_machines_fail_and_recover_in_turn(name: str) -> None:
     rows = changes(DRAWN[name], 7, 1)[:20_000]
     assert len(rows) > 500
     check_turns(rows, 7)
 
 
-def test_means_are_those_asked_for() -> None:
+def test_drawn_times_have_the_stated_means() -> None:
     rows = changes(Faults.exponential(up=40.0, down=5.0, seed=9), 50, 1)
     up, down, last = [], [], dict.fromkeys(range(50), 0)
     for time, machine, back in rows:
@@ -149,7 +149,7 @@ SOON = r"faults.down\[1\] must be at least 1 ns after the recovery of machine 0"
         ({"machine": [0, 0], "down": [0.0, 9.0], "up": [inf, 9.0]}, SOON),
     ],
 )  # fmt: skip
-def test_bad_lists(of: dict[str, Any], message: str) -> None:
+def test_wrong_lists_are_rejected(of: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         Faults.of(**of)
 
@@ -168,12 +168,12 @@ def test_bad_lists(of: dict[str, Any], message: str) -> None:
         (lambda: Faults.trace("x.avt", seed=1, repeat=WORD), "faults.repeat must be true or false"),
     ],
 )  # fmt: skip
-def test_bad_recipes(make: Any, message: str) -> None:
+def test_wrong_recipes_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         make()
 
 
-def test_a_machine_that_is_not_there() -> None:
+def test_a_failure_of_an_unknown_machine_is_rejected() -> None:
     with pytest.raises(gs.ScenarioError, match=r"faults.machine\[1\] must be in 0..3, got 4"):
         Faults.of([0, 4], [1.0, 1.0], [1.0, 1.0]).course(4)
 
@@ -187,8 +187,8 @@ def trace(tmp_path: Path, *lines: str) -> Path:
     return path
 
 
-def test_a_trace_host_by_host(tmp_path: Path) -> None:
-    """Up from 0 to 10 and from 20 to 30, the end of the trace; the other from 5 to 12."""
+def test_machines_follow_the_hosts_of_a_trace(tmp_path: Path) -> None:
+    """One host is up from 0 to 10 s and from 20 s to the end at 30 s, the other from 5 to 12 s."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12")
     once = changes(Faults.trace(path, seed=1, repeat=False), 2, 5)
     by_machine = [[(time / NS, up) for time, u, up in once if u == machine] for machine in range(2)]
@@ -198,7 +198,7 @@ def test_a_trace_host_by_host(tmp_path: Path) -> None:
     ]
 
 
-def test_a_trace_begins_again(tmp_path: Path) -> None:
+def test_a_trace_is_repeated_from_its_start(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12")
     rows = changes(Faults.trace(path, seed=1), 2, 3)
     check_turns(rows, 2)
@@ -217,8 +217,8 @@ def test_a_trace_begins_again(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_outages_of_all_rounds(tmp_path: Path) -> None:
-    """For who looks at a result: of blocks of one machine, and of both, until that time and no longer."""
+def test_outages_include_all_rounds_of_a_trace(tmp_path: Path) -> None:
+    """Outages of a repeated trace go on until the stated time."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 0 30")
     course = Faults.trace(path, seed=1).course(2)
     (machine,) = np.flatnonzero(course.first != NEVER)
@@ -235,8 +235,8 @@ def test_rounds_of_a_trace_are_counted(tmp_path: Path) -> None:
     assert sum(made) >= seen > 0
 
 
-def test_who_looks_waits_for_so_many() -> None:
-    """Ten million, or 200 a machine; passes of a few take as long as those of a hundred."""
+def test_a_display_generates_a_limited_number_of_changes() -> None:
+    """The limit is ten million, or 200 per machine; a pass counts as at least a hundred changes."""
     for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
         count = fault_events.display_limit(nodes)
         count(most - 100)
@@ -245,8 +245,8 @@ def test_who_looks_waits_for_so_many() -> None:
             count(1)
 
 
-def test_until_when_across_the_seam(tmp_path: Path) -> None:
-    """Up at the end and at the beginning is up in between; who is up all the time never fails."""
+def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
+    """A host that is up at the end and the beginning has one up time; a host always up never fails."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
     course = Faults.trace(path, seed=1).course(3)
     blocks = [rows_of(block) for block in islice(course.blocks, 2)]
@@ -262,7 +262,7 @@ def test_until_when_across_the_seam(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("horizon", [3e9, 7.9e9, 8e9, 9e9])
-def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, horizon: float) -> None:
+def test_a_trace_longer_than_the_clock_is_cut(tmp_path: Path, horizon: float) -> None:
     path = trace(tmp_path, f"a 2 0 10 20 {horizon}", "b 1 1000000000 2500000000", f"c 1 5 {horizon}")
     for start in (0.0, 7.0):
         faults = Faults.trace(path, seed=1, start=start)
@@ -272,7 +272,7 @@ def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, horizon: float) -
         assert len(rows) >= 4 and rows[-1][0] < fault_events.END
 
 
-def test_less_than_a_nanosecond_up_is_not_up(tmp_path: Path) -> None:
+def test_up_times_below_a_nanosecond_are_dropped(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 3 0 10 20 20.0000000001 25 30", "b 1 0 30")
     rows = changes(Faults.trace(path, seed=1, repeat=False), 2, 5)
     assert [(time / NS, up) for time, _, up in rows] == [(10.0, False), (25.0, True)]
@@ -283,7 +283,9 @@ intervals = st.lists(st.floats(0.0, 50.0), min_size=2, max_size=12, unique=True)
 
 @settings(max_examples=50, deadline=None)
 @given(hosts=st.lists(intervals, min_size=1, max_size=4), start=st.sampled_from([0.0, 1.5, 7.0]))
-def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: Any, start: float) -> None:
+def test_machines_of_any_trace_fail_and_recover_in_turn(
+    tmp_path_factory: pytest.TempPathFactory, hosts: Any, start: float
+) -> None:
     lines = [
         f"h{k} {len(times) // 2} " + " ".join(repr(at) for at in times[: len(times) // 2 * 2])
         for k, times in enumerate(hosts)
@@ -298,13 +300,15 @@ def test_any_trace_gives_turns(tmp_path_factory: pytest.TempPathFactory, hosts: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["microsoft99-a/microsoft-a.avt.gz", "g5k06"])
 @pytest.mark.parametrize("repeat", [True, False])
-def test_real_hosts_say_until_when(traces: Path, name: str, repeat: bool) -> None:
+def test_changes_of_real_hosts_have_the_time_of_the_next_change(
+    traces: Path, name: str, repeat: bool
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gs.TraceWarning)
         check_until(Faults.trace(traces / name, seed=3, start=1e6, repeat=repeat), 500, 3)
 
 
-def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
+def test_a_trace_with_too_few_hosts_is_rejected(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     with pytest.raises(gs.ScenarioError, match="faults.path must have 3 hosts that were ever up"):
         Faults.trace(path, seed=1).course(3)
@@ -323,8 +327,8 @@ def test_a_trace_that_does_not_fit(tmp_path: Path) -> None:
         Faults.weibull(1.0, 1.0, 0.005, 1.7e308, 1),
     ],
 )
-def test_times_beyond_the_clock(faults: Faults) -> None:
-    """Who would fail after the end of the clock does not fail."""
+def test_changes_beyond_the_clock_are_dropped(faults: Faults) -> None:
+    """A machine whose next failure is after the end of the clock does not fail."""
     last = 0
     for block in faults.course(3).blocks:
         assert (np.diff(block.time) >= 0).all() and (block.time >= last).all()
@@ -335,8 +339,8 @@ def test_times_beyond_the_clock(faults: Faults) -> None:
 
 @pytest.mark.slow
 @given(st.integers(1, 5), st.integers(0, 99), st.sampled_from((0.01, 1.0, 1e3, 1e6)))
-def test_blocks_without_changes_are_passed_over(nodes: int, seed: int, down: float) -> None:
-    """What is drawn is what blocks of equal length would draw, one after the other."""
+def test_blocks_without_changes_are_skipped(nodes: int, seed: int, down: float) -> None:
+    """The draws are those of blocks of equal length in sequence."""
 
     def draw_up(chance: np.random.Generator, count: int) -> Any:
         return chance.exponential(1.0, count)
@@ -382,11 +386,11 @@ def test_blocks_without_changes_are_passed_over(nodes: int, seed: int, down: flo
         (Faults.of([], [], []), inf),
     ],
 )  # fmt: skip
-def test_mean_up_time(faults: Faults, mean: float) -> None:
+def test_mean_up_time_of_a_list_is_exact(faults: Faults, mean: float) -> None:
     assert faults.mean_up_time(3) == mean
 
 
-def test_mean_up_time_of_draws() -> None:
+def test_mean_up_time_of_draws_is_that_of_the_distribution() -> None:
     faults = Faults.weibull(0.7, 30.0, 1.5, 4.0, seed=3)
     course = faults.course(500)
     block = next(course.blocks)
@@ -394,7 +398,7 @@ def test_mean_up_time_of_draws() -> None:
     assert len(lasts) > 30_000 and lasts.mean() == pytest.approx(faults.mean_up_time(500), rel=0.02)
 
 
-def test_mean_up_time_of_a_trace(tmp_path: Path) -> None:
+def test_mean_up_time_of_a_trace_is_that_of_its_intervals(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     assert Faults.trace(path, seed=1).mean_up_time(1) == 9.0
     assert Faults.trace(path, seed=1, start=8.0).mean_up_time(1) == (2.0 + 10.0 + 4.0) / 3

@@ -1,4 +1,4 @@
-"""Job streams: what they are drawn from; the star of machines and the normal speeds that go with them."""
+"""Job streams, the star network and normally distributed speeds, as in the RJSS paper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def made(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any) -> A
 
 
 def test_jobs_of_a_machine_are_a_poisson_process() -> None:
-    """In 1000 s at one in 20 s: 50 with a variance of 50, over 40 seeds of 200 machines."""
+    """One job per 20 s makes 50 jobs in 1000 s, with a variance of 50, over 40 seeds of 200 machines."""
     runs = [made(seed=seed, horizon=1000.0, **ALIKE) for seed in range(40)]
     counts = np.array([np.bincount(found.submitter, minlength=200) for found in runs])
     # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
@@ -42,8 +42,8 @@ def test_releases_are_in_order_and_anywhere_within_the_horizon() -> None:
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential ones are
 
 
-def test_means_of_machines_vary() -> None:
-    """By a fifth; what is left of a machine's jobs when their own deviation is 0."""
+def test_means_of_machines_have_the_stated_variation() -> None:
+    """Means vary by a fifth; jobs of a machine are equal if their deviation is 0."""
     nodes = 5000
     platform = gs.Platform.equal(nodes, 100.0)
     found = made(platform, horizon=300.0, data=1e6, deviation=0.0)
@@ -63,7 +63,7 @@ def test_means_of_machines_vary() -> None:
     assert abs(np.corrcoef(found.rates[found.submitter[first]], seconds)[0, 1]) < 5 / math.sqrt(nodes)
 
 
-def test_nothing_varies_where_it_must_not() -> None:
+def test_values_without_variation_are_constant() -> None:
     found = made(horizon=100.0, interarrival=8.0, processing_time=7.0, **ALIKE)
     assert (found.rates == 0.125).all() and (found.task_size == 700.0).all()
     with_own = made(horizon=100.0, interarrival=8.0, processing_time=7.0, variation=0.0, deviation=0.3)
@@ -86,14 +86,14 @@ def test_bytes_are_exponential_and_rounded_up() -> None:
     assert (made(data=0.0).data == 0).all()
 
 
-def test_processing_times_are_those_of_a_reference() -> None:
-    """The platform's mean speed, or one that is named."""
+def test_processing_times_are_at_the_reference_speed() -> None:
+    """The reference speed is the mean of the platform unless it is stated."""
     mixed = gs.Platform.of([50.0, 150.0, 400.0])
     assert made(mixed, processing_time=3.0, **ALIKE).task_size.tolist()[0] == 600.0
     assert made(mixed, processing_time=3.0, reference_speed=10.0, **ALIKE).task_size.tolist()[0] == 30.0
 
 
-def test_streams_are_independent() -> None:
+def test_random_streams_are_independent() -> None:
     plain, other = made(), made(data=9.0, processing_time=1.0)
     for name in ("release_ns", "submitter", "rates"):
         assert np.array_equal(getattr(plain, name), getattr(other, name))
@@ -104,7 +104,7 @@ def test_streams_are_independent() -> None:
         assert not np.array_equal(getattr(plain, name), getattr(seeded, name))
 
 
-def test_they_come_back_from_a_file() -> None:
+def test_job_streams_survive_a_file() -> None:
     scenario = gs.Scenario(
         gs.Platform.normal(7, 3, mean=150.0, variation=0.1),
         gs.Workload.job_streams(300.0, 15.0, 20.0, 2e4, 0.1, 0.3, 500.0, seed=4),
@@ -123,8 +123,8 @@ def test_they_come_back_from_a_file() -> None:
     assert again.workload == listed and again.workload.realize(GRID).data.tolist() == [7, 0]
 
 
-def test_bytes_of_applications_that_are_listed() -> None:
-    """They go with their applications, which are sorted by release."""
+def test_listed_applications_have_their_bytes() -> None:
+    """Bytes follow their applications, which are sorted by release."""
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=[7, 9]).realize(GRID).data.tolist() == [9, 7]
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=3).realize(GRID).data.tolist() == [3, 3]
     bare = gs.Workload.of([2.0, 1.0], 1, 5.0).realize(GRID)
@@ -164,7 +164,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("parameters", "message"), BAD)
-def test_bad_input(parameters: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         made(**parameters)
     assert str(caught.value) == message
@@ -173,8 +173,8 @@ def test_bad_input(parameters: dict[str, Any], message: str) -> None:
 # -- what goes with them --------------------------------------------------------------------------------
 
 
-def test_a_star() -> None:
-    """50 km to the provider and 50 km on at 2e8 m/s, and 0.1 s; 1 Mbit/s; nobody queues."""
+def test_a_star_has_the_latency_of_the_paper() -> None:
+    """Signals travel 50 km to the provider and 50 km on at 2e8 m/s, with 0.1 s of congestion and 1 Mbit/s."""
     star = gs.Network.star()
     assert star.latency == pytest.approx(0.1005, abs=1e-15)
     assert (star.bandwidth, star.interfaces, star.jitter) == (125_000.0, "equal", 0.0)
@@ -195,13 +195,13 @@ def test_a_star() -> None:
         ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be a finite number >= 0 s, got inf"),
     ],
 )
-def test_what_is_no_star(parameters: dict[str, Any], message: str) -> None:
+def test_wrong_parameters_of_a_star_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Network.star(**parameters)
     assert str(caught.value) == message
 
 
-def test_normal_speeds() -> None:
+def test_normal_speeds_have_their_mean_and_deviation() -> None:
     n = 20_000
     speeds = gs.Platform.normal(n, seed=1).speeds
     assert speeds.mean() == pytest.approx(200.0, abs=5 * 40 / math.sqrt(n))
@@ -223,7 +223,7 @@ def test_normal_speeds() -> None:
         ({"variation": -0.1}, "platform.variation must be a finite number >= 0, got -0.1"),
     ],
 )
-def test_speeds_that_are_not_normal(parameters: dict[str, Any], message: str) -> None:
+def test_wrong_normal_speeds_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Platform.normal(**{"nodes": 5, "seed": 1, **parameters})
     assert str(caught.value) == message

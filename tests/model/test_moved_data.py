@@ -1,4 +1,4 @@
-"""Tasks that move data, and machines with links: what recipes make, and what they reject."""
+"""Tasks that move data, and machines with links: recipes and rejected recipes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_bytes_follow_their_application_into_the_order_of_release():
 
 
 @pytest.mark.parametrize("nothing", [0.0, [0.0, 0.0], None])
-def test_no_bytes_are_no_data(nothing):
+def test_zero_bytes_count_as_no_data(nothing):
     made = gs.Workload.of([0.0, 1.0], 1, 10.0, input_bytes=nothing).realize(gs.Platform.equal(1))
     assert made.input_bytes is None and not made.moves_data
 
@@ -47,7 +47,7 @@ def test_links_are_drawn_with_the_seed_and_leave_speeds_alone():
 
 
 @pytest.mark.parametrize("links", [125_000.0, (1e4, 1e6), [1e4, 2e4, 3e4]])
-def test_a_scenario_with_data_is_the_same_after_its_file(links):
+def test_a_scenario_with_data_survives_a_file(links):
     scenario = gs.Scenario(
         platform=gs.Platform.desktop_grid(3, seed=1).linked(links),
         workload=gs.Workload.bags(2, seed=1, input_bytes=[1.0, 2.0], output_bytes=(1.0, 3.0)),
@@ -92,6 +92,6 @@ def test_units_of_bytes_are_read():
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=[1.0, 2.0]), "workload.output_bytes must have 1"),
     ],
 )
-def test_what_cannot_be_is_named(make, said):
+def test_wrong_bytes_are_named(make, said):
     with pytest.raises(ScenarioError, match=said):
         make()

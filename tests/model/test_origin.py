@@ -1,4 +1,4 @@
-"""The time of a scenario at which a run begins: runs are the same whatever its times count from."""
+"""The origin of the clock of a run: the run does not depend on it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bags(base: float) -> gs.Workload:
 
 
 def scenario_of(name: str, base: float) -> gs.Scenario:
-    """A scenario that the scheduler called `name` takes, whose releases count from `base` s."""
+    """Return a scenario for the scheduler `name`, with releases that count from `base` s."""
     scheduler = make_scheduler(name)
     if not scheduler.rigid:
         return gs.Scenario(GRID, bags(base), seed=3)
@@ -44,7 +44,7 @@ def scenario_of(name: str, base: float) -> gs.Scenario:
 
 
 @pytest.mark.parametrize("name", registered())
-def test_every_scheduler_gives_the_same_run_at_unix_time(name: str) -> None:
+def test_runs_of_all_schedulers_are_equal_at_unix_time(name: str) -> None:
     at_zero, at_unix = (gs.simulate(scenario_of(name, base), name) for base in (0.0, NEW_YEAR))
     assert at_zero.makespan == at_unix.makespan
     assert at_zero.messages["sent"].tolist() == at_unix.messages["sent"].tolist()
@@ -84,8 +84,8 @@ def test_times_that_jobs_state_move_with_the_releases(base: float) -> None:
     assert realized(0.0) == realized(base)
 
 
-def test_outages_before_the_first_release_are_over_or_go_on() -> None:
-    """Machine 0 is down until 130 s, 1 has recovered, 2 has left for good, 3 is reset as the run begins."""
+def test_outages_before_the_first_release_end_or_continue() -> None:
+    """Machine 0 is down until 130 s, 1 has recovered, 2 has left, 3 has a transient failure at the start."""
     faults = gs.Faults.of(
         [0, 1, 2, 3, 0], [50.0, 80.0, 10.0, 100.0, 150.0], [130.0, 90.0, math.inf, 100.0, 160.0]
     )
@@ -100,7 +100,7 @@ def test_outages_before_the_first_release_are_over_or_go_on() -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 500), st.integers(0, 10**5), st.integers(1, 10**4))
-def test_listed_background_load_goes_on_from_the_origin(
+def test_listed_background_load_begins_at_the_origin(
     origin: int, period: int, begin: int, lasts: int
 ) -> None:
     load = gs.Fluctuation.of([[0.5, 1.0, 0.25], [0.1, 0.2, 0.3]], float(period), first=[0, 2])
@@ -114,7 +114,7 @@ def test_listed_background_load_goes_on_from_the_origin(
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
-def test_a_run_under_load_that_begins_within_a_step(nodes: str) -> None:
+def test_a_run_may_begin_within_a_step_of_the_load(nodes: str) -> None:
     """A task of 40 s begins 7 s into a step of 10 s at half speed, before one at full speed."""
     load = gs.Fluctuation.of([[0.5, 1.0]], 10.0)
     scenario = gs.Scenario(
@@ -173,7 +173,7 @@ def test_an_earlier_origin_leaves_time_before_the_first_release() -> None:
     assert gs.Scenario.from_toml(result.provenance["scenario"]).workload.origin == 100.0
 
 
-def test_output_says_where_time_0_is(tmp_path: Path) -> None:
+def test_output_states_the_meaning_of_time_0(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(GRID, bags(NEW_YEAR)), "fcfs", record=True)
     gs.to_swf(result, tmp_path / "out.swf")
     assert "; UnixStartTime: 1735689600\n" in (tmp_path / "out.swf").read_text()
@@ -183,7 +183,7 @@ def test_output_says_where_time_0_is(tmp_path: Path) -> None:
     assert "clock" not in gs.simulate(gs.Scenario(GRID, bags(0.0)), "fcfs").lines()
 
 
-def test_a_result_that_states_no_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None:
+def test_a_result_without_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None:
     path, old = tmp_path / "new.npz", tmp_path / "old.npz"
     result = gs.simulate(gs.Scenario(GRID, gs.Workload.of([7.0], 2, 1000.0, origin=0.0)), "fcfs")
     result.save(path)
@@ -203,7 +203,7 @@ def test_a_result_that_states_no_origin_is_of_a_run_from_time_0(tmp_path: Path) 
 
 
 def test_failures_decades_after_the_run_are_called_unusual() -> None:
-    """Such as those in UNIX time beside a log, whose times count from its first release."""
+    """An example is a list of failures in UNIX time for a log, whose times count from its first release."""
     faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
     stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))
     assert not list(unusual_values(stated))
@@ -214,7 +214,7 @@ def test_failures_decades_after_the_run_are_called_unusual() -> None:
     ]
 
 
-def test_an_origin_after_the_first_release_is_refused() -> None:
+def test_an_origin_after_the_first_release_is_rejected() -> None:
     with pytest.raises(
         ScenarioError, match=r"^workload.origin must be at most the first release, 5.0 s, got 6.0$"
     ):

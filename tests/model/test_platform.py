@@ -52,7 +52,7 @@ def test_hosts_are_drawn_from_the_table(tmp_path):
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 300), st.integers(0, 2**63 - 1))
-def test_the_same_recipe_makes_the_same_platform(nodes, seed):
+def test_equal_recipes_generate_equal_platforms(nodes, seed):
     for make in (Platform.desktop_grid, Platform.pareto):
         one, two = make(nodes, seed), make(nodes, seed)
         assert one == two and one.nodes == nodes
@@ -60,7 +60,7 @@ def test_the_same_recipe_makes_the_same_platform(nodes, seed):
         assert one != make(nodes, (seed + 1) % 2**63)
 
 
-def test_platform_is_frozen():
+def test_platforms_are_immutable():
     platform = Platform.of([1000, 2000.0])
     assert platform.speeds.tolist() == [1000.0, 2000.0] and platform.aggregate_speed == 3000.0
     with pytest.raises(ValueError):
@@ -71,7 +71,7 @@ def test_platform_is_frozen():
     assert copy.deepcopy(platform) == platform == Platform.of(np.array([1000.0, 2000.0]))
 
 
-def test_equal_speeds_need_one_step():
+def test_a_range_of_one_speed_accepts_any_step():
     assert set(Platform.desktop_grid(5, 1, low=1000, high=1000).speeds) == {1000.0}
 
 
@@ -131,8 +131,8 @@ def test_wrong_platforms_are_named(make, message):
     assert str(caught.value) == message
 
 
-def test_speeds_are_added_without_error():
-    """Whatever their order, of a platform and of a result."""
+def test_the_aggregate_speed_is_summed_exactly():
+    """The sums of a platform and of a result do not depend on the order of speeds."""
     speeds = [0.1, 0.2, 0.3] * 7 + [1e9, 0.7]
     exact = float(sum(map(Fraction, speeds)))
     assert float(np.sum(speeds)) != exact

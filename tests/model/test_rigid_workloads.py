@@ -1,4 +1,4 @@
-"""Workloads of rigid jobs: listed, from logs, and like those of a log."""
+"""Workloads of rigid jobs: listed, from a log, and drawn from the statistics of a log."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def utilization(jobs: gs.Applications, platform: gs.Platform) -> float:
 # -- listed -------------------------------------------------------------------------------------------------
 
 
-def test_listed_jobs() -> None:
+def test_listed_jobs_become_rigid_applications() -> None:
     workload = gs.Workload.jobs_of([5.0, 0.0], [3, 100], [60.0, 1.5], requested=90.0)
     jobs = workload.realize(CLUSTER)
     assert jobs.rigid and workload.rigid and not gs.Workload.of([0.0], 1, 1.0).rigid
@@ -41,7 +41,7 @@ def test_listed_jobs() -> None:
 
 
 def test_requested_times_follow_their_jobs() -> None:
-    """Jobs listed out of order are sorted by release, with what each asked for."""
+    """Jobs listed out of order are sorted by release, with their requested times."""
     workload = gs.Workload.jobs_of(release=[10.0, 0.0], nodes=1, run_time=[5.0, 7.0], requested=[50.0, 70.0])
     jobs = workload.realize(CLUSTER)
     assert jobs.requested is not None and jobs.requested.tolist() == [70.0, 50.0]
@@ -124,7 +124,7 @@ def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
 
 @settings(max_examples=25)
 @given(st.integers(1, 400), st.floats(0.05, 2.0), st.none() | st.integers(1, 200), st.integers(0, 99))
-def test_generated_jobs(jobs: int, share: float, most: int | None, seed: int) -> None:
+def test_generated_jobs_fit_the_platform(jobs: int, share: float, most: int | None, seed: int) -> None:
     workload = gs.Workload.jobs(jobs, utilization=share, max_nodes=most, seed=seed)
     found = workload.realize(CLUSTER)
     assert len(found) == jobs and found.release[0] == 0.0
@@ -142,7 +142,7 @@ def test_generated_jobs(jobs: int, share: float, most: int | None, seed: int) ->
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Five jobs: number, submit, wait, run time, processors, ..., requested processors and time, user."""
+    """Return a log of five jobs: number, submit, wait, run time, processors, ..., requests, user."""
     rows = [
         "1 100 0 60 4 -1 -1 4 120 -1 1 7 1 1 1 1 -1 -1",
         "2 150 0 600 9 -1 -1 9 -1 -1 1 8 1 1 1 1 -1 -1",
@@ -160,7 +160,7 @@ def realized(workload: gs.Workload, platform: gs.Platform = CLUSTER) -> gs.Appli
         return workload.realize(platform)
 
 
-def test_jobs_of_a_log(log: Path) -> None:
+def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
     found = realized(gs.Workload.jobs_from_log(log, procs_per_node=4))
     assert found.release.tolist() == [0.0, 50.0, 100.0, 1000.0] and found.tasks.tolist() == [1, 3, 1, 10]
     assert (found.task_size / 500.0).tolist() == [60.0, 600.0, 1.0, 300.0]
@@ -184,14 +184,14 @@ def test_submit_times_are_compressed(log: Path) -> None:
         (1e-300, r"workload.release\[1\] must be at most 4e\+09 s, got"),
     ],
 )
-def test_loads_of_drawn_jobs_that_no_release_could_have(share: float, said: str) -> None:
+def test_impossible_loads_of_drawn_jobs_are_rejected(share: float, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         Workload.jobs(5, utilization=share, seed=1).realize(CLUSTER)
     assert len(Workload.jobs(1, utilization=share, seed=1).realize(CLUSTER)) == 1
 
 
 @pytest.mark.parametrize("copies", [1, 1000])
-def test_loads_that_no_release_could_have(log: Path, copies: int) -> None:
+def test_impossible_loads_of_a_log_are_rejected(log: Path, copies: int) -> None:
     workload = gs.Workload.jobs_from_log(log, utilization=5e-324, copies=copies)
     with (
         pytest.warns(TraceWarning),
@@ -214,8 +214,8 @@ def test_copies_keep_the_load(log: Path) -> None:
     assert math.isclose(utilization(realized(compressed), CLUSTER), 0.5, rel_tol=1e-6)
 
 
-def test_copies_come_up_to_the_jitter_later(tmp_path: Path) -> None:
-    """Uniformly, and each job of the first copy at its time; 1000 jobs at 0 s."""
+def test_copies_are_delayed_by_at_most_the_jitter(tmp_path: Path) -> None:
+    """Delays are uniform for 1000 jobs at 0 s, and jobs of the first copy have none."""
     path = tmp_path / "log.swf"
     line = "{} 0 0 10 1 -1 -1 1 10 -1 1 1 1 -1 1 1 -1 -1\n"
     path.write_text("".join(line.format(number) for number in range(1, 1001)))
@@ -245,8 +245,8 @@ def test_metrics_can_be_replicated(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("record", [False, "all"])
 @pytest.mark.parametrize("mode", ["easy", "fcfs"])
-def test_jobs_that_never_get_through_end_with_the_clock(mode: Any, record: Any) -> None:
-    """A job of 4e7 s on machines that fail every 2e6 s; or jobs on all machines, each after a long one."""
+def test_jobs_that_never_complete_end_with_the_clock(mode: Any, record: Any) -> None:
+    """A job of 4e7 s runs on machines that fail every 2e6 s, or jobs on all machines follow long ones."""
     queue = gs.Backfill(mode=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))
@@ -258,7 +258,7 @@ def test_jobs_that_never_get_through_end_with_the_clock(mode: Any, record: Any) 
         gs.simulate(gs.Scenario(gs.Platform.equal(9), waiting), queue, record=record)
 
 
-def test_what_was_given_up_counts_in_the_time_that_machines_could_work():
+def test_dropped_jobs_count_in_the_capacity_of_machines():
     jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 4], [600.0, 86_400.0])
     failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)
@@ -269,7 +269,7 @@ def test_what_was_given_up_counts_in_the_time_that_machines_could_work():
     assert not validate_result(result)
 
 
-def test_where_all_is_given_up_machines_worked_until_the_end():
+def test_capacity_lasts_until_the_end_if_all_jobs_are_dropped():
     failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
     jobs = gs.Workload.jobs_of([0.0], 4, 86_400.0)
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)

@@ -243,7 +243,7 @@ def test_broken_files_are_named(tmp_path):
         Scenario.from_toml(str(file))
 
 
-def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     scenario = Scenario(Platform.of([1.0]), Workload.of([0.0], 1, 1.0), Network(bandwidth=math.inf))
     scenario.save(tmp_path / "s.toml")
     before = (tmp_path / "s.toml").read_bytes()
@@ -272,7 +272,7 @@ def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_what_is_no_scheduler_is_not_registered(
+def test_objects_that_are_no_scheduler_are_not_registered(
     name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     before = registered()

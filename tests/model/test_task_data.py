@@ -1,4 +1,4 @@
-"""Task data: fetched by whoever starts a task, counted apart from messages, delaying nothing."""
+"""Task data: fetched at the start of a task, counted separately from messages, without delay."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_task_fetches_its_data_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
-def test_a_task_that_is_cut_off_fetches_again(name: str) -> None:
+def test_an_interrupted_task_fetches_its_data_again(name: str) -> None:
     # machine 1 always has something to do at 3.25 s, in the middle of a task of either length
     failing = gs.Faults.of(machine=[1], down=[3.25], up=[3.25])
     result = gs.simulate(scenario(100.0, failing), SCHEDULERS[name])
@@ -55,8 +55,8 @@ def test_a_task_that_is_cut_off_fetches_again(name: str) -> None:
     assert result.machines["data_in"].sum() == 57 * 100.0
 
 
-def test_a_replica_that_is_ended_has_fetched_its_data() -> None:
-    """One task of 10 s on machine 0; its replica on machine 1 is ended then."""
+def test_a_stopped_replica_has_fetched_its_data() -> None:
+    """A task of 10 s runs on machine 0, and its replica on machine 1 is stopped at its completion."""
     bag = gs.Workload.of(release=[0.0], tasks=[1], task_size=[10_000.0])
     two = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bag, gs.Network(task_data=100.0))
     result = gs.simulate(two, gs.WqrFt(max_replicas=2))
@@ -64,8 +64,8 @@ def test_a_replica_that_is_ended_has_fetched_its_data() -> None:
     assert result.machines["data_in"].tolist() == [100.0, 100.0]
 
 
-def test_what_is_fetched_is_what_was_begun() -> None:
-    """Tasks are completed, cut off and ended; an instance is a row of the schedule."""
+def test_fetched_bytes_match_started_tasks() -> None:
+    """Replicas are completed, interrupted or stopped; each is a row of the schedule."""
     failing = gs.Faults.of([0, 1, 2], [3.25, 9.0, 30.0], [5.0, 9.0, 31.0])
     result = gs.simulate(scenario(100.0, failing), gs.WqrFt(max_replicas=2), record=True)
     begun = np.bincount(result.tables["schedule"]["machine"], minlength=3)
@@ -74,6 +74,6 @@ def test_what_is_fetched_is_what_was_begun() -> None:
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e308])
-def test_a_size_that_is_none(value: float) -> None:
+def test_wrong_sizes_of_task_data_are_rejected(value: float) -> None:
     with pytest.raises(gs.ScenarioError, match="network.task_data must be a number in 0..1e.15 bytes, got"):
         gs.Network(task_data=value)

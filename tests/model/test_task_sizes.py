@@ -1,4 +1,4 @@
-"""Bags whose tasks differ in size: their order, their sums, how they are drawn, and who refuses them."""
+"""Bags with unequal tasks: order, sums, draws, and schedulers that reject them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ SIZES = st.lists(st.sampled_from((1.0, 2.0, 0.1)) | st.floats(1e-6, 1e9), min_si
 
 
 def split(found: Applications) -> list[list[float]]:
-    """The sizes of each application's tasks."""
+    """Return the sizes of each application's tasks."""
     return [part.tolist() for part in np.split(found.sizes(), found.offsets[1:-1])]
 
 
 def differ(one: Applications, other: Applications) -> list[str]:
-    """The columns in which two workloads differ."""
+    """Return the columns in which two workloads differ."""
     return [
         name
         for name in one.__slots__
@@ -55,7 +55,7 @@ def test_sizes_come_in_the_order_of_release() -> None:
         found.task_sizes[0] = 1.0
 
 
-def test_an_estimate_is_of_its_application() -> None:
+def test_estimates_follow_their_applications() -> None:
     sizes = [[1.0, 2.0], [10.0]]
     workload = Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, 0.0])
     found = workload.realize(GRID)
@@ -93,7 +93,7 @@ def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[flo
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(1e-6, 1e9)), min_size=1, max_size=6))
-def test_equal_sizes_are_an_ordinary_workload(rows: list[tuple[int, float]]) -> None:
+def test_equal_sizes_give_a_workload_without_sizes(rows: list[tuple[int, float]]) -> None:
     release = [float(i % 3) for i in range(len(rows))]
     plain = Workload.of(release, *zip(*rows, strict=True)).realize(GRID)
     found = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
@@ -102,7 +102,7 @@ def test_equal_sizes_are_an_ordinary_workload(rows: list[tuple[int, float]]) -> 
     assert found.extremes()[0] is found.extremes()[1] is found.task_size
 
 
-def test_what_is_given_may_be_arrays() -> None:
+def test_sizes_may_be_arrays() -> None:
     given = Workload.of_tasks(np.array([0, 1]), np.array([[1, 2], [3, 4]]), np.array([1, 0]))
     assert given == Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0])
     assert hash(given) == hash(Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0]))
@@ -112,7 +112,7 @@ def test_what_is_given_may_be_arrays() -> None:
 
 
 def factors(spread: gs.Normal | gs.LogUniform, seed: int = 1) -> np.ndarray:
-    """The factors of 100,000 tasks or so."""
+    """Return the factors of about 100,000 tasks."""
     workload = Workload.bags(10, tasks=10_000.0, task_size=500.0, seed=seed, spread=spread)
     return workload.realize(GRID).sizes() / 500.0
 
@@ -126,7 +126,7 @@ def test_normal_factors_have_their_mean_and_deviation() -> None:
 
 
 @pytest.mark.parametrize("deviation", [0.4, 1.0, 100.0])
-def test_wide_normal_factors_are_drawn_again(deviation: float) -> None:
+def test_small_normal_factors_are_redrawn(deviation: float) -> None:
     found = factors(gs.Normal(deviation))
     assert found.min() > 0.01 * (1 - 1e-12) and len(np.unique(found)) > 0.999 * len(found)
     least = (0.01 - 1.0) / deviation  # the mean of a normal distribution that is cut off there
@@ -171,7 +171,7 @@ def test_a_spread_changes_nothing_but_the_sizes(spread: gs.Normal | gs.LogUnifor
     assert np.array_equal(found.sizes(), plain.sizes() * drawn)
 
 
-def test_no_spread_is_an_ordinary_workload() -> None:
+def test_a_workload_without_spread_has_no_sizes() -> None:
     plain = Workload.bags(20, seed=4).realize(GRID)
     for spread in (None, gs.Normal(0), gs.LogUniform(1)):
         assert differ(plain, Workload.bags(20, seed=4, spread=spread).realize(GRID)) == []
@@ -194,7 +194,7 @@ def log(tmp_path):
         yield path
 
 
-def test_each_task_is_as_long_as_its_job(log) -> None:
+def test_each_task_has_the_run_time_of_its_job(log) -> None:
     found = Workload.from_log(log, own_sizes=True, reference_speed=2.0).realize(GRID)
     assert split(found) == [[20.0, 80.0, 80.0], [60.0], [2.0, 6.0]]  # 0 s counts as 1 s
     mean = Workload.from_log(log, reference_speed=2.0).realize(GRID)
@@ -303,7 +303,7 @@ def test_wrong_sizes_are_named(make, message) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_too_many_tasks_of_a_log_are_named(log) -> None:
+def test_too_many_tasks_of_a_log_are_rejected(log) -> None:
     for count, expected in ((1e300, "be below 2**53 per application, got 2e+300"), (1e9, "be at most 1073")):
         workload = Workload.from_log(log, tasks_per_node=count, own_sizes=True)
         with pytest.raises(ScenarioError) as caught:
@@ -317,7 +317,7 @@ UNEQUAL = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [100.0, 4000
 @pytest.mark.parametrize(
     "scheduler", [gs.FairTree(), gs.MinCent(), gs.MinCent(mode="once"), gs.Fcfs(), gs.Fcfs(mode="pull")]
 )
-def test_schedulers_that_cannot_refuse_them(scheduler: gs.Scheduler) -> None:
+def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler) -> None:
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(UNEQUAL, scheduler)
     assert str(caught.value) == (
@@ -329,6 +329,6 @@ def test_schedulers_that_cannot_refuse_them(scheduler: gs.Scheduler) -> None:
     assert gs.simulate(equal, scheduler).digest == gs.simulate(plain, scheduler).digest
 
 
-def test_schedulers_of_rigid_jobs_refuse_them() -> None:
+def test_schedulers_of_rigid_jobs_reject_unequal_tasks() -> None:
     with pytest.raises(ScenarioError, match="workload must have rigid jobs for backfill, got bags of tasks"):
         gs.simulate(UNEQUAL, gs.Backfill())

@@ -1,4 +1,4 @@
-"""Where it is night, machines that are up then, and traces that stand around the world."""
+"""Nights of time zones, machines that are up at night, and traces shifted by time zones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTE = HOUR // 60
 
 
 def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
-    """(ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
+    """Return (ns, machine, up, until) of all changes before `until` ns, in the order of the blocks."""
     found: list[tuple[int, int, bool, int]] = []
     for block in course.blocks:
         columns = (block.time, block.machine, block.up, block.until)
@@ -33,7 +33,7 @@ def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
 
 
 def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
-    """bool[times, nodes]: who is up; changes in turn, and the first is to go down."""
+    """Return which machines are up, bool[times, nodes]; check that failures and recoveries alternate."""
     found = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
     own = [found[found[:, 1] == u, 0] for u in range(nodes)]
     return np.stack([np.searchsorted(changes, times, side="right") % 2 == 0 for changes in own], axis=1)
@@ -42,8 +42,8 @@ def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
 # -- night --------------------------------------------------------------------------------------------------
 
 
-def test_night_by_hand() -> None:
-    """Zone 0 has midnight at 0, zone 6 has six o'clock, the end of the night, zone 23 has 23 h."""
+def test_nights_are_as_computed_by_hand() -> None:
+    """At time 0 it is midnight in zone 0, 6 h (the end of the night) in zone 6, and 23 h in zone 23."""
     assert Zones().night(np.arange(26), 0).tolist() == [True] * 6 + [False] * 16 + [True] * 4
     assert Zones().night([0, 0, 0, 0], [6 * HOUR - 1, 6 * HOUR, 22 * HOUR - 1, 22 * HOUR]).tolist() == [
         True, False, False, True,
@@ -54,15 +54,15 @@ def test_night_by_hand() -> None:
     assert two.night([0, 1, 2], at).tolist() == [False, True, False]
 
 
-def test_a_night_that_begins_at_half_past() -> None:
-    """From 22:30 to 6:30."""
+def test_a_night_may_begin_at_half_past() -> None:
+    """The night lasts from 22:30 to 6:30."""
     where = Zones(zones=1, night_begin=22.5)
     assert where.night(0, [22 * HOUR + 15 * MINUTE, 22 * HOUR + 30 * MINUTE]).tolist() == [False, True]
     assert where.night_left(0, 23 * HOUR) == 7 * HOUR + 30 * MINUTE
 
 
 @given(st.integers(1, 1440), st.integers(0, 9000), st.floats(0, 23.9), st.floats(1, 23), st.integers(0, END))
-def test_a_day_has_as_much_night_as_it_should(
+def test_a_day_has_the_stated_hours_of_night(
     zones: int, machine: int, begin: float, hours: float, time: int
 ) -> None:
     where = Zones(zones=zones, night_begin=begin, night_hours=hours)
@@ -89,7 +89,7 @@ def test_a_day_has_as_much_night_as_it_should(
         (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_zones(make: Any, said: str) -> None:
+def test_wrong_zones_are_rejected(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         make()
 
@@ -97,8 +97,8 @@ def test_bad_zones(make: Any, said: str) -> None:
 # -- machines that are up at night --------------------------------------------------------------------------
 
 
-def test_nights_without_spread_or_spells() -> None:
-    """Three zones eight hours apart: of three machines one is up at any time, to the second."""
+def test_nights_without_spread_or_spells_are_exact() -> None:
+    """With three zones eight hours apart, exactly one of three machines is up at any time."""
     faults = Faults.zones(5, Zones(zones=3), day_up=0.0, spread=0.0)
     course = faults.course(3)
     assert course.first.tolist() == [6 * HOUR, 0, 0]
@@ -145,7 +145,7 @@ SPELLS = st.sampled_from((60.0, 1800.0, 40_000.0))
     spell=SPELLS,
     spread=st.sampled_from((0.0, 1.0, 900.0)),
 )
-def test_machines_go_and_come_back_in_turn(
+def test_machines_fail_and_recover_in_turn(
     nodes: int, zones: int, begin: float, hours: float, day_up: float, spell: float, spread: float
 ) -> None:
     where = Zones(zones=zones, night_begin=begin, night_hours=hours)
@@ -164,7 +164,7 @@ def test_machines_go_and_come_back_in_turn(
     assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
 
 
-def test_shares_and_means_are_those_asked_for() -> None:
+def test_drawn_spells_have_the_stated_shares_and_means() -> None:
     faults = Faults.zones(2, Zones(zones=6), day_up=0.3, spell=1200.0, spread=1800.0)
     nodes, days = 60, 20
     found = rows(faults.course(nodes), days * DAY)
@@ -178,7 +178,7 @@ def test_shares_and_means_are_those_asked_for() -> None:
     assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
 
 
-def test_mean_up_time_by_hand() -> None:
+def test_mean_up_time_is_as_computed_by_hand() -> None:
     """Spells and the gaps between them last 16 h, as the day does: the chain settles at a rate of 2 / 16 h.
 
     The share of it that has settled when the day is over is 1 - exp(-2).  A machine is up in the day for
@@ -193,7 +193,7 @@ def test_mean_up_time_by_hand() -> None:
     assert faults.mean_up_time(1) == pytest.approx(expected) == pytest.approx(35_167, abs=1)
 
 
-def test_the_end_of_the_clock() -> None:
+def test_changes_end_with_the_clock() -> None:
     faults = Faults.zones(1, day_up=0.0)
     for block in faults.course(3).blocks:
         assert len(block) and block.time[-1] < END
@@ -201,8 +201,8 @@ def test_the_end_of_the_clock() -> None:
 
 
 @pytest.mark.parametrize(("day_up", "spell"), [(0.5, 1e9), (0.1, 1.7e308), (5e-324, 1.0)])
-def test_spells_that_outlast_the_clock(day_up: float, spell: float) -> None:
-    """Each ends with its day; until the clock does."""
+def test_long_spells_end_with_their_day(day_up: float, spell: float) -> None:
+    """Blocks go on until the end of the clock."""
     last = 0
     for block in Faults.zones(1, day_up=day_up, spell=spell, spread=0.0).course(3).blocks:
         assert block.time[0] >= last and (np.diff(block.time) >= 0).all() and (block.until > block.time).all()
@@ -215,7 +215,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
     assert one == same != other
 
 
-def test_a_scenario_of_zones_is_a_file(tmp_path: Path) -> None:
+def test_zones_survive_a_file(tmp_path: Path) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("a 1 0 100000\nb 1 5 172800\n")
     for faults in (
@@ -239,8 +239,8 @@ def test_a_scenario_of_zones_is_a_file(tmp_path: Path) -> None:
 @given(
     st.lists(st.integers(0, 30), max_size=10, unique=True).map(sorted), st.integers(0, 19), st.integers(1, 20)
 )
-def test_a_round_is_turned(times: list[int], by: int, span: int) -> None:
-    """Who was up `by` later is up now, ns by ns; intervals that meet are one."""
+def test_rotated_intervals_are_up_at_the_shifted_times(times: list[int], by: int, span: int) -> None:
+    """A machine that was up `by` ns later is up now; adjacent intervals are joined."""
     by %= span
     pairs = np.array(times[: len(times) // 2 * 2], np.int64).reshape(-1, 2)
     begin, end = rotate(pairs[:, 0], pairs[:, 1], by, span)
@@ -253,8 +253,8 @@ def test_a_round_is_turned(times: list[int], by: int, span: int) -> None:
         assert up(begin, end, at) == up(pairs[:, 0], pairs[:, 1], (at + by) % span)
 
 
-def test_a_trace_around_the_world(tmp_path: Path) -> None:
-    """Hosts that are all up from 18 h to 30 h of two days: each machine by its own clock, round by round."""
+def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
+    """Hosts are up from 18 h to 30 h of two days; each machine follows its local time in all rounds."""
     path = tmp_path / "hosts.avt"
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # what is over two days is cut off
@@ -269,8 +269,8 @@ def test_a_trace_around_the_world(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (END // DAY + 2) * DAY])
 @pytest.mark.parametrize("by", [0, 1, DAY - 1])
-def test_a_round_as_long_as_the_clock_is_turned(span: int, by: int) -> None:
-    """No sum is beyond int64."""
+def test_rotation_of_a_long_round_does_not_overflow(span: int, by: int) -> None:
+    """Sums stay within int64."""
     times = np.array([0, HOUR, span // 2, span - HOUR], np.int64)
     begin, end = rotate(times[:-1:2], times[1::2], by, span)
     assert (begin < end).all() and begin.min() >= 0 and end.max() <= span
@@ -291,7 +291,7 @@ def test_a_round_as_long_as_the_clock_is_turned(span: int, by: int) -> None:
         ("x 1 0 8.05e9", [NEVER] * 3),
     ],
 )
-def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, text: str, first: list[int]) -> None:
+def test_a_zoned_trace_longer_than_the_clock_is_cut(tmp_path: Path, text: str, first: list[int]) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("\n".join(text.replace("x", f"x{k}", 1) for k in range(3)) + "\n")
     course = Faults.trace(path, seed=1, zones=Zones(zones=3)).course(3)
@@ -300,7 +300,7 @@ def test_a_trace_that_is_longer_than_the_clock(tmp_path: Path, text: str, first:
         assert (block.time >= 0).all() and (block.time < END).all() and (block.until > block.time).all()
 
 
-def test_a_trace_of_less_than_a_day(tmp_path: Path) -> None:
+def test_a_zoned_trace_shorter_than_a_day_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("a 1 0 100000\n")
     with pytest.raises(gs.ScenarioError, match="faults.start must lie a day before the end of a trace with"):

@@ -29,7 +29,7 @@ def log(tmp_path):
     return path
 
 
-def test_bags_have_the_means_they_are_made_for():
+def test_bags_have_the_stated_means():
     platform = Platform.desktop_grid(1000, seed=1)
     found = Workload.bags(applications=20_000, interarrival=10.0, task_size=(100.0, 300.0), seed=5).realize(
         platform
@@ -60,7 +60,7 @@ def test_streams_of_a_workload_are_independent():
 
 @pytest.mark.parametrize("load", [0.25, 3.0])
 def test_releases_are_scaled_to_a_load(load: float, log) -> None:
-    """By one factor; nothing else changes."""
+    """Releases are scaled by one factor; other columns stay the same."""
     drawn = {"seed": 2, "spread": LogNormal(deviation=1.0)}
     for plain, scaled in (
         (Workload.bags(9, **drawn), Workload.bags(9, **drawn, load=load)),
@@ -125,7 +125,7 @@ def test_releases_are_rounded_to_the_nearest_ns():
     assert Workload.of([1.001], 1, 1.0, origin=0.0).realize(GRID).release_ns.tolist() == [1_001_000_000]
 
 
-def test_bags_of_a_log(log):
+def test_jobs_of_a_log_become_bags(log):
     workload = Workload.from_log(log)
     found = workload.realize(GRID)
     assert found.release.tolist() == [0.0, 10.0, 950.0]
@@ -139,19 +139,19 @@ def test_bags_of_a_log(log):
 
 
 def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
-    """60 s at the mean of 1000, 1000 and 4000 Mflop/s, which is not their median."""
+    """A run time of 60 s counts at the mean of 1000, 1000 and 4000 Mflop/s, not at the median."""
     path = tmp_path / "one.swf"
     path.write_text(job(1, 0, 60, 1, 1) + "\n")
     found = Workload.from_log(path).realize(Platform.of([1000.0, 1000.0, 4000.0]))
     assert found.task_size.tolist() == [60 * 2000.0]
 
 
-def test_a_job_larger_than_the_platform_is_refused(log):
+def test_a_job_larger_than_the_platform_is_rejected(log):
     with pytest.raises(ScenarioError, match=r"log.swf:4: the processors of job 3 must be at most 1"):
         Workload.from_log(log).realize(Platform.of([1.0]))
 
 
-def test_a_broken_log_is_refused(log):
+def test_a_broken_log_is_rejected(log):
     log.write_text(job(1, 0, 5, 1, 1) + "\n" + job(2, 0, 5, 1, 1).rpartition(" ")[0] + "\n")
     with pytest.raises(TraceFormatError, match=r"log.swf:2: a line must have 18 fields, got 17"):
         Workload.from_log(log).realize(GRID)

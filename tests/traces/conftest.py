@@ -1,4 +1,4 @@
-"""Small files written on the spot, for the tests of traces."""
+"""Fixtures that write small files for the tests of traces."""
 
 from __future__ import annotations
 

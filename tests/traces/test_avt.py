@@ -22,7 +22,7 @@ armedforces.nic.in 2  10 20  30.5 40
 
 
 @pytest.mark.parametrize("name", ["toy.avt", "toy.avt.gz"])
-def test_exact_values(write, name):
+def test_a_small_trace_is_read_exactly(write, name):
     trace = read_avt(write(name, TRACE))
     assert trace.names == ("armedforces.nic.in", "7", "8")
     assert trace.offsets.tolist() == [0, 2, 2, 3] and trace.offsets.dtype == np.int64
@@ -69,7 +69,7 @@ def test_repairs_are_counted_in_one_warning(write):
         ("a 1 0 1\nb\0 1 0 1\n", 2, "binary data"),
     ],
 )
-def test_bad_files(write, content, line, message):
+def test_faults_are_named_with_their_line(write, content, line, message):
     path = write("bad.avt", content)
     with pytest.raises(TraceFormatError) as caught:
         read_avt(path)
@@ -108,7 +108,7 @@ def test_round_trip_with_repairs(hosts):
         assert np.column_stack((start, end)).tolist() == reference_merge(host)
 
 
-def test_real_desktop_trace(traces):
+def test_a_real_desktop_trace_has_its_known_values(traces):
     trace = read_avt(traces / "microsoft99-a/microsoft-a.avt.gz")
     assert len(trace) == 25_832 and len(trace.start) == 263_853
     assert trace.horizon == 35 * 86_400
@@ -117,7 +117,7 @@ def test_real_desktop_trace(traces):
     assert np.median(trace.availability()) == pytest.approx(0.9583, abs=1e-4)
 
 
-def test_real_server_trace(traces):
+def test_a_real_server_trace_has_its_known_values(traces):
     with pytest.warns(TraceWarning, match="2 up intervals of 0 s"):
         trace = read_avt(traces / "websites02/web_sites.avt")
     assert len(trace) == 131 and len(trace.start) == 47_841

@@ -19,7 +19,7 @@ from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_swf
 
 
 def make_log(*jobs: tuple[float, ...]) -> SwfLog:
-    """A log of (submit, user, run_time, used_procs[, req_procs]); jobs are numbered from 1, a line each."""
+    """Return a log of rows (submit, user, run_time, used_procs[, req_procs]), numbered from 1."""
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     for row, (submit, user, run_time, used, *requested) in zip(table, jobs, strict=True):
@@ -37,7 +37,7 @@ def rows(bags):
     )
 
 
-def test_exact_values():
+def test_bags_of_a_small_log_are_exact():
     log = make_log(
         (0, 1, 10, 1),
         (0, 2, 7, -1, 4),  # requested processors
@@ -64,7 +64,7 @@ def test_exact_values():
 
 
 def test_offered_load_counts_from_the_first_release():
-    """100 processor seconds, and 2 machines for the 100 s between the releases."""
+    """The work is 100 processor seconds, the capacity 2 machines for the 100 s between the releases."""
     assert derive_bags(make_log((100, 1, 50, 1), (200, 2, 50, 1))).offered_load(2) == 0.5
 
 
@@ -72,13 +72,13 @@ def test_bags_released_together_are_in_the_order_of_their_first_jobs():
     assert derive_bags(make_log((0, 2, 10, 1), (0, 1, 10, 1))).user.tolist() == [2, 1]
 
 
-def test_long_submission_is_cut_again_and_again():
+def test_a_long_series_of_jobs_is_cut_into_several_bags():
     log = make_log(*((t, 3, 1, 1) for t in range(0, 1000, 50)))
     assert derive_bags(log).release.tolist() == [0, 150, 300, 450, 600, 750, 900]
     assert derive_bags(log, span=1e9).jobs.tolist() == [20]
 
 
-def test_unknown_and_zero_run_times():
+def test_unknown_run_times_are_left_out_and_zero_ones_replaced():
     log = make_log((0, 1, -1, 5), (0, 1, 0, 2), (1, 1, 4, 2), (2, 1, 0, 1), (500, 1, -1, 1))
     with pytest.warns(TraceWarning) as caught:
         bags = derive_bags(log, zero_run_time=0.5)
@@ -98,8 +98,8 @@ def test_unknown_and_zero_run_times():
     )
 
 
-def test_too_many_processors():
-    """Of those bags that are asked for only."""
+def test_a_job_with_too_many_processors_is_rejected():
+    """Only the selected bags are checked."""
     bags = derive_bags(make_log((0, 1, 5, 100), (1, 1, 5, 256), (500, 1, 5, 300)))
     assert bags.tasks.tolist() == [356, 300]
     with pytest.raises(ScenarioError) as caught:
@@ -111,7 +111,7 @@ def test_too_many_processors():
     bags.check_size("toy.swf", np.array([0]), 256)
 
 
-def test_a_log_without_users_is_said_to_be_of_one():
+def test_a_log_without_users_counts_as_one_user():
     with pytest.warns(TraceWarning, match="toy.swf:1: 2 jobs of unknown user, .* submits at one machine"):
         derive_bags(make_log((0, -1, 5, 1), (500, -1, 5, 1)))
 
@@ -127,7 +127,7 @@ def test_a_log_without_users_is_said_to_be_of_one():
         {"zero_run_time": math.inf},
     ],
 )
-def test_bad_parameters(parameter):
+def test_parameters_out_of_range_are_rejected(parameter):
     with pytest.raises(ScenarioError, match=next(iter(parameter))):
         derive_bags(make_log((0, 1, 1, 1)), **parameter)
     with pytest.raises(ScenarioError, match="machines must be"):
@@ -170,7 +170,7 @@ jobs = st.tuples(st.integers(0, 300), st.integers(-1, 3), st.integers(1, 50), st
     st.sampled_from([0.0, 3.0, 20.0, math.inf]),
     st.sampled_from([0.0, 5.0, 40.0, math.inf]),
 )
-def test_same_as_the_reference(jobs, gap, span):
+def test_bags_match_the_reference_implementation(jobs, gap, span):
     log = make_log(*jobs)
     bags = derive_bags(log, gap=gap, span=span)
     expected = reference(log, gap, span)

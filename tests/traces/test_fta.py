@@ -20,7 +20,7 @@ NODES = """\
 
 
 def events(*rows: tuple[float, ...]) -> str:
-    """Rows of (node, type, start, stop[, component])."""
+    """Return a trace of rows (node, type, start, stop[, component])."""
     lines = [
         f"  0\t {(*row, 0)[4]}\t {row[0]}\t 5\t x\t {row[1]}\t {row[2]}\t{row[3]}\t NULL" for row in rows
     ]
@@ -33,7 +33,7 @@ TOY = events(
 
 
 @pytest.mark.parametrize("name", ["event_trace.tab", "event_trace.tab.gz"])
-def test_exact_values(write, name):
+def test_a_small_trace_is_read_exactly(write, name):
     path = write(name, TOY)
     write("node.tab", NODES)
     for place in (path, path.parent):
@@ -46,17 +46,17 @@ def test_exact_values(write, name):
         assert trace.availability() == pytest.approx([239.5 / 250, 0.5, 0])
 
 
-def test_blanks_and_a_header_without_a_hash(write):
+def test_blanks_separate_columns_and_a_header_needs_no_hash(write):
     rows = [line.replace("\t", " ") for line in TOY.removeprefix("# ").splitlines()]
     path = write("event_trace.tab", "\n".join(rows))
     assert read_fta(path).start.tolist() == read_fta(write("b/event_trace.tab", TOY)).start.tolist()
 
 
-def test_without_node_table_the_names_are_ids(write):
+def test_names_are_ids_without_a_node_table(write):
     assert read_fta(write("event_trace.tab", TOY)).names == ("2", "10")
 
 
-def test_rules_are_counted_in_one_warning(write):
+def test_repairs_are_counted_in_one_warning(write):
     rows = [(1, 1, 0, 10), (1, 0, 10, 10), (1, 1, 10, 20), (1, 7, 20, 30), (1, 1, 30, 30), (1, 1, 25, 40, 1)]
     path = write("event_trace.tab", events(*rows))
     with pytest.warns(TraceWarning) as caught:
@@ -85,21 +85,21 @@ def test_rules_are_counted_in_one_warning(write):
         (b"\x00\x01", 1, "binary data"),
     ],
 )
-def test_bad_files(write, content, line, message):
+def test_faults_are_named_with_their_line(write, content, line, message):
     path = write("event_trace.tab", content)
     with pytest.raises(TraceFormatError) as caught:
         read_fta(path)
     assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
 
 
-def test_carriage_returns_within_lines(write):
+def test_carriage_returns_within_lines_are_rejected(write):
     said = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
     row = "0\t0\t10\t5\tx\t1\t1000\t1100\tNULL"
     with pytest.raises(TraceFormatError, match=said):
         read_fta(write("event_trace.tab", f"{HEAD}{row}\r{row}\r").parent)
 
 
-def test_bad_node_table_and_empty_folder(write, tmp_path):
+def test_a_bad_node_table_and_an_empty_folder_are_rejected(write, tmp_path):
     with pytest.raises(TraceFormatError, match=f"^{tmp_path}: no event_trace"):
         read_fta(tmp_path)
     write("event_trace.tab", TOY)
@@ -108,13 +108,13 @@ def test_bad_node_table_and_empty_folder(write, tmp_path):
         read_fta(tmp_path)
 
 
-def test_real_sample(traces):
+def test_a_sample_of_a_real_trace_is_read(traces):
     trace = read_fta(traces / "fixtures/gridsim_fta/fta_tab")
     assert trace.names == ("0", "1", "2") and trace.horizon == 2000
     assert trace.up_time().tolist() == [1350, 1750, 1100]
 
 
-def test_real_trace(traces):
+def test_a_real_trace_has_its_known_values(traces):
     with pytest.warns(TraceWarning, match="7 up intervals of 0 s, left out; 18 up intervals touching"):
         trace = read_fta(traces / "g5k06")
     assert len(trace) == 1288 and len(trace.start) == 294_293

@@ -1,4 +1,4 @@
-"""Grid logs: exact values, round trips, lines that are bad, and the same jobs as in SWF."""
+"""Grid logs: exact values, round trips, bad lines, and comparison with SWF."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ JOB = "1 0 5 100 4 -1 -1 4 200 -1 1 U7"
 
 @pytest.mark.parametrize("name", ["toy.gwf", "toy.gwf.gz", "toy.txt"])
 @pytest.mark.parametrize("read", [read_gwf, read_jobs])
-def test_exact_values(write, name, read):
+def test_a_small_log_is_read_exactly(write, name, read):
     log = read(write(name, LOG))
     assert isinstance(log, JobLog) and JobLog is SwfLog and log.jobs.dtype == JOB_DTYPE
     assert log.header == {"Version": "1.0", "Site": "Toy"}
@@ -51,13 +51,13 @@ def test_exact_values(write, name, read):
     assert not log.jobs.flags.writeable
 
 
-def test_line_ends_and_byte_order_mark(write):
+def test_line_ends_and_byte_order_marks_change_nothing(write):
     log = read_gwf(write("toy.gwf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip()))
     assert log.header["Version"] == "1.0" and log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
 
 
 def test_repairs_are_counted_in_one_warning(write):
-    """Texts are numbered as they stand in the file, not as they are sorted."""
+    """Texts are numbered in the order of the file, not in sorted order."""
     rows = ((1, 9, -7, "b"), (2, 5, 3, "a"), (3, 9, 4, "b"))
     path = write("toy.gwf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 7 + f" {user}" for n, s, r, user in rows))
     with pytest.warns(TraceWarning) as caught:
@@ -80,15 +80,15 @@ def test_repairs_are_counted_in_one_warning(write):
         (JOB.replace("1 U7", "U7 1"), "field status must be a number, got 'U7'"),
     ],
 )
-def test_bad_lines(write, bad, message):
-    """What lines and files of job logs have in common is in test_swf.py."""
+def test_faulty_lines_are_named(write, bad, message):
+    """The common faults of job logs are tested in test_swf.py."""
     path = write("bad.gwf", f"# Site: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
     with pytest.raises(TraceFormatError) as caught:
         read_gwf(path)
     assert str(caught.value) == f"{path}:4: {message}"
 
 
-def test_a_file_that_is_no_log(write):
+def test_a_file_of_another_format_is_rejected(write):
     path = write("a.avt", "a 1 0 10\n")
     with pytest.raises(TraceFormatError) as caught:
         read_jobs(path)
@@ -109,7 +109,7 @@ rows = st.lists(
 
 
 def numbered(words):
-    """The slow way: a column of words as numbers."""
+    """Return a column of words as numbers, by a slow reference implementation."""
     whole = [int(word) for word in words if word.removeprefix("-").isdecimal()]
     texts = list(dict.fromkeys(word for word in words if not word.removeprefix("-").isdecimal()))
     above = max(whole, default=-1) + 1
@@ -160,7 +160,7 @@ def test_a_grid_log_as_a_schedule(write):
 
 
 def test_the_real_grid_log_written_as_gwf(traces, write):
-    """LCG-2005 with texts for its users."""
+    """Compare LCG-2005 with a copy that has texts for users."""
     original = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     names = original.jobs.dtype.names[:16]
     columns = [original.jobs[name].tolist() for name in names]
@@ -185,7 +185,7 @@ OPENDC = """WorkflowID, JobID , SubmitTime, RunTime, NProcs, ReqNProcs, Dependen
 
 
 @pytest.mark.parametrize("read", [read_gwf, read_jobs])
-def test_the_format_of_opendc(write, read):
+def test_files_of_opendc_are_read(write, read):
     log = read(write("wf.gwf", OPENDC))
     assert log.jobs["job"].tolist() == [1, 2, 3] and log.jobs["user"].tolist() == [0, 0, 7]
     assert log.jobs["submit"].tolist() == [16, 16, 40] and log.jobs["run_time"].tolist() == [11.5, 5, 8]
@@ -203,7 +203,7 @@ def test_the_format_of_opendc(write, read):
         ("1,4.5,5,2,1,1,", "5: field JobID must be a whole number, got '4.5'"),
     ],
 )
-def test_what_is_wrong_in_the_format_of_opendc(write, line, said):
+def test_faults_of_files_of_opendc_are_named(write, line, said):
     with pytest.raises(TraceFormatError, match=said):
         read_gwf(write("wf.gwf", OPENDC + line + "\n"))
     with pytest.raises(TraceFormatError, match="1: no jobs in this log"):

@@ -18,7 +18,7 @@ HEAD = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
 TABLE = HEAD + 'Fast [x86],30,4.0,2.5,10.0\n"Slow, 12 Compute Cores",10,1.0,0.5,0.5\n'
 
 
-def test_exact_values(write):
+def test_a_small_table_is_read_exactly(write):
     hosts = read_host_speeds(write("hosts.csv", TABLE))
     assert hosts.model == ("Fast [x86]", "Slow, 12 Compute Cores")
     assert hosts.speed.tolist() == [2500, 500] and hosts.weight.tolist() == [30, 10]
@@ -26,7 +26,7 @@ def test_exact_values(write):
     assert read_host_speeds(write("hosts.csv.gz", TABLE), "gflops_computer").speed.tolist() == [10000, 500]
 
 
-def test_the_list_that_boinc_offers(write):
+def test_the_list_of_boinc_is_read(write):
     names = "CPU model", "Number of computers", "Avg. cores/computer", "GFLOPS/core", "GFLOPs/computer"
     path = write(
         "cpus.txt", "\n".join("\t".join(row) for row in (names, ("A, B", "58", "11.90", "7.88", "93.72")))
@@ -74,14 +74,14 @@ def test_rows_without_speed_or_computers_are_left_out(write):
         (HEAD + "\0", 2, "binary data"),
     ],
 )
-def test_bad_files(write, content, line, message):
+def test_faults_are_named_with_their_line(write, content, line, message):
     path = write("hosts.csv", content)
     with pytest.raises(TraceFormatError) as caught:
         read_host_speeds(path)
     assert str(caught.value).startswith(f"{path}:{line}: ") and message in str(caught.value)
 
 
-def test_unknown_column(write):
+def test_an_unknown_column_is_rejected(write):
     with pytest.raises(TraceFormatError, match="the header must have column mips"):
         read_host_speeds(write("hosts.csv", TABLE), "mips")
 
@@ -106,7 +106,7 @@ def test_round_trip(rows):
     ("file", "models", "computers", "mean"),
     [("seti_hosts.csv", 9_452, 3_502_444, 1907.08), ("einstein_hosts.csv", 778, 62_813, 3123.22)],
 )
-def test_real_tables(traces, file, models, computers, mean):
+def test_real_tables_have_their_known_values(traces, file, models, computers, mean):
     hosts = read_host_speeds(traces / "boinc-hosts-open" / file)
     assert len(hosts) == models and hosts.weight.sum() == computers
     assert hosts.mean() == pytest.approx(mean, abs=0.01)

@@ -1,4 +1,4 @@
-"""What a job log says: the jobs that ran, by both readers and as a schedule, and what is reported."""
+"""Classes of the lines of a job log, in both readers and as a schedule, and their reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def job(submit=0, run=10, used=1, status=1, *, number=1, wait=0, req=1, user=1, 
 
 
 def told(call):
-    """What `call` returns, and the messages of its warnings without the path of the file."""
+    """Return the result of `call`, and the messages of its warnings without the path of the file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
@@ -61,7 +61,7 @@ def told(call):
 
 
 def of_both(path, **how):
-    """The rigid jobs and the bags of a log, and its schedule; those that it has no jobs for are None."""
+    """Return the rigid jobs, the bags and the schedule of a log; None for each without jobs."""
     machines = gs.Platform.equal(64)
     rigid, said = told(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
     bags, also = told(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
@@ -141,7 +141,7 @@ def test_preceding_jobs_and_think_times_are_named(write):
     ],
 )
 @pytest.mark.parametrize("name", ["log.swf", "log.gwf"])
-def test_which_jobs_ran(write, name, run, status, used, ran):
+def test_jobs_that_never_ran_are_left_out(write, name, run, status, used, ran):
     path = write(name, job() + job(20, run, used, status, number=2, req=3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)
@@ -157,7 +157,7 @@ def test_which_jobs_ran(write, name, run, status, used, ran):
 
 
 def test_parts_without_a_line_of_their_job_stay(write):
-    """The first one is submitted when the line above is, the others when the part above has ended."""
+    """The first part is submitted at the time of the line above, others at the end of the part above."""
     lines = PARTIAL.splitlines(keepends=True)
     path = write("log.swf", "".join(lines[:2] + lines[3:]))  # in order, although parts end later
     rigid, _, _, said, also = of_both(path)
@@ -171,7 +171,7 @@ def test_parts_without_a_line_of_their_job_stay(write):
 
 
 @pytest.mark.parametrize("line", [job(100, -1, number=2), job(100, 0, -1, 5, number=2)])
-def test_parts_stay_where_the_line_of_their_job_does_not_tell_that_it_ran(write, line):
+def test_parts_stay_if_the_line_of_their_job_has_no_run_time(write, line):
     path = write("log.swf", job() + line + job(200, 9, status=2, number=2) + job(300, 9, status=3, number=2))
     rigid, _, _, said, _ = of_both(path)
     assert rigid.release.tolist() == [0, 200, 300] and len(said) == 2
@@ -195,7 +195,7 @@ def test_a_job_of_unknown_submission_is_left_out(write):
 
 
 def test_times_count_from_the_first_job_that_is_used(write):
-    """The window counts from the first submission, also if that job never ran."""
+    """The window counts from the first submission, even if that job never ran."""
     path = write("log.swf", job(100, 0, -1, 5) + job(130) + job(150) + job(190))
     assert of_both(path)[0].release.tolist() == [0, 20, 60]
     assert of_both(path, start=40.0)[0].release.tolist() == [0, 40]
@@ -296,7 +296,7 @@ UNUSED = ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue
 
 @pytest.mark.parametrize("field", [*UNUSED, "preceding", "think_time"])
 @pytest.mark.parametrize("word", ["normal", "1.5", "nan", "1e99", "-inf", "123456789012345678901234", "1_0"])
-def test_a_field_that_is_not_used_refuses_no_log(write, field, word):
+def test_a_faulty_unused_field_is_accepted(write, field, word):
     words = job(7, number=2).split()
     words[FIELDS.index(field)] = word
     path = write("log.swf", job() + " ".join(words) + "\n" + job(9, number=3))
@@ -309,7 +309,7 @@ def test_a_field_that_is_not_used_refuses_no_log(write, field, word):
     assert noted.get("unread-field") == (None if known else ("note", 1, 2))
 
 
-def test_a_column_of_another_format_that_is_not_used_refuses_no_log():
+def test_a_faulty_unused_column_of_a_plugin_is_accepted():
     columns = {
         "queue": ["night", 3],
         "group": [1.5, 2.0],
@@ -391,11 +391,11 @@ def found(write, header, *jobs):
         (["StartTime: 31 of May", "EndTime: Sat Foo 99 25:00:00 JST 2010"], [job(600)], set()),
     ],
 )
-def test_what_cannot_be_true(write, header, jobs, codes):
+def test_contradictions_are_detected(write, header, jobs, codes):
     assert set(found(write, header, *jobs)) == codes
 
 
-def test_what_cannot_be_true_is_said_by_info_lint_and_the_run(write):
+def test_contradictions_are_reported_by_info_lint_and_the_run(write):
     path = write("log.swf", "; MaxProcs: 4\n" + job(used=4, req=4) + job(2, used=3, req=3, number=2, wait=3))
     text = "1 job started while more processors were in use than the header's MaxProcs, 4, such as 7 at 5 s"
     assert info.info(path)["contradictions"] == [text]
@@ -410,7 +410,7 @@ jobs = st.tuples(st.integers(0, 40), st.integers(-1, 20), st.integers(0, 20), st
 
 @settings(max_examples=100)
 @given(st.lists(jobs, min_size=1, max_size=25), st.integers(3, 9))
-def test_over_capacity_is_that_of_a_slow_count(jobs, most):
+def test_over_capacity_matches_a_slow_count(jobs, most):
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     table["status"] = 1
@@ -424,7 +424,7 @@ def test_over_capacity_is_that_of_a_slow_count(jobs, most):
     assert ("over-capacity" in codes) == over
 
 
-def test_the_time_zone_of_the_computer_changes_nothing(write):
+def test_the_time_zone_of_the_computer_has_no_effect(write):
     header = "; UnixStartTime: 1272639895\n; StartTime: Sat Mar 13 22:04:55 EST 2010\n"
     write("a.swf", header + "; EndTime: Sun Mar 14 04:00:00 EDT 2010\n" + job(0) + job(90_000, number=2))
     write(

@@ -51,7 +51,7 @@ def codes(findings):
         ("hosts.txt", HEAD, "hosts"),
     ],
 )
-def test_detect_format(write, name, content, format):
+def test_formats_are_detected(write, name, content, format):
     path = write(name, content)
     assert detect_format(path) == format
     if format == "fta" and name.startswith("event_trace"):
@@ -61,7 +61,7 @@ def test_detect_format(write, name, content, format):
 @pytest.mark.parametrize(
     "content", ["", "hello world\n", "1 2 3\n", "# only\n# comments\n", "1 " * 17, "1 " * 16 + "{1} q", b"\0"]
 )
-def test_unknown_format(write, content):
+def test_an_unknown_format_is_rejected(write, content):
     path = write("what.txt", content)
     with pytest.raises(TraceFormatError, match=r"what\.txt:1: "):
         detect_format(path)
@@ -72,7 +72,7 @@ def test_unknown_format(write, content):
         lint(path, format="xml")
 
 
-def test_info_of_a_log(write):
+def test_info_describes_a_log(write):
     path = write(
         "log.swf",
         "; MaxProcs: 8\n" + job(1, 5, 10, used=4) + job(2, 25, -1, user=-1) + job(3, 35, 2.5, user=9),
@@ -106,14 +106,14 @@ def test_info_of_a_log(write):
     }
 
 
-def test_info_of_a_grid_log(write):
+def test_info_describes_a_grid_log(write):
     facts = info(write("log.gwf", "# Site: x\n" + GRID_JOB + GRID_JOB.replace("U1", "U2")))
     assert (facts["format"], facts["records"], facts["users"], facts["cpu_s"]) == ("gwf", 2, 2, 200)
     assert facts["unknown"]["partition"] == 2 and "think_time" not in facts["unknown"]
     assert facts["header"] == {"Site": "x"}
 
 
-def test_info_of_availability_and_hosts(write):
+def test_info_describes_availability_and_hosts(write):
     facts = info(write("a.avt", "a 2 0 10 30 40\nb 0\n"))
     assert facts == json.loads(json.dumps(facts))
     assert (facts["records"], facts["intervals"], facts["span_s"], facts["never_up"]) == (2, 2, 40, 1)
@@ -126,11 +126,11 @@ def test_info_of_availability_and_hosts(write):
     assert (facts["records"], facts["computers"], facts["speed_mean_mflops"]) == (2, 4, 1500)
 
 
-def test_lint_of_a_clean_log(write):
+def test_lint_finds_nothing_in_a_clean_log(write):
     assert lint(write("log.swf", "; MaxProcs: 8\n; MaxRecords: 2\n" + job(1) + job(2, 5))) == []
 
 
-def test_lint_of_a_log(write, recwarn):
+def test_lint_finds_all_classes_in_a_log(write, recwarn):
     text = "; MaxProcs: 8\n; MaxRecords: 5\n" + "".join(
         (
             job(1, 10, used=9, req=9),  # line 3: over MaxProcs
@@ -165,12 +165,12 @@ def test_lint_of_a_log(write, recwarn):
     assert not recwarn  # lint reports, it does not warn
 
 
-def test_lint_of_bad_lines_counts_them_all(write):
+def test_lint_counts_all_bad_lines(write):
     path = write("log.swf", job(1) + "1 2 3\n" + job(2, run="x") + "1 2\n" + job(3, run="nan"))
     assert codes(lint(path)) == {"missing-fields": ("error", 2, 2), "bad-number": ("error", 2, 3)}
 
 
-def test_lint_of_a_grid_log(write, recwarn):
+def test_lint_finds_all_classes_in_a_grid_log(write, recwarn):
     assert lint(write("log.gwf", "# Site: x\n" + GRID_JOB)) == []
     cut = GRID_JOB.replace("5 0 100", "4 0 300").replace(" G1", "\n#")
     text = GRID_JOB + cut + GRID_JOB.replace("\n", " -1 -1\n").replace("1", "2", 1)
@@ -196,7 +196,7 @@ def test_lint_never_raises_for_a_bad_file(write, tmp_path, name, content):
     assert (finding.first_line >= 1) == (content is not None)
 
 
-def test_lint_of_availability(write, recwarn):
+def test_lint_finds_all_classes_in_availability_traces(write, recwarn):
     assert lint(write("good.avt", "a 1 0 10\n")) == []
     assert codes(lint(write("a.avt", "a 1 0 10\nb 0\nc 4 5 8 7 9 1 2 3 3\nd 1 -4 3\n"))) == {
         "negative-time": ("error", 1, 4),
@@ -250,7 +250,7 @@ def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, said):
     assert (finding.code, finding.count, finding.first_line) == ("bad-line", 3, 2) and said in finding.message
 
 
-def test_lint_of_hosts(write):
+def test_lint_finds_all_classes_in_a_host_table(write):
     path = write("h.csv", HEAD + "A,3,1,1,1\nA,1,1,0,3\nB,0,1,1,1\n")
     assert codes(lint(path)) == {
         "no-speed": ("warning", 1, 3),
@@ -260,7 +260,7 @@ def test_lint_of_hosts(write):
     assert [finding.code for finding in lint(write("h.csv", HEAD))] == ["no-hosts"]
 
 
-def test_real_traces(traces):
+def test_lint_of_real_traces_has_its_known_findings(traces):
     found = codes(lint(traces / "wagap2013/wagap-2013.swf.gz"))
     assert found["negative-run-time"] == ("warning", 2, 4186)
     assert found["extra-columns"] == ("note", 17_900, 1)
@@ -278,7 +278,7 @@ def test_real_traces(traces):
     assert (facts["users"], facts["span_s"], facts["cpu_s"]) == (171, 475_195, 634_297_940)
 
 
-def test_a_job_that_ran_for_all_it_asked_for_did_not_run_over(write):
+def test_a_job_that_used_its_requested_time_is_no_finding(write):
     assert "over-requested-time" not in codes(lint(write("log.swf", job(run=20, time=20))))
     over = codes(lint(write("over.swf", job(run=21, time=20))))
     assert over["over-requested-time"] == ("note", 1, 1)

@@ -1,4 +1,4 @@
-"""Packages of others add schedulers and trace formats by entry points, without an import in user code."""
+"""Plugins add schedulers and trace formats by entry points, without an import in user code."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ pause = 1.0
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder on the search path with a package as an installer leaves it, and a scenario that uses it."""
+    """Install a package into a folder on the search path; return a scenario that uses it."""
     site = tmp_path / "site"
     about = site / "others_of_gridsim-1.0.dist-info"
     about.mkdir(parents=True)
@@ -119,11 +119,11 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # given once a process
-def test_what_a_reader_raises_is_an_error_of_the_trace(installed: Path) -> None:
+def test_errors_of_a_reader_become_trace_errors(installed: Path) -> None:
     (installed / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
         gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
 
 
-def test_the_names_are_gone_with_the_package() -> None:
+def test_names_disappear_with_the_package() -> None:
     assert "stay" not in registered()

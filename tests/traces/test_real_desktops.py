@@ -1,4 +1,4 @@
-"""Schedulers on real desktops that come and go as recorded, and on the jobs of a real log."""
+"""Schedulers on availability traces of real desktops, and on the jobs of a real log."""
 
 from __future__ import annotations
 

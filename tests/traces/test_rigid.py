@@ -18,7 +18,7 @@ COLUMNS = ("release", "nodes", "run_time", "requested", "user", "job")
 
 
 def make_log(*jobs: tuple[float, ...]) -> JobLog:
-    """A log of (submit, run_time, used_procs[, req_time[, job]]); jobs are numbered from 1, a line each."""
+    """Return a log of rows (submit, run_time, used_procs[, req_time[, job]]), numbered from 1."""
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     for row, (submit, run_time, used, *rest) in zip(table, jobs, strict=True):
@@ -32,7 +32,7 @@ def rows(jobs):
     return list(zip(*(getattr(jobs, name).tolist() for name in COLUMNS), strict=True))
 
 
-def test_exact_values():
+def test_rigid_jobs_of_a_small_log_are_exact():
     log = make_log((100, 10, 1, 20), (100, 7, 8, 5), (105, 3, 9), (110, 4, 17, 0), (110, 2, -1, 9, 2))
     assert rows(derive_jobs(log, procs_per_node=8)) == [
         (100, 1, 10, 20, 7, 1),
@@ -49,8 +49,8 @@ def test_exact_values():
     assert derive_jobs(make_log((5, 1, 1), (5, 1, 1))).utilization(3) == math.inf
 
 
-def test_rows_are_those_of_the_log():
-    """Job 2 stands above job 1, released with it."""
+def test_rows_refer_to_the_log():
+    """Job 2 is above job 1 in the log, with the same release."""
     jobs = derive_jobs(make_log((0, 10, 1, 20, 2), (0, 10, 1, 20, 1)))
     assert jobs.job.tolist() == [1, 2] and jobs.row.tolist() == [1, 0]
 
@@ -65,7 +65,7 @@ def test_the_window_is_half_open_and_begins_at_the_first_submission():
     assert len(derive_jobs(make_log())) == len(derive_jobs(log, start=6, utilization=0.5, machines=2)) == 0
 
 
-def test_what_is_left_out_and_counted_otherwise():
+def test_left_out_and_reinterpreted_jobs_are_reported():
     log = make_log((0, -1, 1), (0, 0, 2), (1, 0, 9), (2, 0, 1, 30), (3, -1, 9), (4, 6, 9), (90, -1, 9))
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, end=90, max_nodes=8, zero_run_time=0.5)
@@ -114,7 +114,7 @@ def test_submit_times_are_compressed_or_stretched():
         ),
     ],
 )
-def test_bad_parameters(parameters, message):
+def test_parameters_out_of_range_are_rejected(parameters, message):
     with pytest.raises(ScenarioError) as caught:
         derive_jobs(make_log((0, 1, 1)), **parameters)
     assert str(caught.value) == message
@@ -148,7 +148,7 @@ jobs = st.tuples(
     st.sampled_from([None, 2, 1000]),
     st.none() | st.floats(0.01, 10),
 )
-def test_same_as_the_reference(jobs, procs_per_node, window, max_nodes, utilization):
+def test_rigid_jobs_match_the_reference_implementation(jobs, procs_per_node, window, max_nodes, utilization):
     log = make_log(*jobs)
     start, end = window
     expected = reference(log, procs_per_node, start, end, max_nodes)
@@ -176,7 +176,7 @@ def test_same_as_the_reference(jobs, procs_per_node, window, max_nodes, utilizat
         assert np.diff(found.release) == pytest.approx(gaps * factor, abs=1e-9 * found.release[-1])
 
 
-def test_real_grid_log(traces):
+def test_a_real_grid_log_has_its_known_values(traces):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         jobs = derive_jobs(read_swf(traces / "wagap2013/wagap-2013.swf.gz"))
@@ -189,8 +189,8 @@ def test_real_grid_log(traces):
     assert jobs.utilization(5000) == pytest.approx(0.2510, abs=1e-4)
 
 
-def test_real_parallel_log(traces):
-    """By the processors used, as `JobLog.procs` has them; by those requested the factor would be 0.2571."""
+def test_a_real_parallel_log_has_its_known_values(traces):
+    """The factor follows from the processors used; with the processors requested it would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, procs_per_node=8)
@@ -216,8 +216,8 @@ def test_real_parallel_log(traces):
     assert packed.release[0] == jobs.release[0] and (packed.job == jobs.job).all()
 
 
-def test_the_schedule_of_a_real_log(traces, tmp_path):
-    """Its own means, and the same result again from the log that is written of it."""
+def test_the_schedule_of_a_real_log_survives_a_file(traces, tmp_path):
+    """The means are those of the log, and a written copy of it gives the same result."""
     path = traces / "kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz"
     with pytest.warns(TraceWarning) as caught:
         own = gs.result_from_log(path)

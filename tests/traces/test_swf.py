@@ -35,7 +35,7 @@ JOB = "1 0 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1"
 
 
 @pytest.mark.parametrize("name", ["toy.swf", "toy.swf.gz"])
-def test_exact_values(write, name):
+def test_a_small_log_is_read_exactly(write, name):
     log = read_swf(write(name, LOG))
     assert log.header["Computer"] == "Toy"
     assert log.header["Information"] == "http://example.org/\nhttp://example.com/"
@@ -54,8 +54,8 @@ def test_exact_values(write, name):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("more", ["", " {1,2} q", " 3.5"])
-def test_blocks_cut_anywhere_read_the_same(write, monkeypatch, end, more):
-    """Blocks of jobs alone are not looked at line by line; comments, empty and wider lines come late."""
+def test_the_cuts_of_blocks_have_no_effect(write, monkeypatch, end, more):
+    """Blocks with only jobs are parsed at once; comments, empty and wider lines are in later blocks."""
     jobs = [f"{k} {k} 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1" for k in range(1, 25)]
     jobs[11] += more
     lines = [*jobs[:8], " \t ", "; Late: comment", *jobs[8:16], "", *jobs[16:]]
@@ -69,7 +69,7 @@ def test_blocks_cut_anywhere_read_the_same(write, monkeypatch, end, more):
         assert cut.header == whole.header and cut.jobs.tobytes() == whole.jobs.tobytes()
 
 
-def test_line_ends_and_byte_order_mark(write):
+def test_line_ends_and_byte_order_marks_change_nothing(write):
     path = write("toy.swf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip())
     log = read_swf(path)
     assert log.header["Version"] == "2.2" and log.jobs["line"].tolist() == [10, 13, 14]
@@ -90,14 +90,14 @@ def test_repairs_are_counted_in_one_warning(write):
     assert log.jobs["line"].tolist() == [2, 1, 3]
 
 
-def test_carriage_returns_within_lines(write):
-    """As a file of an old Mac has them, of which all is one line."""
+def test_carriage_returns_within_lines_are_rejected(write):
+    """A file with carriage returns only, as on old Macs, is one line."""
     said = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
     with pytest.raises(TraceFormatError, match=said):
         read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))
 
 
-def test_a_first_line_that_names_the_columns(write):
+def test_a_first_line_with_names_of_columns_is_skipped(write):
     assert len(read_swf(write("a.swf", f"job submit wait run\n{JOB}\n"))) == 1
     with pytest.raises(TraceFormatError, match="a.swf:2: a line must have 18 fields, got 4"):
         read_swf(write("a.swf", f"{JOB}\njob submit wait run\n"))
@@ -124,7 +124,7 @@ def test_a_first_line_that_names_the_columns(write):
     ],
 )
 @pytest.mark.parametrize("name", ["bad.swf", "bad.swf.gz"])
-def test_bad_lines(write, name, bad, message):
+def test_faulty_lines_are_named(write, name, bad, message):
     path = write(name, f"; Computer: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
     with pytest.raises(TraceFormatError) as caught:
         read_swf(path)
@@ -148,7 +148,7 @@ def test_bad_lines(write, name, bad, message):
         ("missing.swf", None, None, "No such file or directory"),
     ],
 )
-def test_bad_files(write, tmp_path, name, content, line, message):
+def test_bad_files_are_named(write, tmp_path, name, content, line, message):
     path = tmp_path / name
     if content is not None:
         write(name, content)
@@ -160,7 +160,7 @@ def test_bad_files(write, tmp_path, name, content, line, message):
     assert str(caught.value).startswith(place) and message in str(caught.value)
 
 
-def test_truncated_and_corrupt_gzip_name_the_line_reached(tmp_path):
+def test_truncated_and_corrupt_gzip_files_are_named_with_the_line(tmp_path):
     rng = np.random.default_rng(1)
     lines = [f"{n} {n} 0 {rng.integers(10**9)} " + "1 " * 14 for n in range(20_000)]
     whole = gzip.compress("\n".join(lines).encode())
@@ -224,7 +224,7 @@ def test_no_bytes_crash_the_reader(data, packed):
         ("fixtures/sdsc_blue_01.txt", 1_574, 83, None),
     ],
 )
-def test_real_logs(traces, file, jobs, users, cpu_seconds):
+def test_real_logs_have_their_known_values(traces, file, jobs, users, cpu_seconds):
     log = read_swf(traces / file)
     assert len(log) == jobs
     assert len(np.unique(log.jobs["user"])) == users
@@ -232,7 +232,7 @@ def test_real_logs(traces, file, jobs, users, cpu_seconds):
         assert log.procs @ log.jobs["run_time"] == cpu_seconds
 
 
-def test_real_log_with_extra_columns_and_broken_run_times(traces):
+def test_a_real_log_with_extra_columns_and_broken_run_times_is_read(traces):
     with pytest.warns(TraceWarning, match=r"swf\.gz:4186: 2 run times below -1") as caught:
         log = read_swf(os.fspath(traces / "wagap2013/wagap-2013.swf.gz"))
     assert len(caught) == 1

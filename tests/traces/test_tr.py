@@ -1,4 +1,4 @@
-"""Job logs with the duration of every task: exact values, bad files, and the workloads made from them."""
+"""Job logs with the duration of every task: exact values, bad files, and workloads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRID = gs.Platform.of([1000.0, 3000.0])
 
 
 @pytest.mark.parametrize("name", ["toy.tr", "toy.tr.gz", "toy.txt"])
-def test_exact_values(write, name):
+def test_a_small_log_is_read_exactly(write, name):
     log = read_tr(write(name, LOG.replace("\n", "\r\n")))
     assert len(log) == 3 and log.submit.tolist() == [100.5, 101.5, 101.5]
     assert log.tasks.tolist() == [2, 3, 1] and log.mean.tolist() == [3.6, 2.0, 7.25]
@@ -65,7 +65,7 @@ def test_bad_files_are_named(write, content, message):
     assert str(caught.value).startswith(f"{path}:{message}")
 
 
-def test_jobs_take_their_tasks_along_when_they_are_sorted(write):
+def test_sorted_jobs_keep_their_tasks(write):
     path = write("late.tr", "9 2 1 1 2\n5 3 4 3 4 5\n9 1 6 6\n5 1 7 7\n")
     with pytest.warns(TraceWarning, match=r"late.tr:2: 2 submissions out of order, sorted"):
         log = read_tr(path)
@@ -73,8 +73,8 @@ def test_jobs_take_their_tasks_along_when_they_are_sorted(write):
     assert log.duration.tolist() == [3, 4, 5, 7, 1, 2, 6]
 
 
-def test_jobs_of_one_submit_time_come_one_after_the_other(write):
-    """The third of them comes after a job that the log has later."""
+def test_jobs_of_one_submit_time_are_released_one_after_the_other(write):
+    """The third job is released after a job that is later in the log."""
     log = read_tr(write("a.tr", "5 1 1 1\n5 1 2 2\n5 2 3 3 4\n5.015 1 5 5\n9 1 6 6\n"))
     assert log.release.tolist() == pytest.approx([0, 0.01, 0.02, 0.015, 4], abs=1e-12)
     bags = bags_of_tasks(log)
@@ -100,7 +100,7 @@ def test_tasks_have_their_own_sizes_and_jobs_their_estimates(write):
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.TraceWarning")
-def test_runs_of_a_log(write):
+def test_a_log_can_be_simulated(write):
     path = write("a.tr", LOG)
     result = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path)), gs.WqrFt(), record=True)
     assert result.applications["estimate"].tolist() == [6000, 4000, 14000]
@@ -116,7 +116,7 @@ def test_runs_of_a_log(write):
         read_jobs(path)
 
 
-def test_the_commands_know_the_format(write):
+def test_commands_accept_the_format(write):
     path = str(write("a.tr", LOG + "0 1 5 6\n"))
     shown = CliRunner().invoke(cli, ["trace", "info", path])
     assert shown.exit_code == 0 and "max_tasks           3\n" in shown.output
@@ -134,7 +134,7 @@ def test_the_commands_know_the_format(write):
     ],
 )
 @pytest.mark.filterwarnings("ignore::gridsim.TraceWarning")
-def test_real_logs_have_what_is_published(traces, name, cutoff, jobs, tasks, short, work, busy):
+def test_real_logs_match_published_numbers(traces, name, cutoff, jobs, tasks, short, work, busy):
     path = traces / "probe-jobs" / f"{name}.tr.gz"
     facts = info(path)
     assert (facts["records"], facts["tasks"]) == (jobs, tasks)
