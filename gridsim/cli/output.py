@@ -66,7 +66,7 @@ def check_apart(inputs: Places, outputs: Places) -> None:
 
     Parameters
     ----------
-    read, written
+    inputs, outputs
         Pairs of a flag and the file that it names.
 
     Raises

@@ -68,7 +68,7 @@ def test_tree_charts_are_drawn(saved: Path, tmp_path: Path, kind: str, flags: tu
             ("--kind", "gantt", "--figure", "x.png", "--machines", "a"),
             "--machines must be FIRST:END or numbers",
         ),
-        (("--kind", "gantt", "--figure", "x.png", "--machines", "99"), "different numbers in 0..8, got [99]"),
+        (("--kind", "gantt", "--figure", "x.png", "--machines", "99"), "distinct numbers in 0..8, got [99]"),
         (("--kind", "pie", "--figure", "x.png"), "'pie' is not one of"),
         (
             ("--kind", "tree", "--figure", "x.png"),

@@ -173,7 +173,7 @@ def test_a_file_does_not_decide_imports(tmp_path: Path, monkeypatch: pytest.Monk
     done = invoke("r.gridsim", "--scheduler", "os:system")
     assert (
         done.exit_code == 2
-        and "--scheduler must be the result's, my_pull:Mine, got 'os:system'" in done.stderr
+        and "--scheduler must be my_pull:Mine, that of the result, got 'os:system'" in done.stderr
     )
 
 

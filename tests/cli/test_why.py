@@ -79,7 +79,7 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     assert "has no job 8 of the log" in invoke("why", saved, "--job", 8).stderr
     assert "one of APPLICATION and --job" in invoke("why", saved).stderr
     told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
-    assert told.endswith("jobs keep their numbers of the log\n")
+    assert told.endswith("jobs have their numbers in the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]
     assert invoke("validate", out, "--job-log", tmp_path / "own.swf").exit_code == 1  # it has job 8
     copies = gs.Workload.jobs_from_log(tmp_path / "own.swf", copies=2, seed=1)

@@ -103,7 +103,7 @@ def test_compiled_signatures_are_those_of_the_stubs(helper):
     pytest.importorskip("sphinx")
     docstrings = helper("docstrings")
     text, result = docstrings.signature(None, "class", "", gridcore.PullQueue, None, "()", None)
-    assert text.startswith("(speed: ") and text.endswith("log: bool=False)") and result == ""
+    assert text.startswith("(speed: ") and text.endswith("log: bool = False)") and result == ""
     method = gridcore.PullQueue.backlog
     assert docstrings.signature(None, "method", "", method, None, "()", None) == ("(now: int)", "float")
 

@@ -18,7 +18,7 @@ def slots_allowed(applications: Applications, lengths: Integers, slot: int) -> t
 
     Parameters
     ----------
-    wanted
+    lengths
         Duration of the reservation of each job, ns, int64[jobs].
     slot
         Duration of a slot, ns.
