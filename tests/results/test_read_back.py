@@ -273,7 +273,7 @@ def test_decisions_of_whole_cohorts_name_existing_rows(given: dict[str, int], me
     ("fact", "message"),
     [
         ("a" * 3_000_000, None),  # shrinks more than a reader accepts of what is packed
-        (list(range(1_100_000)), "result.json has .* values, at most 1048576 are read"),
+        (list(range(1_100_000)), "result.json must have at most 1048576 values, got"),
         ("\ud800", "surrogates not allowed"),
     ],
     ids=["long", "many", "half a character"],
