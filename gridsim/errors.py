@@ -1,6 +1,7 @@
 """The errors and warnings of gridsim.
 
-Errors have one root.  Each message is one line that names the field, its value and what is allowed.
+All errors are subclasses of `GridSimError`.  A message is one line with the path, the condition and the
+value.
 """
 
 from __future__ import annotations

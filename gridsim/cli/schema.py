@@ -40,7 +40,7 @@ from gridsim.model.scenario import Scenario
 from gridsim.scheduling.registry import registered
 from gridsim.support import units
 from gridsim.support.columns import ArrayColumn
-from gridsim.support.docstrings import opening, parameter_texts
+from gridsim.support.docstrings import first_paragraph, parameter_texts
 from gridsim.support.parameters import Limits, limits_of
 from gridsim.support.random_streams import DEFAULT_SEED
 
@@ -100,7 +100,7 @@ def scenario_schema() -> dict[str, Any]:
     parts["Network"]["title"] = "network"
     tables = dict(zip(_TABLES, table_schemas, strict=False))
     names = {
-        name: {"$ref": f"#/$defs/{cls.__name__}", "description": opening(cls)}
+        name: {"$ref": f"#/$defs/{cls.__name__}", "description": first_paragraph(cls)}
         for name, (cls, _) in schedulers.items()
     }
     texts = parameter_texts(Scenario)
@@ -146,7 +146,7 @@ def _column(kind: type[ArrayColumn]) -> dict[str, Any]:
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     """Add descriptions and limits to a table and its keys, and forbid other keys."""
     constructor = CONSTRUCTORS.get(cls)
-    part["description"] = _markdown(opening(cls if constructor is None else constructor))
+    part["description"] = _markdown(first_paragraph(cls if constructor is None else constructor))
     part["additionalProperties"] = False
     if part.get("required") == []:
         del part["required"]

@@ -24,7 +24,7 @@ from gridsim.studies.comparison_table import about, cautions, columns_of, measur
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.studies.verdicts import of_replications
-from gridsim.support.docstrings import opening
+from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import names_code
 from gridsim.support.parameters import changed_fields
 from gridsim.support.references import INLINE, has_references
@@ -313,7 +313,7 @@ def _schedulers(results: Results) -> list[str]:
         except ScenarioError:
             continue
         values = ", ".join(f"{key}={value}" for key, value in changed_fields(scheduler).items())
-        summary = opening(type(scheduler)).partition("  ")[0]
+        summary = first_paragraph(type(scheduler)).partition("  ")[0]
         lines.append(f"{name}: with {values}: {summary}" if values else f"{name}: {summary}")
     return lines
 

@@ -198,7 +198,7 @@ def _parse(name: str, text: str, max_values: int | None) -> Any:
         and _value_count(text) > max_values
         and (values := _value_count(_without_strings(text))) > max_values
     ):
-        raise ValueError(f"{name} has {values} values, at most {max_values} are read")
+        raise ValueError(f"{name} must have at most {max_values} values, got {values}")
     available = memory()
     if (
         _memory_bound(text, text) > available

@@ -165,7 +165,7 @@ class Decisions(Stateful):
         return room
 
     def getstate(self) -> dict[str, Any]:
-        """See `gridsim.support.state.Stateful`."""
+        """Return the state without spare rows."""
         return super().getstate() | {"rows": self.rows[: self.kept]}
 
     def table(self) -> Table:

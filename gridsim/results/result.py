@@ -440,7 +440,10 @@ class Result(Metrics):
         the dimension ``machine``, others ``row``.  The columns are shared, not copied, as by
         `Table.to_xarray`.  A column with a unit of measurement has it as the attribute ``units``.
 
-        Raises ImportError if xarray is not installed.
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
         """
         xarray = need("xarray", "data", "to_xarray")
         groups = {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}

@@ -122,14 +122,20 @@ class Table:
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame, a writable copy.
 
-        Raises ImportError if pandas is not installed.
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
         """
         return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow Table, which shares numbers with this table and copies text.
 
-        Raises ImportError if pyarrow is not installed.
+        Raises
+        ------
+        ImportError
+            If pyarrow is not installed.
         """
         arrow = need("pyarrow", "data", "to_arrow")
         return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})

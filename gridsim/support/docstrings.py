@@ -12,7 +12,7 @@ def _text(thing: Any) -> str:
     return "" if sys.flags.optimize >= 2 else inspect.getdoc(thing) or ""
 
 
-def opening(thing: Any) -> str:
+def first_paragraph(thing: Any) -> str:
     """Return the first paragraph of the docstring of `thing`, as one line."""
     return " ".join(_text(thing).partition("\n\n")[0].splitlines())
 

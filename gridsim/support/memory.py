@@ -43,7 +43,12 @@ def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
 def check_addresses(library: str, needed_bytes: int) -> None:
     """Check that the address space of this process (``ulimit -v``) has `needed_bytes` left for a library.
 
-    Raises OutOfMemory if it has not; without a limit it always has.
+    Without a limit of the address space, the check always passes.
+
+    Raises
+    ------
+    OutOfMemory
+        If fewer bytes are left.
     """
     left = addresses()
     if needed_bytes > left:

@@ -34,7 +34,10 @@ class Bar(Protocol):
 def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | None:
     """Return a display of how many of `total` items, called `unit`, are done; None for no display.
 
-    Raises ScenarioError if `progress` is not a `Progress`.
+    Raises
+    ------
+    ScenarioError
+        If `progress` is not a `Progress`.
     """
     if progress not in (False, True, "force"):
         raise ScenarioError(f"progress must be True, False or 'force', got {progress!r}")

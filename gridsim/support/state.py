@@ -61,7 +61,10 @@ def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
 def put(owner: Any, name: str, value: Any) -> None:
     """Set an attribute to a value read from a checkpoint, in place if the attribute has ``setstate``.
 
-    Raises ValueError if the value has another type than the attribute.
+    Raises
+    ------
+    ValueError
+        If the value has another type than the attribute.
     """
     current = getattr(owner, name)
     if hasattr(current, "setstate") != isinstance(value, SavedState):

@@ -31,7 +31,7 @@ def read(file: StrPath) -> str:
     with open_regular(file) as stream:
         content = stream.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
-        raise ScenarioError(f"{file}: more than {MAX_BYTES} bytes")
+        raise ScenarioError(f"{file}: the file must have at most {MAX_BYTES} bytes")
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -51,7 +51,7 @@ def parse(toml: str, file: StrPath) -> dict[str, Any]:
     """
     for number, line in enumerate(toml.split("\n"), 1):
         if line.count(".") >= MAX_PARTS and _LONG_KEY.search(line):
-            raise ScenarioError(f"{file}:{number}: a key of more than {MAX_PARTS} parts")
+            raise ScenarioError(f"{file}:{number}: keys must have at most {MAX_PARTS} parts")
     import tomllib  # imported here since scenarios made in Python do not need it
 
     try:
@@ -63,7 +63,7 @@ def parse(toml: str, file: StrPath) -> dict[str, Any]:
     except ValueError as error:  # more digits than Python converts to a number
         match = _LONG_NUMBER.search(toml)
         line_number = toml.count("\n", 0, match.start()) + 1 if match else 1
-        raise ScenarioError(f"{file}:{line_number}: a number of more than {MAX_DIGITS} digits") from error
+        raise ScenarioError(f"{file}:{line_number}: numbers must have at most {MAX_DIGITS} digits") from error
     _check(document, file)
     return document
 
@@ -77,7 +77,7 @@ def _check(document: dict[str, Any], file: StrPath) -> None:
         level = [entry for entry in entries if isinstance(entry, (dict, list))]
         for entry in entries:
             if type(entry) is int and abs(entry) >= 10**MAX_DIGITS:
-                raise ScenarioError(f"{file}: a number of more than {MAX_DIGITS} digits")
+                raise ScenarioError(f"{file}: numbers must have at most {MAX_DIGITS} digits")
         if not level:
             return
     raise ScenarioError(f"{file}: values are nested too deeply: at most {MAX_DEPTH} levels")

@@ -17,7 +17,7 @@ from docstring_parser.numpydoc import parse
 
 import gridcore
 import gridsim as gs
-from gridsim.support.docstrings import opening, parameter_texts
+from gridsim.support.docstrings import first_paragraph, parameter_texts
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -67,7 +67,7 @@ def example(a, b=2.0, *args, c="x"):
 
 
 def test_parameters_are_read():
-    assert opening(example) == "What it is on two lines."
+    assert first_paragraph(example) == "What it is on two lines."
     assert parameter_texts(example) == {
         "a": "Two of them, on two lines.",
         "b": "Two of them, on two lines.",

@@ -57,7 +57,7 @@ def test_xarray_shares_the_columns():
         TABLE.to_xarray("kind")
 
 
-def test_empty_tables():
+def test_empty_tables_become_empty_frames():
     for table in (Table({}), Table({"x": np.zeros(0), "kind": np.zeros(0, np.str_)})):
         assert len(table.to_pandas()) == len(table.to_arrow()) == table.to_xarray().sizes["row"] == 0
         assert list(table.to_pandas()) == table.to_arrow().column_names == list(table.to_xarray().data_vars)

@@ -65,7 +65,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], A
             archive.writestr(name, content)
 
 
-def test_a_result_keeps_them(result: gs.Result, tmp_path: Path) -> None:
+def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
     path, again = tmp_path / "r.npz", tmp_path / "again.npz"
     result.save(path)
     loaded = gs.Result.load(path)
@@ -99,7 +99,7 @@ def test_a_result_with_all_lists_in_its_text_is_read(result: gs.Result, tmp_path
     assert gs.Result.load(path).provenance["scenario"] == result.scenario.to_toml()
 
 
-def test_a_report_says_where_they_are(result: gs.Result) -> None:
+def test_a_report_names_the_arrays_of_long_lists(result: gs.Result) -> None:
     sections = {
         section.name: section for section in of_results({"run": result}, files={"run": "r.npz"}).sections
     }
@@ -125,7 +125,7 @@ def npy(values: Any) -> bytes:
         (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )
-def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str) -> None:
+def test_an_invalid_array_gives_one_error(file: Path, array: Any, said: str) -> None:
     member = {f"scenario/{content_name(RELEASE)}.npy": npy(array)}
     rewritten(file, lambda about, members: members.update(member), "result.json")
     with pytest.raises(GridSimError, match=said) as caught:
@@ -144,13 +144,13 @@ def test_an_array_that_is_no_list_is_one_error(file: Path, array: Any, said: str
         ({"x": 1}, "it has no member scenario/x.npy"),
     ],
 )
-def test_names_of_arrays_that_are_none_are_one_error(file: Path, arrays: Any, said: str) -> None:
+def test_invalid_names_of_arrays_give_one_error(file: Path, arrays: Any, said: str) -> None:
     rewritten(file, lambda about, members: about.update(arrays=arrays), "result.json")
     with pytest.raises(GridSimError, match=f"^{file}: not a sound result file .*{said}"):
         gs.Result.load(file)
 
 
-def test_an_array_that_the_text_wants_and_the_file_lacks_is_one_error(file: Path) -> None:
+def test_a_reference_to_a_missing_array_gives_one_error(file: Path) -> None:
     rewritten(file, lambda about, members: about["arrays"].remove(content_name(RELEASE)), "result.json")
     loaded = gs.Result.load(file)
     with pytest.raises(ScenarioError, match="^workload.release must be a list, got a reference to the array"):
@@ -165,7 +165,7 @@ def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:
     return simulation
 
 
-def test_a_checkpoint_keeps_them(tmp_path: Path) -> None:
+def test_a_checkpoint_keeps_long_lists(tmp_path: Path) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = checkpoint(path)
     with Checkpoint(path) as kept:
@@ -191,7 +191,7 @@ def test_a_checkpoint_with_all_lists_in_its_text_is_resumed(tmp_path: Path) -> N
     assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
 
 
-def test_a_damaged_array_of_a_checkpoint_is_one_error(tmp_path: Path) -> None:
+def test_a_damaged_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None:
     path, name = tmp_path / "run.checkpoint", f"scenario/{content_name(RELEASE)}.npy"
     checkpoint(path)
     rewritten(path, lambda told, members: members.update({name: npy(RELEASE[1:])}), "checkpoint.json")
@@ -207,7 +207,7 @@ def store(tmp_path: Path) -> Store:
     return kept
 
 
-def test_a_store_keeps_them_once(store: Store) -> None:
+def test_a_store_keeps_long_lists_once(store: Store) -> None:
     rows = store.to_arrow().to_pylist()
     replicas = {scenario.seed: scenario for scenario in (replication(BAGS, k) for k in range(3))}
     assert len({row["scenario"] for row in rows}) == 3
@@ -216,7 +216,7 @@ def test_a_store_keeps_them_once(store: Store) -> None:
     assert len(list((store.path / "arrays").iterdir())) == 3  # of all replications
 
 
-def test_a_store_that_lacks_arrays_or_has_damaged_ones_is_one_error(store: Store) -> None:
+def test_missing_or_damaged_arrays_of_a_store_give_one_error(store: Store) -> None:
     name, file = (
         store.to_arrow()["scenario"][0].as_py(),
         store.path / "arrays" / f"{content_name(RELEASE)}.npz",
@@ -244,7 +244,7 @@ def test_a_store_with_all_lists_in_its_texts_is_read(store: Store) -> None:
     assert Store(store.path).scenario(name) == BAGS
 
 
-def test_only_arrays_that_are_there_are_written(store: Store) -> None:
+def test_only_existing_arrays_are_written(store: Store) -> None:
     written = {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
     collect([Cell(replication(BAGS, 7), gs.Fcfs())], store=Store(store.path))
     assert written == {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}

@@ -192,7 +192,7 @@ def test_files_of_earlier_versions_have_servers(stated: int | None, served: Path
     ("number", "states"), [(-1, True), (-1, False), (7, True), (8, False), (2**40, True), (2**40, False)]
 )
 @pytest.mark.parametrize("column", ["sender", "receiver"])
-def test_a_log_names_no_machine_that_is_not(number: int, states: bool, column: str, served: Path) -> None:
+def test_a_log_names_only_existing_machines(number: int, states: bool, column: str, served: Path) -> None:
     def earlier(about: Any) -> None:
         if not states:
             del about["provenance"]["servers"]
@@ -264,7 +264,7 @@ class Deciding(Toy, frozen=True, kw_only=True):
         ({"machine": 5}, r"decisions.machine\[0\] must be in -1..4, got 5"),
     ],
 )
-def test_decisions_of_whole_cohorts_name_what_is_there(given: dict[str, int], message: str) -> None:
+def test_decisions_of_whole_cohorts_name_existing_rows(given: dict[str, int], message: str) -> None:
     with pytest.raises(gs.SchedulerError, match=message):
         gs.simulate(BAGS, Deciding(**given), record="decisions")
 
@@ -273,7 +273,7 @@ def test_decisions_of_whole_cohorts_name_what_is_there(given: dict[str, int], me
     ("fact", "message"),
     [
         ("a" * 3_000_000, None),  # shrinks more than a reader accepts of what is packed
-        (list(range(1_100_000)), "result.json has .* values, at most 1048576 are read"),
+        (list(range(1_100_000)), "result.json must have at most 1048576 values, got"),
         ("\ud800", "surrogates not allowed"),
     ],
     ids=["long", "many", "half a character"],

@@ -26,7 +26,7 @@ def result(toy):
     return simulate(SCENARIO, toy())
 
 
-def test_what_a_result_says(result):
+def test_a_result_has_a_summary_and_a_text(result):
     applications = result.applications
     stretch = (applications["finish"] - applications["release"]) / applications["size"]
     assert applications["stretch"] == pytest.approx(stretch, rel=1e-12)
@@ -46,7 +46,7 @@ def test_what_a_result_says(result):
     assert "12 applications on 8 machines" in repr(result)
 
 
-def test_save_and_load(result, tmp_path):
+def test_a_saved_result_is_loaded_unchanged(result, tmp_path):
     path = tmp_path / "r.npz"
     result.save(path)
     loaded = Result.load(path)
@@ -111,7 +111,7 @@ def sound(tmp_path_factory, toy):
 
 @settings(deadline=None, max_examples=30)
 @given(st.data())
-def test_a_damaged_file_is_one_error(sound, tmp_path_factory, data):
+def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "damaged.npz"
     content = bytearray(sound)
     at = data.draw(st.integers(0, len(content) - 1))
@@ -156,7 +156,7 @@ def rewrite(path, change):
         ),
     ],
 )
-def test_a_changed_file_is_refused(result, tmp_path, change, message):
+def test_a_changed_file_is_rejected(result, tmp_path, change, message):
     path = tmp_path / "r.npz"
     result.save(path)
     rewrite(path, change)
@@ -181,7 +181,7 @@ def test_pickles_are_never_read(result, tmp_path):
         Result.load(path)
 
 
-def test_files_that_are_no_results(tmp_path):
+def test_files_without_a_result_are_rejected(tmp_path):
     with pytest.raises(FileNotFoundError):
         Result.load(tmp_path / "absent")
     (tmp_path / "empty").write_bytes(b"")

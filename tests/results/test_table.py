@@ -17,7 +17,7 @@ from gridsim.support.files import atomic_file
 from gridsim.support.text import plain, to_json
 
 
-def test_table():
+def test_a_table_has_columns_and_rows():
     table = Table({"x": [1, 2, 3], "name": ["a", "bb", ""], "y": np.array([0.5, math.nan, 2.0])})
     assert len(table) == 3 and list(table.keys()) == list(table) == ["x", "name", "y"] and "x" in table
     assert table["x"].tolist() == [1, 2, 3] and table[0] == {"x": 1, "name": "a", "y": 0.5}
@@ -32,14 +32,14 @@ def test_table():
         table[3]
 
 
-def test_table_copies_what_it_is_given():
+def test_a_table_copies_its_columns():
     column = np.zeros(3)
     table = Table({"x": column})
     column[:] = 1
     assert table["x"].tolist() == [0, 0, 0]
 
 
-def test_table_shares_what_nobody_writes_to():
+def test_a_table_shares_read_only_columns():
     column = frozen(np.zeros(3))
     assert Table({"x": column})["x"] is column
     below = np.zeros(3)
@@ -70,7 +70,7 @@ def test_table_shows_a_few_rows():
         {"": [1]},
     ],
 )
-def test_wrong_tables_are_refused(columns):
+def test_invalid_tables_are_rejected(columns):
     with pytest.raises(ValueError):
         Table(columns)
 
@@ -132,7 +132,7 @@ def test_the_folder_of_an_atomic_file_is_synced_after_the_renaming(tmp_path, mon
     assert synced == [(False, False), (True, True)]
 
 
-def test_atomic_file(tmp_path):
+def test_an_atomic_file_is_written_completely_or_not_at_all(tmp_path):
     path = tmp_path / "x"
     with atomic_file(path) as stream:
         stream.write(b"one")
@@ -149,7 +149,7 @@ def test_atomic_file(tmp_path):
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_file_that_must_be_new(tmp_path, monkeypatch, links):
+def test_a_new_file_replaces_no_file(tmp_path, monkeypatch, links):
     """Nothing that came meanwhile is lost, where the disk has hard links."""
 
     def none(*_):
@@ -178,7 +178,7 @@ def test_a_file_that_must_be_new(tmp_path, monkeypatch, links):
     assert os.listdir(tmp_path) == ["x"]
 
 
-def test_a_symbolic_link_stays_one(tmp_path):
+def test_a_symbolic_link_is_kept(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
     with atomic_file(tmp_path / "link") as stream:
         stream.write(b"x")
@@ -188,7 +188,7 @@ def test_a_symbolic_link_stays_one(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="kill")
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_who_may_read_a_file_stays(tmp_path, mode):
+def test_the_mode_of_a_file_is_kept(tmp_path, mode):
     file = tmp_path / "file"
     file.write_bytes(b"old")
     file.chmod(mode)

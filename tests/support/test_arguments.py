@@ -57,7 +57,7 @@ def same(usual: Any, changed: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS, ids=lambda kind: kind.name)
-def test_a_parameter_is_what_it_says_whatever_its_type(kind: type[gs.Scheduler]) -> None:
+def test_a_parameter_has_its_value_in_any_numeric_type(kind: type[gs.Scheduler]) -> None:
     """``FairTree(bound=2)`` and ``FairTree(bound=np.float64(2))`` have the digest and the key of 2.0."""
     usual = kind()
     for field in kind.__struct_fields__:
@@ -69,7 +69,7 @@ def test_a_parameter_is_what_it_says_whatever_its_type(kind: type[gs.Scheduler])
 
 
 @pytest.mark.parametrize("field", gs.Network.__struct_fields__)
-def test_a_network_is_what_it_says_whatever_the_types(field: str) -> None:
+def test_a_network_has_its_values_in_any_numeric_type(field: str) -> None:
     for value in others(getattr(NETWORK, field)):
         changed = msgspec.structs.replace(NETWORK, **{field: value})
         same(NETWORK, changed)
@@ -104,14 +104,14 @@ class Own(gs.Fcfs, frozen=True, kw_only=True):
     weights: Any = ()
 
 
-def test_a_record_tells_numbers_of_numpy_as_numbers() -> None:
+def test_a_record_has_numpy_numbers_as_numbers() -> None:
     made = Own(weight=np.float64(2.5), weights=[np.int64(3), np.arange(2)])
     parameters = describe(made)["parameters"]
     assert (parameters["weight"], parameters["weights"]) == (2.5, [3, [0, 1]])
     assert describe(Own(weight=1j))["parameters"]["weight"] == "1j"
 
 
-def test_a_checkpoint_goes_on_with_numbers_of_numpy(tmp_path: Path) -> None:
+def test_a_checkpoint_resumes_with_numpy_numbers(tmp_path: Path) -> None:
     jobs = gs.Workload.jobs(jobs=30, seed=1)
     what = gs.Scenario(gs.Platform.equal(100), jobs, gs.Network(latency=np.float64(0.1)), seed=2)
     method = gs.DgsAsap(forward=np.int64(3), slot=np.float32(60.0), policy=np.str_("pull"))
@@ -159,7 +159,7 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
         (lambda: gs.map_tasks([[1.0]], np.zeros(2)), "heuristic must be one of .*, got array"),
     ],
 )  # fmt: skip
-def test_what_is_none_of_it_is_named(make: Any, said: str) -> None:
+def test_invalid_values_are_named(make: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=f"^{said}"):
         make()
 

@@ -113,7 +113,7 @@ def test_tables_of_nodes_belong_to_traces_in_their_format_only(tmp_path: Path) -
         _ = with_failures(tmp_path).files
 
 
-def test_a_file_that_is_gone_when_the_run_ends(tmp_path: Path) -> None:
+def test_a_file_removed_during_the_run_is_reported(tmp_path: Path) -> None:
     """It was read; what is told of it is what was read."""
     log = jobs(tmp_path / "log.swf")
     read = sha256(str(log))
@@ -135,7 +135,7 @@ class Meddling(gs.Fcfs, frozen=True):
         return super().start(run)
 
 
-def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
         gs.simulate(of_jobs(log), Meddling(to=str(log)))
@@ -143,7 +143,9 @@ def test_a_file_that_changes_while_it_is_read(tmp_path: Path) -> None:
     assert found.error and found.lost  # which says nothing of the cell
 
 
-def test_a_file_that_changes_before_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_before_a_resumed_run_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between being looked at and being read."""
     log, kept = jobs(tmp_path / "log.swf"), tmp_path / "kept"
     gs.simulate(of_jobs(log), gs.Fcfs(), checkpoint=kept, checkpoint_every=0.0)
@@ -158,7 +160,7 @@ def test_a_file_that_changes_before_a_run_goes_on(tmp_path: Path, monkeypatch: p
         gs.resume(kept)
 
 
-def test_a_platform_says_what_it_was_made_from(tmp_path: Path) -> None:
+def test_a_platform_states_its_files(tmp_path: Path) -> None:
     """However long ago: its table is read once."""
     table, log = hosts(tmp_path / "hosts.csv"), jobs(tmp_path / "log.swf")
     platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
@@ -193,7 +195,9 @@ class Second(gs.Fcfs, frozen=True):
 
 @pytest.mark.parametrize("threads", [None, 1])
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_file_that_changes_during_a_study(tmp_path: Path, kept: bool, threads: int | None) -> None:
+def test_a_file_that_changes_during_a_study_is_rejected(
+    tmp_path: Path, kept: bool, threads: int | None
+) -> None:
     """What was measured before is kept; nothing else is, under keys of the file as it was."""
     log = jobs(tmp_path / "log.swf")
     cells = [Cell(of_jobs(log, seed=seed), Second(to=str(log))) for seed in (1, 2, 3)]
@@ -206,7 +210,7 @@ def test_a_file_that_changes_during_a_study(tmp_path: Path, kept: bool, threads:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_file_that_changes_between_cells_of_other_files(tmp_path: Path, kept: bool) -> None:
+def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: Path, kept: bool) -> None:
     """What else they read does not matter."""
     log, table = jobs(tmp_path / "log.swf"), hosts(tmp_path / "hosts.csv")
     first = of_jobs(log)
@@ -217,7 +221,7 @@ def test_a_file_that_changes_between_cells_of_other_files(tmp_path: Path, kept: 
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_file_that_changes_between_rounds_of_replicas(tmp_path: Path, kept: bool) -> None:
+def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path: Path, kept: bool) -> None:
     """No interval is one of two traces, be they run or in a store."""
     log = tmp_path / "log.swf"
     store = tmp_path / "store" if kept else None
@@ -235,7 +239,7 @@ def test_a_file_that_changes_between_rounds_of_replicas(tmp_path: Path, kept: bo
 
 
 @pytest.mark.parametrize("threads", [None, 1])
-def test_a_file_that_changes_while_schedulers_are_compared(tmp_path: Path, threads: int | None) -> None:
+def test_a_file_that_changes_during_a_comparison_is_rejected(tmp_path: Path, threads: int | None) -> None:
     log = jobs(tmp_path / "log.swf")
     pool = ThreadPoolExecutor(1) if threads else None
     schedulers = {"second": Second(to=str(log)), "fcfs": gs.Fcfs()}
@@ -244,7 +248,7 @@ def test_a_file_that_changes_while_schedulers_are_compared(tmp_path: Path, threa
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
-def test_a_key_has_what_names_say_of_formats(tmp_path: Path) -> None:
+def test_a_key_depends_on_the_format_in_a_file_name(tmp_path: Path) -> None:
     """The same lines may be read as one format or another."""
     rows = [
         (number, 3, number % 8, number % 8, 0, 1, begin, begin + 300)
@@ -274,7 +278,7 @@ def test_a_key_has_what_names_say_of_formats(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_was_measured_with_another_file_leaves_nothing(tmp_path: Path, whole: bool) -> None:
+def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, whole: bool) -> None:
     """No whole result either, which would be found later; and a failure is none of the cell."""
     log = jobs(tmp_path / "log.swf")
     store = gs.Store(tmp_path / "store", keep_results=whole)
@@ -317,7 +321,7 @@ def test_a_failure_with_a_table_of_nodes_that_has_come(tmp_path: Path) -> None:
     assert found.error and found.lost and found.changed == str(folder / "node.tab")
 
 
-def test_all_of_a_file_counts(tmp_path: Path) -> None:
+def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "long"
     for content in (b"x" * (2 * provenance._CHUNK + 7), b"x" * (2 * provenance._CHUNK + 6) + b"y"):
         file.write_bytes(content)
@@ -450,7 +454,7 @@ def test_traces_of_one_folder_read_each_their_own_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before: bool) -> None:
+def test_failures_are_generated_again_only_from_the_same_trace(tmp_path: Path, before: bool) -> None:
     """Charts, exports and checks: if its table of nodes came or went since, they are refused."""
     folder = desktops(tmp_path / "fta")
     if before:
@@ -475,7 +479,7 @@ def test_what_is_made_again_of_a_trace_is_of_the_same_one(tmp_path: Path, before
     assert "down times are not drawn, since their trace is missing" in (tmp_path / "report.html").read_text()
 
 
-def test_files_of_one_name(tmp_path: Path) -> None:
+def test_files_of_one_name_are_distinct(tmp_path: Path) -> None:
     """What has changed is told by its path."""
     for folder in ("w", "f"):
         (tmp_path / folder).mkdir()
@@ -491,7 +495,7 @@ def test_files_of_one_name(tmp_path: Path) -> None:
     assert reproduce_result(result).changes == {f"file {log}": (then, sha256(str(log)))}
 
 
-def test_a_result_is_not_accused_of_what_another_trace_says(tmp_path: Path) -> None:
+def test_a_result_is_not_compared_with_another_trace(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     result = gs.simulate(of_jobs(log), gs.Fcfs(), record=True)
     assert validate_result(result) == []

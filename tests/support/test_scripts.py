@@ -55,13 +55,13 @@ def test_a_script_that_guards_its_calls_runs(tmp_path: Path) -> None:
     assert done.returncode == 0 and len(done.stdout.strip()) == 64
 
 
-def test_a_script_that_is_no_file_has_no_processes(tmp_path: Path) -> None:
+def test_a_script_without_a_file_has_no_processes(tmp_path: Path) -> None:
     done = run(tmp_path, f'if __name__ == "__main__":\n    {CALLS["simulate"]}', as_file=False)
     last = done.stderr.splitlines()[-1]
     assert last == "gridsim.errors.ScenarioError: processes require a script that is a file, got '<stdin>'"
 
 
-def test_processes_that_cannot_import_the_script_are_no_lack_of_memory(tmp_path: Path) -> None:
+def test_an_unimportable_script_is_not_reported_as_lack_of_memory(tmp_path: Path) -> None:
     text = f'if __name__ != "__main__":\n    raise ImportError("not here")\n{CALLS["simulate"]}'
     done = run(tmp_path, text)
     assert "ImportError: not here" in done.stderr

@@ -62,11 +62,11 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
 def schedulers() -> Iterator[Row]:
     """List the registered schedulers with a summary of each."""
     from gridsim.scheduling.registry import registered
-    from gridsim.support.docstrings import opening
+    from gridsim.support.docstrings import first_paragraph
 
     for name, (cls, preset) in registered().items():
         values = ", ".join(f"{key}={value}" for key, value in preset.items())
-        summary = opening(cls).partition("  ")[0]
+        summary = first_paragraph(cls).partition("  ")[0]
         yield {
             "name": name,
             "of": "rigid jobs" if cls.rigid else "bags",
@@ -115,7 +115,7 @@ def parameters(name: str) -> Iterator[Row]:
 def workloads() -> Iterator[Row]:
     """List the kinds of workloads, platforms, failures and background load of scenario files."""
     from gridsim.cli.schema import CONSTRUCTORS
-    from gridsim.support.docstrings import opening
+    from gridsim.support.docstrings import first_paragraph
 
     order = {"workload": 0, "platform": 1, "faults": 2, "fluctuation": 3}
     kinds = sorted(CONSTRUCTORS, key=lambda cls: order[cls.part])  # type: ignore[attr-defined]
@@ -124,7 +124,7 @@ def workloads() -> Iterator[Row]:
         yield {
             "table": cls.part,  # type: ignore[attr-defined]
             "kind": cls.__struct_config__.tag,
-            "what": opening(constructor).partition("  ")[0].replace("`", ""),
+            "what": first_paragraph(constructor).partition("  ")[0].replace("`", ""),
             "constructor": f"{constructor.__self__.__name__}.{constructor.__name__}",
         }
 

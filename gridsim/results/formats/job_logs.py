@@ -301,8 +301,8 @@ def result_from_log(
 ) -> Result:
     """Read the schedule recorded in a job log (SWF, GWF) as the result of a scheduler called `name`.
 
-    A job starts after its wait and runs for its run time, whatever its status is.  The jobs are those of the
-    workload, so jobs that never ran and lines for parts of jobs are left out (see
+    A job starts after its wait and runs for its run time, regardless of its status.  The jobs are those of
+    the workload, so jobs that never ran and lines for parts of jobs are left out (see
     `gridsim.traces.derive_jobs`).  If the wait of a job is unknown (below 0), ``failed`` is 1 and its times
     are NaN; the fact ``unknown_waits`` counts these jobs, and a `TraceWarning` is issued.  Values that a log
     does not contain are missing: submitters are -1, and ``busy`` and ``utilization`` of machines and the

@@ -1,1 +1,1 @@
-"""Numbers that say how good a schedule is, lower bounds, and estimates over replications."""
+"""Metrics of schedules, lower bounds, and estimates over replications."""

@@ -21,7 +21,10 @@ _BLOCK = 1 << 16
 def total(values: NDArray[Any]) -> float:
     """Return the sum, rounded only once, so that it is the same on every processor.
 
-    Raises OverflowError if the sum is too large for float64.
+    Raises
+    ------
+    OverflowError
+        If the sum is too large for float64.
     """
     if len(values) <= _BLOCK:
         return math.fsum(values.tolist())

@@ -599,7 +599,7 @@ def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, floa
 def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]:
     """Return all metrics of a result, with the lower bound and optimality gap for this kind of bound.
 
-    Both are None for more than `BOUND_LIMIT` applications, for which they take long to compute, and if no
+    Both are None for more than `BOUND_LIMIT` applications, since they take long to compute, and if no
     application was completed.
     """
     values = dict(result._linear_metrics)

@@ -86,7 +86,10 @@ def equal_counts(values: Floats, count: int) -> Floats:
 def log_bins(values: Floats, count: int) -> Floats:
     """Return the edges of `count` classes from the smallest to the largest value, equally wide in log scale.
 
-    Raises ValueError if a value is not positive.
+    Raises
+    ------
+    ValueError
+        If a value is not positive.
     """
     low, high = float(values.min()), float(values.max())
     if not low > 0:

@@ -103,7 +103,7 @@ def optimal_throughput(
     one_of("port", port, get_args(Port))
     master_limit = real("master_bandwidth", master_bandwidth, above=0, unit="bytes/s", finite=False)
     parents = _tree(parent, machines)
-    # the tolerances of the solver suit rates of about 1, which they are in this unit of time
+    # this unit of time scales rates to about 1, for which the tolerances of the solver are suitable
     time_unit, mean_share = float(sizes.mean() / speeds.mean()), float(shares.mean())
     program = _Program(speeds * time_unit, links * time_unit, sizes, input_per_task, output_per_task, parents)
     optimum = program.solve(shares / mean_share, port, master_limit * time_unit)

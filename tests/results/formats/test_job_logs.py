@@ -97,7 +97,7 @@ def test_allocated_resources_are_intervals(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheduler", [gs.WqrFt(), gs.FairTree(), gs.MinCent()], ids=lambda each: each.name)
-def test_bags_have_a_row_for_what_ran_on_a_machine(tmp_path: Path, scheduler: gs.Scheduler) -> None:
+def test_bags_have_a_row_for_each_piece_on_a_machine(tmp_path: Path, scheduler: gs.Scheduler) -> None:
     result = gs.simulate(BAGS, scheduler, record=True)
     schedule = result.tables["schedule"]
     assert (
@@ -117,7 +117,7 @@ def test_bags_have_a_row_for_what_ran_on_a_machine(tmp_path: Path, scheduler: gs
 
 @settings(deadline=None, max_examples=25)
 @given(seed=st.integers(0, 2**32), share=st.floats(0.3, 2.0))
-def test_what_is_exported_keeps_the_laws_and_comes_back(
+def test_an_exported_schedule_keeps_the_invariants_and_is_read_back(
     tmp_path_factory: Any, seed: int, share: float
 ) -> None:
     folder = tmp_path_factory.mktemp("export")
@@ -159,7 +159,7 @@ def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None
         gs.to_batsim(jobs, tmp_path / "out", dialect="x")  # type: ignore[arg-type]
 
 
-def test_evalys_columns(tmp_path: Path) -> None:
+def test_the_dialect_evalys_has_its_columns(tmp_path: Path) -> None:
     gs.to_batsim(gs.simulate(BAGS, gs.MinCent(), record=True), tmp_path / "out.csv", dialect="evalys")
     found = rows(tmp_path / "out.csv")
     wanted = """jobID workload_name submission_time requested_number_of_resources requested_time success
@@ -168,7 +168,7 @@ def test_evalys_columns(tmp_path: Path) -> None:
     assert "job_id" not in found[0] and found[0]["jobID"] == "1_1"
 
 
-def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shell = CliRunner()
     gs.simulate(JOBS, gs.Backfill(), record=True).save("r.gridsim")
@@ -236,7 +236,7 @@ def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
         )
 
 
-def test_jobs_that_did_not_run_and_waits_that_are_not_told(tmp_path: Path) -> None:
+def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path) -> None:
     jobs = [*LOG, (104, 30, 0, 2, 5, 5), (105, -1, 4, 1, 5, 1), (106, 1, -1, 1, 5, 1), (107, 2, 0, 1, 5, 1)]
     with pytest.warns(gs.TraceWarning) as told:
         result = gs.result_from_log(log(tmp_path / "x.swf", jobs))
@@ -332,12 +332,12 @@ def test_jobs_of_other_run_times_are_not_the_same(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_wrong_logs(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:
+def test_invalid_logs_are_rejected(tmp_path: Path, header: str, jobs: Any, given: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         gs.result_from_log(log(tmp_path / "x.swf", jobs, header), **given)
 
 
-def test_a_log_stands_beside_a_comparison(tmp_path: Path) -> None:
+def test_the_result_of_a_log_joins_a_comparison(tmp_path: Path) -> None:
     path = log(tmp_path / "own.swf", LOG)
     scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(path))
     ours = gs.compare(scenario, {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")})

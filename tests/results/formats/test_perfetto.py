@@ -87,7 +87,7 @@ def machine(event: Event) -> int:
     return (event["tid"] - 1_000_000) // 2
 
 
-def test_it_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
+def test_a_trace_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
     events = written(result, tmp_path / "a.json")
     threads = tracks(events)
     named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
@@ -146,7 +146,7 @@ def test_it_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_pa
     assert (area * levels[:-1]).sum() / 1e9 == pytest.approx(busy.sum())
 
 
-def test_failures(tmp_path: Path) -> None:
+def test_failures_are_slices_of_their_machines(tmp_path: Path) -> None:
     result = gs.simulate(SMALL, gs.FairTree(samples=(4, 3, 2)), record=True)
     events = written(result, tmp_path / "a.json")
     down = {
@@ -162,7 +162,7 @@ def test_failures(tmp_path: Path) -> None:
     }
 
 
-def test_a_job_that_was_given_up_is_not_counted(tmp_path: Path) -> None:
+def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
     """Of three machines one is down for good: a job that wants all of them never runs."""
     scenario = gs.Scenario(
         gs.Platform.equal(3),
@@ -198,7 +198,7 @@ def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
     assert thin == [(0, 10**6), (10**9, 400_000), (10**9 + 400_000, 10**6)]
 
 
-def test_instances_that_were_too_slow(tmp_path: Path) -> None:
+def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
     cut = [each["args"] for each in written(result, tmp_path / "a.json") if "cut off" in each.get("args", {})]
     assert {args["cut off"] for args in cut} == {"another copy was faster"}
@@ -206,7 +206,7 @@ def test_instances_that_were_too_slow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
-def test_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
+def test_a_trace_can_have_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
     result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
     events = written(result, tmp_path / "a.json.gz", machines=machines)
     assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == set(range(90, 110))
@@ -224,7 +224,7 @@ def test_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
     assert again.read_bytes() == (tmp_path / "a.json.gz").read_bytes()
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
     with pytest.raises(gs.ScenarioError, match="to_perfetto requires a recorded schedule, .*--record"):
         gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
@@ -240,7 +240,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_exports_a_trace(tmp_path: Path) -> None:
     result, out = tmp_path / "a.gridsim", tmp_path / "a.json"
     gs.simulate(SMALL, gs.WqrFt(), record=True).save(result)
 

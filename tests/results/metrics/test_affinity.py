@@ -51,7 +51,7 @@ def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
     assert served / proportion * proportion.sum() == pytest.approx(np.full(len(size), best.rate))
 
 
-def test_the_rules_choose_as_worked_out() -> None:
+def test_the_rules_choose_the_machines_worked_out_by_hand() -> None:
     etc = [[4.0, 5.0, 20.0], [3.0, 9.0, 1.0]]
     kind, arrival = [0, 0, 0, 1], [0.0, 0.0, 0.5, 0.5]
 
@@ -103,7 +103,7 @@ def test_no_rule_keeps_up_beyond_the_rate_and_the_program_does_up_to_it() -> Non
         ({"percent": 101}, "percent must be above 0 and at most 100, got 101"),
     ],
 )
-def test_bad_input_is_named(change: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None:
     good: dict[str, Any] = {"etc": [[1.0, 2.0]], "kind": [0, 0], "arrival": [0.0, 1.0], "rule": "mct"}
     with pytest.raises(ScenarioError, match=words):
         gs.map_arrivals(**{**good, **change})

@@ -310,7 +310,7 @@ REAL_INSTANCE = st.integers(1, 12).flatmap(
 @settings(deadline=None, max_examples=50)
 @given(REAL_INSTANCE, st.integers(1, 6))
 @example(([4096.0, 0.0, 0.0], [0.00390625, 1049.0, 0.001953125], [1, 1000, 1], [70.0]), 1)
-def test_laws_of_any_instance(instance, thresholds):
+def test_invariants_of_any_instance(instance, thresholds):
     *given_columns, speeds = instance
     release, size, a, n = columns(*given_columns)
     aggregate = math.fsum(speeds)
@@ -339,7 +339,7 @@ def test_laws_of_any_instance(instance, thresholds):
 
 @settings(deadline=None, max_examples=50)
 @given(REAL_INSTANCE, st.integers(-8, 8))
-def test_scales(instance, exponent):
+def test_bounds_scale_with_units(instance, exponent):
     """Powers of two, so that nothing is rounded."""
     *given_columns, speeds = instance
     release, size, a, n = columns(*given_columns)
@@ -358,7 +358,7 @@ def test_scales(instance, exponent):
 
 @settings(deadline=None, max_examples=30)
 @given(REAL_INSTANCE, st.randoms(use_true_random=False), st.floats(0, 100))
-def test_neither_order_nor_the_time_of_day_matters(instance, random, later):
+def test_bounds_depend_on_neither_order_nor_time_of_day(instance, random, later):
     *given_columns, speeds = instance
     release, size, a, n = columns(*given_columns)
     assume(len(release) > 1)
@@ -402,7 +402,7 @@ def test_levels():
 
 
 @pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
-def test_alone_is_the_largest_of_all(slow):
+def test_the_bound_by_a_single_application_is_the_largest_of_all(slow):
     random = np.random.default_rng(13)
     for _ in range(100):
         k = random.integers(1, 7)
@@ -450,7 +450,7 @@ def test_near_cancellation(offset):
 
 @pytest.mark.parametrize("largest", [1e-3, 30.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_of_nearly_equal_applications_the_exact_least_counts(seed, largest):
+def test_the_exact_minimum_of_nearly_equal_applications_counts(seed, largest):
     """All have the same value but for rounding, some are tiny: floats cannot tell which has the least."""
     size = np.random.default_rng(seed).uniform(3e-4, 1.0, 40) * largest
     end = size.sum() / 3.0
@@ -472,7 +472,7 @@ def test_as_many_tasks_as_floats_can_count():
     assert discrete_bound([0.0], [2.0**53], [1.0], [2**53], [1.0]).stretch == 1.0
 
 
-def test_what_is_exact_is_not_rounded_and_where_bounds_are_equal_the_first_is_taken():
+def test_exact_values_are_not_rounded_and_the_first_of_equal_bounds_is_taken():
     assert fluid_bound([0.0], [4.0], 2.0).stretch == 0.5
     found = discrete_bound([0.0], [8.0], [2.0], [4], [4.0, 4.0])
     assert (found.stretch, found.time, found.task_size) == (0.125, 1.0, None)
@@ -481,7 +481,7 @@ def test_what_is_exact_is_not_rounded_and_where_bounds_are_equal_the_first_is_ta
     assert whole.verify([0.0], [8.0], [4.0, 4.0], task_size=[2.0], tasks=[4]) == Fraction(1, 8)
 
 
-def test_five_thresholds_if_not_told():
+def test_five_thresholds_are_the_default():
     a, ones = np.array([2.0, 6.0, 17.0, 26.0, 32.0, 34.0, 37.0]), np.ones(7)
     one, five, six = (
         discrete_bound(0 * a, a, a, ones, ones[:3], **options).stretch
@@ -493,7 +493,7 @@ def test_five_thresholds_if_not_told():
 # -- certificates -----------------------------------------------------------------------------------------
 
 
-def test_certificates_that_are_none_are_refused():
+def test_invalid_certificates_are_rejected():
     release, size, speeds = [0.0, 1.0, 9.0], [4.0, 2.0, 2.0], [1.0, 1.0]
     found = fluid_bound(release, size, 2.0)
     found.verify(release, size, speeds)
@@ -572,7 +572,7 @@ def test_wrong_speeds_are_named(speed):
         fluid_bound([0.0], [1.0], 1.0, latency=-1.0)
 
 
-def test_values_that_no_float_holds_are_refused():
+def test_values_beyond_the_range_of_floats_are_rejected():
     with pytest.raises(ValueError, match="^size and speeds must give a finite time and stretch"):
         fluid_bound([0.0], [1e300], 1e-300)
     with pytest.raises(ValueError, match="must give a finite time and stretch"):
@@ -613,7 +613,7 @@ def scenarios(draw):
 @pytest.mark.parametrize("name", SCHEDULERS)
 @settings(deadline=None, max_examples=25)
 @given(scenario=scenarios())
-def test_no_scheduler_is_better(name, scenario):
+def test_no_scheduler_beats_the_bounds(name, scenario):
     """With speeds so much higher that no duration, rounded to whole ns, is shorter than they make it."""
     result = simulate(scenario, SCHEDULERS[name])
     table, speeds = result.applications, result.machines["speed"]
@@ -688,7 +688,7 @@ def test_many_applications_have_a_gap_only_on_request():
 
 
 @pytest.mark.parametrize("machines", [399, 401])
-def test_a_bound_that_may_be_loose_is_called_so(machines, monkeypatch):
+def test_a_bound_that_may_be_loose_is_marked(machines, monkeypatch):
     """The best bound is the discrete one as long as that is affordable."""
     monkeypatch.setattr(registry, "DISCRETE_LIMIT", 800)
     scenario = Scenario(Platform.equal(machines, 1000.0), Workload.of([0.0, 1.0], 1, 1000.0))
@@ -699,7 +699,7 @@ def test_a_bound_that_may_be_loose_is_called_so(machines, monkeypatch):
     assert comparison["fcfs"].gap() == pytest.approx(1.0) and comparison["fcfs"].gap("fluid") == machines
 
 
-def test_of_tasks_of_different_sizes_the_largest_counts():
+def test_the_largest_task_counts_if_tasks_differ_in_size():
     scenario = Scenario(Platform.equal(2, 1000.0), Workload.of_tasks([0.0], [[1000.0, 3000.0]]))
     result = simulate(scenario, WqrFt(max_replicas=1))
     assert (result.summary()["lower_bound_kind"], result.gap()) == ("preemptive", pytest.approx(1.0))
@@ -708,7 +708,7 @@ def test_of_tasks_of_different_sizes_the_largest_counts():
         result.bound("discrete")
 
 
-def test_a_schedule_with_migration_is_not_measured_by_a_bound_without():
+def test_a_schedule_with_migration_requires_a_bound_with_migration():
     """Three tasks of 2 s on two machines end after 3 s with migration, and after 4 s without."""
     workload = Workload.of([0.0], 3, 2000.0)
     scenario = Scenario(Platform.equal(2, 1000.0), workload)

@@ -8,7 +8,7 @@ import pytest
 from gridsim.results.metrics import formulas as metrics
 
 
-def test_by_hand():
+def test_formulas_by_hand():
     release, finish, size = np.array([0.0, 10.0]), np.array([20.0, 15.0]), np.array([10.0, 100.0])
     assert metrics.stretch(release, finish, size).tolist() == [2.0, 0.05]
     assert metrics.makespan(release, finish) == 20.0
@@ -58,7 +58,7 @@ def test_wasted_share_by_hand():
     assert metrics.wasted_share({name: column / 8 for name, column in cycles.items()}) == 0.4375
 
 
-def test_results_that_are_back_at_once_keep_their_order():
+def test_results_that_return_at_once_keep_their_order():
     """More of them than a sort that is not stable leaves alone."""
     turnaround = np.arange(1.0, 41.0)
     returned = np.where(np.arange(40) % 2, 7.0, 3.0)

@@ -24,7 +24,7 @@ from gridsim.simulation.simulate import simulate
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 
 
-def test_what_is_wanted_by_name_and_by_function():
+def test_metrics_are_requested_by_name_and_by_function():
     def twice(result):
         return 2 * result.makespan
 
@@ -44,13 +44,13 @@ def test_what_is_wanted_by_name_and_by_function():
         ({None: len}, "metrics must be names, got None"),
     ],
 )
-def test_what_cannot_be_wanted(metrics, said):
+def test_invalid_requests_for_metrics_are_rejected(metrics, said):
     with pytest.raises(ScenarioError) as refused:
         requested_metrics(metrics)
     assert str(refused.value) == said
 
 
-def test_what_is_measured(toy):
+def test_metric_values_have_all_metrics_of_a_run(toy):
     result = simulate(SCENARIO, toy())
     values = metric_values(result, {"gap": None, "twice": lambda result: 2 * result.makespan})
     assert [*values] == [*METRICS, "twice"]
@@ -59,7 +59,7 @@ def test_what_is_measured(toy):
     assert values["twice"] == 2 * values["makespan"] and {type(value) for value in values.values()} == {float}
 
 
-def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
+def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypatch):
     """One application more than the limit is many; the limit itself is not."""
     assert BOUND_LIMIT > 2
     result, costly = simulate(SCENARIO, toy()), {"gap", "lower_bound"}
@@ -90,7 +90,7 @@ def test_bounds_of_many_applications_only_if_wanted(toy, monkeypatch):
         (math.nan, 0.0, False, ["mean_completion", "wasted", "max_stretch_agg"]),
     ],
 )
-def test_what_is_usually_shown(migrated, wasted, rigid, first):
+def test_default_metrics_depend_on_the_runs(migrated, wasted, rigid, first):
     always = ["makespan", "utilization", "messages", "bytes"]
     values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
     assert default_metrics([values, values], rigid) == first + always
@@ -107,7 +107,7 @@ def test_what_is_usually_shown(migrated, wasted, rigid, first):
     assert default_metrics([values, unlike], rigid) == usual + always[:-1]
 
 
-def test_of_no_runs_everything_usual_is_shown():
+def test_all_default_metrics_are_shown_without_runs():
     assert default_metrics([], False)[:3] == ["max_stretch_agg", "mean_stretch_agg", "gap"]
     assert default_metrics([{"makespan": 1.0, "migrated": math.nan, "wasted": math.nan}], False) == [
         "max_stretch_agg",

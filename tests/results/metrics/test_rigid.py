@@ -39,7 +39,7 @@ def test_utilization_by_hand():
     assert rigid.effective_series(edges, running, start + run_time, nodes, 4).tolist() == [0.25, 0.6, 0.0]
 
 
-def test_what_is_released_outside_the_intervals_does_not_count():
+def test_jobs_released_outside_the_intervals_do_not_count():
     edges, ones = np.array([10.0, 20.0, 30.0]), np.ones(4)
     release = np.array([9.0, 10.0, 30.0, 31.0])
     assert rigid.request_series(edges, release, ones, 5 * ones, 1).tolist() == [0.5, 0.0]
@@ -96,7 +96,7 @@ def test_rank_correlation_by_hand():
     assert rigid.rank_correlation(x[:2], x[:2]) == pytest.approx(1)
 
 
-def test_a_run_has_run_what_was_requested():
+def test_a_run_completes_the_requested_node_time():
     scenario = gs.Scenario(gs.Platform.equal(60), gs.Workload.jobs(80, "ricc2010", 0.9, 30, seed=2), seed=1)
     jobs = gs.simulate(scenario, gs.DgsAsap()).applications
     edges = rigid.intervals(0.0, float(jobs["finish"].max()), 3600.0)
@@ -111,7 +111,7 @@ def test_a_run_has_run_what_was_requested():
 
 @ours
 @given(JOBS, st.floats(10.0, 1e5), st.integers(1, 1000))
-def test_ru_integrates_to_what_was_requested(jobs, length, machines):
+def test_ru_integrates_to_the_requested_node_time(jobs, length, machines):
     release, _, _, nodes, run_time = columns(jobs)
     edges = rigid.intervals(0.0, float(release.max()), max(length, float(release.max()) / 1000))
     found = rigid.request_series(edges, release, nodes, run_time, machines)
@@ -159,7 +159,7 @@ def test_classes_share_out_the_jobs(jobs, count, kind):
 
 @ours
 @given(JOBS, st.floats(0.01, 1.0))
-def test_the_largest_are_not_smaller_than_the_others(jobs, share):
+def test_the_largest_jobs_are_not_smaller_than_other_jobs(jobs, share):
     *_, nodes, _ = columns(jobs)
     chosen = rigid.largest(nodes, share)
     assert chosen.sum() >= max(1, round(share * len(jobs)))
@@ -168,7 +168,7 @@ def test_the_largest_are_not_smaller_than_the_others(jobs, share):
 
 @ours
 @given(JOBS)
-def test_rank_correlation_is_one_of_ranks(jobs):
+def test_rank_correlation_depends_on_ranks_only(jobs):
     release, start, _, nodes, _ = columns(jobs)
     found = rigid.rank_correlation(release, nodes)
     assert math.isnan(found) or -1 - 1e-9 <= found <= 1 + 1e-9

@@ -28,7 +28,7 @@ def result():
 
 @given(TIMES)
 @settings(deadline=None)
-def test_steps_count_what_is_between(rows):
+def test_steps_count_objects_between_begin_and_end(rows):
     begin, lasts = np.array(rows).T
     steps = series.between(begin, begin + lasts)
     assert (np.diff(steps.times) > 0).all()
@@ -36,7 +36,7 @@ def test_steps_count_what_is_between(rows):
         assert value == ((begin <= at) & (at < begin + lasts)).sum()
 
 
-def test_what_has_no_end_is_left_out_and_weights_count():
+def test_objects_without_an_end_are_left_out_and_weights_count():
     steps = series.between([0.0, 1.0, np.nan], [5.0, np.nan, 2.0], [3.0, 1.0, 1.0])
     assert steps.times.tolist() == [0.0, 5.0] and steps.values.tolist() == [3.0, 0.0]
 
@@ -51,7 +51,7 @@ def test_thinned_steps_keep_extremes_and_ends(values, points):
     assert thin.times[0] == 0 and thin.times[-1] == len(values) - 1 and thin.values[-1] == values[-1]
 
 
-def test_thinned_steps_rise_and_fall_as_the_others():
+def test_thinned_steps_rise_and_fall_like_all_steps():
     up = np.arange(50.0)
     assert (np.diff(series.Steps(up, up).thinned(12).values) >= 0).all()
     assert (np.diff(series.Steps(up, -up).thinned(12).values) <= 0).all()
@@ -67,7 +67,7 @@ def test_thinned_steps_rise_and_fall_as_the_others():
         assert series.Steps(up[:5], np.array(values, float)).thinned(4).values.tolist() == drawn
 
 
-def test_how_long_applications_were_active_and_how_long_they_waited(result):
+def test_active_and_waiting_times_integrate_to_those_of_applications(result):
     table = result.applications
     for quantity, until in (("active", "finish"), ("waiting", "first_start")):
         steps = series.over_time(result, quantity)
@@ -93,7 +93,7 @@ def test_series_of_a_run_end_at_nothing(result):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (7, 40), (23, 3), (500, 100)])
-def test_a_raster_has_what_machines_worked(result, rows, columns):
+def test_a_raster_has_the_busy_time_of_machines(result, rows, columns):
     rims, edges, share = series.occupancy(result, rows, columns)
     schedule = result.tables["schedule"]
     counted = np.zeros(share.shape)
@@ -117,7 +117,7 @@ def test_a_distribution_ends_at_the_largest_value(values, points):
         assert len(x) == 0
 
 
-def test_bad_input_is_named(result):
+def test_invalid_arguments_are_named(result):
     plain = gs.Result(tables={n: t for n, t in result.tables.items() if n != "schedule"}, facts={},
                       scheduler=result.scheduler, provenance=result.provenance)  # fmt: skip
     must = r"requires a recorded run: simulate\(\.\.\., record=True\), run --record$"
@@ -134,7 +134,7 @@ def test_bad_input_is_named(result):
         series.over_time(result).thinned(3)
 
 
-def test_machines_of_a_raster_are_in_the_order_asked_for(result):
+def test_machines_of_a_raster_are_in_the_requested_order(result):
     every, some = series.occupancy(result, 23, 9), series.occupancy(result, 9, 9, machines=[20, 3])
     busy = result.machines["busy"][[20, 3]]
     assert some[0].tolist() == [0, 1, 2] and (some[2] * np.diff(some[1])).sum(axis=1) == pytest.approx(busy)
@@ -148,7 +148,7 @@ def raster(start, end, columns):
     return series.occupancy(run, 1, columns, machines=[0])[1:]
 
 
-def test_rasters_of_little_time_and_of_nothing():
+def test_rasters_of_short_and_empty_schedules_are_valid():
     edges, share = raster([0.25, 0.5], [0.375, 0.75], 4)
     assert edges.tolist() == [0.25, 0.375, 0.5, 0.625, 0.75] and share.tolist() == [[1.0, 0.0, 1.0, 1.0]]
     edges, share = raster([5.0], [5.0], 2)
@@ -165,7 +165,7 @@ def test_shares_of_a_raster_lie_between_0_and_1(seed):
     assert share.min() == 0.0 and share.max() == 1.0
 
 
-def test_which_machines_are_meant():
+def test_machines_are_chosen_by_slices_and_numbers():
     for machines, meant in (
         (None, [0, 1, 2, 3, 4]),
         (slice(1, 5, 2), [1, 3]),
@@ -214,7 +214,7 @@ def test_down_times_end_as_faults_do(result):
     assert [column.tolist() for column in found] == [[1, 0], [5.0, 7.0], [5.0, math.inf]]
 
 
-def test_down_times_are_asked_for_until_then_and_no_longer():
+def test_down_times_are_generated_only_until_the_given_time():
     """Blocks may end at the instant that is asked for, and are not made beyond."""
 
     def block(*seconds):
@@ -265,7 +265,7 @@ def test_scattered_points_by_hand():
     assert series.distribution([3, 1])[0].dtype == np.float64
 
 
-def test_what_is_wide():
+def test_wide_values_need_a_logarithmic_axis():
     assert series.wide([0.5, 11.0])
     assert series.wide([1.0, 20.1, np.nan, np.inf]) and not series.wide([1.0, 20.0])
     assert series.wide([1e-300, 1.7e308]) and not series.wide([1.7e308, 1.7e308])

@@ -87,7 +87,7 @@ def test_mean_until() -> None:
 # -- results --------------------------------------------------------------------------------------------
 
 
-def test_what_a_result_says() -> None:
+def test_a_result_has_the_metrics_of_turnaround() -> None:
     result = by_hand()
     assert [getattr(result, name) for name in METRICS] == [8.75, 0.5, 0.5, 1.0, 1.5]
     summary = result.summary()
@@ -98,7 +98,7 @@ def test_what_a_result_says() -> None:
     assert "50 % of the jobs, with 1.5 messages a job; predicted waits are wrong by 50 %" in text
 
 
-def test_predictions_that_cannot_be_judged() -> None:
+def test_predictions_without_a_wait_have_no_error() -> None:
     """Nobody who moved had to wait."""
     result = by_hand(waited=[10.0, 0.0, 0.0, 4.0])
     assert result.prediction_undefined == 2
@@ -106,7 +106,7 @@ def test_predictions_that_cannot_be_judged() -> None:
     assert "nan" not in gs.simulate(SCENARIO, gs.NoMigration()).format().split("wall time")[0]
 
 
-def test_without_jobs_nothing_is_told() -> None:
+def test_metrics_of_turnaround_are_undefined_without_jobs() -> None:
     result = gs.simulate(SCENARIO, gs.Fcfs())
     assert all(math.isnan(getattr(result, name)) for name in METRICS)
     assert not set(METRICS) & result.summary().keys() and "turnaround" not in result.format()
@@ -123,7 +123,7 @@ def test_a_result_comes_back_from_its_file(tmp_path: Any) -> None:
 # -- comparisons ----------------------------------------------------------------------------------------
 
 
-def test_what_schedulers_are_compared_by() -> None:
+def test_schedulers_are_compared_by_the_mean_turnaround() -> None:
     """Turnaround if all tell it, else the largest stretch."""
     both = gs.compare(SCENARIO, {"nm": gs.NoMigration(), "rjss": gs.Rjss(k=1.0)})
     assert both.measure == "mean_turnaround"
