@@ -19,6 +19,7 @@ from gridsim.support.clock import NS
 
 
 def application_table(outcome: Outcome, applications: Applications, platform: Platform) -> Table:
+    """Build the table ``applications``, with one row per application."""
     columns = outcome.applications
     first, finish = (frozen(_seconds(columns[name])) for name in ("first_start", "finish"))
     stretch = (columns["finish"] - applications.release_ns) / NS
@@ -36,8 +37,8 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
     if applications.estimate is not None:
         properties["estimate"] = applications.estimate
     for name in ("memory", "disk", "kind", *JOB_TIMES):
-        if (wanted := getattr(applications, name)) is not None:
-            properties[name] = wanted
+        if (requirement := getattr(applications, name)) is not None:
+            properties[name] = requirement
     if applications.rigid:
         extra_columns |= _rigid_columns(columns["finish"], applications, platform)
     return Table(
