@@ -271,8 +271,8 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         selection = large[self.skip :][: self.max_applications]
         if not len(selection):
             raise ScenarioError(
-                f"{self.path}: expected more than {self.skip} bags (workload.skip) of at least "
-                f"{self.min_tasks} tasks (workload.min_tasks), found {len(large)}"
+                f"{self.path}: the log must have more than {self.skip} bags (workload.skip) of at least "
+                f"{self.min_tasks} tasks (workload.min_tasks), got {len(large)}"
             )
         report_bags(log, bags, selection)
         bags.check_size(self.path, selection, platform.nodes)
@@ -284,7 +284,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
         sizes = self._task_run_times(bags, selection, _check_task_total(tasks)) * speed if own_sizes else None
-        # if all tasks have the mean size of their bag, schedulers know it
+        # tasks that all have the mean size of their bag need no estimate
         estimate = None if bags.estimate is None or not own_sizes else bags.estimate[selection] * speed
         users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))

@@ -295,8 +295,8 @@ def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, cou
     down_at_first = np.zeros(nodes, np.bool_)
     down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
     up_at_last = np.ones(nodes, np.bool_)
-    up_at_last[first_round.machine] = first_round.up  # the last assignment holds
-    # a machine that ends a round in another state than it begins the next changes between them
+    up_at_last[first_round.machine] = first_round.up  # later changes overwrite earlier ones
+    # a machine whose states at the end and at the beginning of a round differ changes between rounds
     change = np.flatnonzero(down_at_first == up_at_last)
     later = first_round[np.flatnonzero(first_round.time > 0)]
     next_round = _link(

@@ -153,8 +153,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         if nodes > len(eligible):
             condition = "" if self.never_up else " that were ever up"
             raise ScenarioError(
-                f"faults.path must have {nodes} hosts{condition}, one per machine; {self.path} has "
-                f"{len(eligible)} (for more machines, the kinds exponential and poisson draw failures)"
+                f"faults.path must have {nodes} hosts{condition}, one per machine, got {len(eligible)} in "
+                f"{self.path} (for more machines, the kinds exponential and poisson draw failures)"
             )
         hosts = Streams(self.seed)("faults.hosts").choice(eligible, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)

@@ -315,7 +315,7 @@ class Scenario:
         for path, override in _OVERRIDING_ENTRIES.items():
             if values.get(path) is not None and values.get(override) is not None:
                 raise ScenarioError(
-                    f"{path} does not support {override}, which overrides it: give one of them"
+                    f"{path} does not support {override}, which overrides it: set one of them"
                 )
         # whole tables are replaced before single entries, for any order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):

@@ -147,7 +147,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
-                # longer spells end after dusk in any case
+                # a spell of a day ends after dusk in any case, and longer ones might overflow int64
                 times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 by_day = times < dusk[rows]
                 rows, times, up = rows[by_day], times[by_day], not up

@@ -289,7 +289,7 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         raise _first_fault(path, format, "a field must be a finite (whole) number")
 
     jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
-    # one copy of all fields, of 8 bytes each, is right for those with the type of the table
+    # one copy sets all fields, of 8 bytes each; fields of another type than the table are set below
     jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
     for k, name in enumerate(format.fields):
         if JOB_DTYPE[name] != table.dtype:

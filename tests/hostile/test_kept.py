@@ -407,7 +407,10 @@ def test_a_scenario_that_is_no_text(tmp_path: Path) -> None:
     log = tmp_path / "n\udcff.swf"
     log.write_text("1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n")
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.from_log(log))
-    with pytest.raises(gs.ScenarioError, match=r"a scenario file must be UTF-8, got the text '\\udcff'"):
+    with pytest.raises(
+        gs.ScenarioError,
+        match=r"the texts of a scenario must be valid UTF-8, also names of files, got '\\udcff'",
+    ):
         scenario.save(tmp_path / "s.toml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n\udcff.swf"]
 

@@ -213,7 +213,8 @@ def test_small_and_early_bags_are_left_out(log) -> None:
     with pytest.raises(ScenarioError) as caught:
         Workload.from_log(log, min_tasks=2, skip=2).realize(GRID)
     assert str(caught.value).endswith(
-        "log.swf: expected more than 2 bags (workload.skip) of at least 2 tasks (workload.min_tasks), found 2"
+        "log.swf: the log must have more than 2 bags (workload.skip) of at least 2 tasks "
+        "(workload.min_tasks), got 2"
     )
 
 

@@ -286,7 +286,10 @@ def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: i
         (HEAD.replace("job_id,", ""), "there is no column job_id"),
         (f"{HEAD}\n1,2\n", ":2: expected 17 fields, found 2"),
         (f"{HEAD}\n1,w,p,x,1,,1,S,0,1,1,0,1,1,0,,\n", ":2: field submission_time must be a number, got 'x'"),
-        (f"{HEAD}\n1,w,p,0,1.5,,1,S,0,1,1,0,1,1,0,,\n", "requested_number_of_resources is '1.5'"),
+        (
+            f"{HEAD}\n1,w,p,0,1.5,,1,S,0,1,1,0,1,1,0,,\n",
+            "requested_number_of_resources must be a whole number",
+        ),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-x,,\n", "field allocated_resources has '0-x'"),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,5-2,,\n", "'5-2', which is no interval"),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-9999999999999,,\n", "at most 1099511627776"),
