@@ -141,7 +141,7 @@ def reserved_of(share: float, workers: int) -> int:
 
 
 def numbers(parameters: Any, workers: int) -> dict[str, Any]:
-    """Return the parameters of the compiled form of a worker; see `gridcore.probes.workers.Worker`."""
+    """Return the parameters of the compiled form of a worker; see `gridcore.probes.workers.ProbeWorker`."""
     return {
         "workers": workers,
         "reserved": reserved_of(parameters.reserved, workers),
