@@ -229,15 +229,15 @@ class Wrong(Node):
         ),
         (lambda view: view.send(2, "share", application=0, tasks=1), r"to node 2; it must be in 0..1"),
         (lambda view: view.later(1.0, "share", application=0, tasks=1), "'share', which is not a local kind"),
-        (lambda view: view.application(1), "node 0 has not heard of application 1"),
-        (lambda view: view.enqueue(1, 1), "node 0 has not heard of application 1"),
+        (lambda view: view.application(1), "node 0 does not know application 1"),
+        (lambda view: view.enqueue(1, 1), "node 0 does not know application 1"),
         (lambda view: view.timer(1.0, "tock"), "the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
         (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
         (lambda view: view.note("table", x=1), "node 0 notes 'table', which is no table; known: none"),
-        (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
+        (lambda view: view.decide("gave", 1), "node 0 does not know application 1"),
     ],
 )
 def test_what_a_node_cannot_do(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +278,7 @@ def test_a_node_tells_of_no_application_that_it_does_not_know(
 
     monkeypatch.setattr(Wrong, "wrong", staticmethod(gossip))
     bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
-    said = f"node 0 sends 'gossip' with application {number}, of which it has not heard"
+    said = f"node 0 sends 'gossip' with application {number}, which it does not know"
     with pytest.raises(gs.SchedulerError, match=said):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))
 
