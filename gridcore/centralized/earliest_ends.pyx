@@ -1,7 +1,6 @@
 """Binding whole tasks to the machines that would end them first.
 
-Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  A bound task is never taken
-back.
+Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  Bindings are final.
 
 The reference implementation is `tests.reference.earliest_ends`.
 """
@@ -27,12 +26,12 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
                   long long now) -> Integers:
     """Bind equal tasks one by one, each to the machine that would end it first; ties to the lowest id.
 
-    Returns int64[machines], the number of tasks bound to each machine.  A machine that gets none keeps its `free_at`.
+    Returns int64[machines], the number of tasks bound to each machine.  A machine without new tasks keeps its
+    `free_at`.
 
-    A machine runs its tasks in order, so each task ends one duration after the one before.  The tasks go to the
-    `n_tasks` earliest of these ends of all machines.  All ends up to an instant by which there are at most
-    `n_tasks` of them are taken at once, and the rest by a heap.  This takes O(machines * log(machines)), however
-    many tasks there are.
+    A machine runs its tasks in order, so each task ends one duration after the one before, and the tasks take the
+    `n_tasks` earliest of these ends over all machines.  The ends up to an instant with at most `n_tasks` ends before it
+    are taken together, and the rest by a heap.  Time O(machines * log(machines)) for any number of tasks.
 
     Parameters
     ----------
@@ -50,7 +49,9 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     Raises
     ------
     ValueError
-        If there are tasks but no machines, OverflowError if a task ends after the last instant.
+        If there are tasks but no machines, or an argument is out of range.
+    OverflowError
+        If a task ends after the last instant.
     """
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
@@ -58,7 +59,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     cdef long long rest, bulk
     cdef Entry* heap
     cdef long long* length
-    cdef bint fine
+    cdef bint is_in_time
     check_array(s, "speed", POSITIVE)
     check_lengths(n, at.shape[0], "speed", "free_at")
     check_scalar(task_size, "task_size", POSITIVE)
@@ -86,13 +87,13 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
         for u in range(n):
             length[u] = duration(task_size, s[u])
         bulk = take_bulk(at, length, out, rest, now) if rest > n else 0
-        fine = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
-        if fine:
+        is_in_time = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
+        if is_in_time:
             for u in range(n):
                 if out[u] > 0:
                     at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
     free(heap)
-    if not fine:
+    if not is_in_time:
         raise OverflowError("a task ends after the last instant")
     return result
 
@@ -101,20 +102,20 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
                          long long tasks, long long now) noexcept nogil:
     """Take all ends up to an instant by which there are at most `tasks` of them; return how many are taken.
 
-    The instant is that at which the machines would have done `tasks` if they could do parts of tasks.  It is
-    found by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
+    The instant is the one at which the machines would have completed `tasks` if tasks were divisible.  It is
+    computed by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
     Returns -1 if the last end is certainly after the last instant.
     """
     cdef Py_ssize_t n = at.shape[0], u, step
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
     cdef long long limit = _LAST, base, count = 0
     if tasks > 1048576:
-        # too many tasks for the precision of float64: aim a little lower, and take the rest one by one
+        # float64 cannot count so many tasks exactly: aim a little lower, and take the rest one by one
         aim -= aim * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now
         if length[u] == 0:
-            # a machine that needs 0 ns for a task takes all that is left as soon as it is free
+            # a machine with durations of 0 ns takes all remaining tasks as soon as it is free
             limit = min(limit, base - 1)
             continue
         start = <double> (at[u] if at[u] > now else now)
@@ -178,11 +179,11 @@ cdef bint take_first(const long long[::1] at, const long long* length, Entry* he
 
 
 cdef class EarliestEnds:
-    """The machines that would end a task first, found without a look at each of them.
+    """An index of the machines that would end a task first.
 
-    Machines of one speed are of one kind.  A heap of each kind has the machines that have work, by when they are
-    free, and another one those that are idle, by id.  A task then takes O(kinds + log(machines)), while
-    `bind_earliest` looks at every machine, however few tasks there are.
+    Machines of one speed are of one kind.  Each kind has a heap of its busy machines, by the instants at which they
+    are free, and a heap of its idle machines, by id.  Binding a task takes O(kinds + log(machines)), while
+    `bind_earliest` examines every machine even for few tasks.
 
     Parameters
     ----------
@@ -191,10 +192,11 @@ cdef class EarliestEnds:
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, kinds
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
@@ -205,10 +207,10 @@ cdef class EarliestEnds:
     cdef Entry* idle                        # machines free by `now`, by machine; at is 0
 
     def __cinit__(self, speed: ArrayLike):
-        cdef const double[::1] given = doubles(speed, "speed")
-        check_array(given, "speed", POSITIVE)
-        self.machines = given.shape[0]
-        kinds, kind, count = np.unique(np.asarray(given), return_inverse=True, return_counts=True)
+        cdef const double[::1] speeds = doubles(speed, "speed")
+        check_array(speeds, "speed", POSITIVE)
+        self.machines = speeds.shape[0]
+        kinds, kind, count = np.unique(np.asarray(speeds), return_inverse=True, return_counts=True)
         self.kinds = len(kinds)
         self.speed, self.kind = kinds, kind.astype(np.int64)
         self.first = np.concatenate((np.zeros(1, np.int64), np.cumsum(count, dtype=np.int64)))
@@ -222,9 +224,7 @@ cdef class EarliestEnds:
         free(self.busy)
 
     def restart(self, free_at: Integers, up: ArrayLike, long long now) -> None:
-        """Take over when each machine is free, and which are up; only these get tasks.
-
-        Raises ValueError naming the argument, its index and value.
+        """Set when each machine is free, and which machines are up; only these get tasks.
 
         Parameters
         ----------
@@ -234,14 +234,19 @@ cdef class EarliestEnds:
             bool[machines].
         now
             ns; no task starts earlier.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] at = writable(free_at, "free_at")
-        cdef const unsigned char[::1] on = np.ascontiguousarray(up, np.bool_).view(np.uint8)
+        cdef const unsigned char[::1] is_up = np.ascontiguousarray(up, np.bool_).view(np.uint8)
         cdef Py_ssize_t u, k
         cdef Entry entry
         check_lengths(self.machines, at.shape[0], "machines", "free_at")
-        check_lengths(self.machines, on.shape[0], "machines", "up")
+        check_lengths(self.machines, is_up.shape[0], "machines", "up")
         if now < 0:
             raise ValueError(f"now must be >= 0, got {now}")
         for u in range(self.machines):
@@ -252,7 +257,7 @@ cdef class EarliestEnds:
             for k in range(self.kinds):
                 self.n_busy[k] = self.n_idle[k] = 0
             for u in range(self.machines):
-                if on[u]:
+                if is_up[u]:
                     k = self.kind[u]
                     entry.number = u
                     if at[u] > now:
@@ -271,26 +276,30 @@ cdef class EarliestEnds:
 
         Returns int64[n_tasks], the machine of each task.
 
-        Raises ValueError naming the argument and its value, or if there are tasks and no machine is up;
-        OverflowError if a task ends after the last instant.
-
         Parameters
         ----------
         free_at
-            int64[machines], ns, as it was left by the last call; changed in place.
+            int64[machines], ns, as after the last call; changed in place.
         task_size
             Mflop > 0.
         n_tasks
             Number of tasks, >= 0 and < 2**31.
         now
-            ns; not earlier than before.
+            ns; not before the last call.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or there are tasks and no machine is up.
+        OverflowError
+            If a task ends after the last instant.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef long long[::1] at = writable(free_at, "free_at")
         cdef Py_ssize_t k, j, best, count
         cdef long long end, least, length
-        cdef Entry entry, chosen
-        cdef bint fine = True, found = True
+        cdef Entry entry, earliest
+        cdef bint is_in_time = True, has_machine = True
         check_lengths(self.machines, at.shape[0], "machines", "free_at")
         check_scalar(task_size, "task_size", POSITIVE)
         if not isinstance(n_tasks, int | np.integer):
@@ -326,26 +335,26 @@ cdef class EarliestEnds:
                         continue
                     length = duration(task_size, self.speed[k])
                     end = end + length if length <= NEVER - end else NEVER
-                    if best < 0 or end < least or (end == least and entry.number < chosen.number):
+                    if best < 0 or end < least or (end == least and entry.number < earliest.number):
                         best = k
                         least = end
-                        chosen = entry
+                        earliest = entry
                 if best < 0 or least == NEVER:
-                    found = best >= 0
-                    fine = False
+                    has_machine = best >= 0
+                    is_in_time = False
                     break
-                out[j] = chosen.number
-                at[chosen.number] = least
-                chosen.at = least
+                out[j] = earliest.number
+                at[earliest.number] = least
+                earliest.at = least
                 if self.n_idle[best] == 0:
-                    heap_settle(self.busy + self.first[best], self.n_busy[best], 0, chosen)
+                    heap_settle(self.busy + self.first[best], self.n_busy[best], 0, earliest)
                 elif least > now:
                     heap_pop(self.idle + self.first[best], self.n_idle[best])
                     self.n_idle[best] -= 1
-                    heap_push(self.busy + self.first[best], self.n_busy[best], chosen)
+                    heap_push(self.busy + self.first[best], self.n_busy[best], earliest)
                     self.n_busy[best] += 1
-        if not found:
+        if not has_machine:
             raise ValueError(f"up must have a machine, there are {count} tasks to bind")
-        if not fine:
+        if not is_in_time:
             raise OverflowError("a task ends after the last instant")
         return result

@@ -1,11 +1,11 @@
-"""The classic mapping heuristics on matrices of expected times: which task goes to which machine.
+"""The classic mapping heuristics on matrices of expected times to compute (etc).
 
 They are those of M. Maheswaran, S. Ali, H. J. Siegel, D. Hensgen and R. F. Freund, "Dynamic mapping of a class of
 independent tasks onto heterogeneous computing systems", JPDC 59 (1999).  Immediate heuristics map tasks in turn;
 batch heuristics choose among all tasks.  The unit of time is the caller's; ready times never decrease.
 
-A row may stand for several equal tasks.  Each row has a heap of completion times, of which only the entries that
-come to the top are brought up to date: times only grow, so the entries below are no better than they seem.
+A row may stand for several equal tasks.  Each row has a heap of completion times, of which only the entries at the
+top are updated: completion times only grow, so stale entries are lower bounds.
 
 The reference implementation is `tests.reference.mapping`.
 """
@@ -33,12 +33,12 @@ cdef struct Item:
     int column                                 # the column of etc with the machine's times
 
 
-cdef struct Crews:                             # the machines of each column
+cdef struct Columns:                           # the machines of each column
     Item* machines                             # for column c a heap by ready time, from begin[c] to begin[c + 1]
     Py_ssize_t* begin
     double* at                                 # by column: when its first machine is ready; infinite if it has none
     double* next                               # by column: when its second machine is ready
-    int* who                                   # by column: its first machine
+    int* first_machine                         # by column: its first machine
 
 
 # --- arguments ------------------------------------------------------------------------------------
@@ -50,16 +50,16 @@ cdef int rule_of(object rule, tuple known) except -1:
 
 
 cdef const double[:, ::1] matrix(object values):
-    made = np.require(values, np.float64, ("C", "A"))
-    if made.ndim != 2:
-        raise ValueError(f"etc must have two dimensions, got {made.ndim}")
-    cdef const double[:, ::1] given = made
+    array = np.require(values, np.float64, ("C", "A"))
+    if array.ndim != 2:
+        raise ValueError(f"etc must have two dimensions, got {array.ndim}")
+    cdef const double[:, ::1] entries = array
     cdef Py_ssize_t i, u
-    for i in range(given.shape[0]):
-        for u in range(given.shape[1]):
-            if not 0.0 < given[i, u] < INFINITY:
-                raise ValueError(f"etc[{i}, {u}] must be finite and > 0, got {given[i, u]!r}")
-    return given
+    for i in range(entries.shape[0]):
+        for u in range(entries.shape[1]):
+            if not 0.0 < entries[i, u] < INFINITY:
+                raise ValueError(f"etc[{i}, {u}] must be finite and > 0, got {entries[i, u]!r}")
+    return entries
 
 
 cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
@@ -71,12 +71,12 @@ cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
         raise ValueError("ready must be contiguous and writable, it is changed in place")
-    cdef double[::1] made = values
-    check_lengths(machines, made.shape[0], like, "ready")
+    cdef double[::1] ready = values
+    check_lengths(machines, ready.shape[0], like, "ready")
     for u in range(machines):
-        if not isfinite(made[u]) or made[u] < 0.0:
-            raise ValueError(f"ready[{u}] must be finite and >= 0, got {made[u]!r}")
-    return made
+        if not isfinite(ready[u]) or ready[u] < 0.0:
+            raise ValueError(f"ready[{u}] must be finite and >= 0, got {ready[u]!r}")
+    return ready
 
 
 cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t machines) except -1:
@@ -94,7 +94,7 @@ cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t
 
 # --- heaps of machines ----------------------------------------------------------------------------
 
-cdef inline bint before(Item a, Item b) noexcept nogil:
+cdef inline bint precedes(Item a, Item b) noexcept nogil:
     return a.at < b.at or (a.at == b.at and a.machine < b.machine)
 
 
@@ -102,9 +102,9 @@ cdef inline void sink(Item* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
     cdef Item item = heap[k]
     cdef Py_ssize_t child = 2 * k + 1
     while child < n:
-        if child + 1 < n and before(heap[child + 1], heap[child]):
+        if child + 1 < n and precedes(heap[child + 1], heap[child]):
             child += 1
-        if not before(heap[child], item):
+        if not precedes(heap[child], item):
             break
         heap[k] = heap[child]
         k, child = child, 2 * child + 1
@@ -116,7 +116,7 @@ cdef inline double completion(const double* at, const double* etc, int column) n
     return at[column] + etc[column] if etc != NULL else at[column]
 
 
-cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
+cdef inline void rebuild(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
     """Update the times of all entries, and make them a heap again."""
     cdef Py_ssize_t k
     for k in range(n):
@@ -125,7 +125,7 @@ cdef inline void renew(Item* heap, Py_ssize_t n, const double* at, const double*
         sink(heap, n, k)
 
 
-cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who,
+cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* first_machine,
                       const double* etc) noexcept nogil:
     """Make a heap of all columns.
 
@@ -136,32 +136,33 @@ cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* who
     """
     cdef Py_ssize_t u
     for u in range(n):
-        heap[u].machine = who[u] if who != NULL else <int> u
+        heap[u].machine = first_machine[u] if first_machine != NULL else <int> u
         heap[u].column = <int> u
-    renew(heap, n, at, etc)
+    rebuild(heap, n, at, etc)
 
 
-cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* who,
+cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* first_machine,
                         const double* etc) noexcept nogil:
-    """Update entries until the one at place k is the first of its subtree by the current ready times."""
+    """Update entries until entry k is the first of its subtree by the current ready times."""
     cdef double end
     cdef int c
     while k < n:
         c = heap[k].column
         end = completion(at, etc, c)
-        if end == heap[k].at and (who == NULL or who[c] == heap[k].machine):
+        if end == heap[k].at and (first_machine == NULL or first_machine[c] == heap[k].machine):
             return
         heap[k].at = end
-        if who != NULL:
-            heap[k].machine = who[c]
+        if first_machine != NULL:
+            heap[k].machine = first_machine[c]
         sink(heap, n, k)
 
 
-cdef inline double second_best(Item* heap, Py_ssize_t n, const Crews* crews, const double* etc) noexcept nogil:
+cdef inline double second_best(Item* heap, Py_ssize_t n, const Columns* machine_columns,
+                               const double* etc) noexcept nogil:
     """Return the second earliest completion time of a heap whose top is settled; infinite for one machine."""
-    cdef double second = crews.next[heap[0].column] + etc[heap[0].column]
-    settle(heap, n, 1, crews.at, crews.who, etc)
-    settle(heap, n, 2, crews.at, crews.who, etc)
+    cdef double second = machine_columns.next[heap[0].column] + etc[heap[0].column]
+    settle(heap, n, 1, machine_columns.at, machine_columns.first_machine, etc)
+    settle(heap, n, 2, machine_columns.at, machine_columns.first_machine, etc)
     if n > 1 and heap[1].at < second:
         second = heap[1].at
     if n > 2 and heap[2].at < second:
@@ -169,53 +170,53 @@ cdef inline double second_best(Item* heap, Py_ssize_t n, const Crews* crews, con
     return second
 
 
-cdef inline void look(Crews* crews, Py_ssize_t c) noexcept nogil:
-    """Update `at`, `who` and `next` of column c, whose heap has changed."""
-    cdef Item* heap = crews.machines + crews.begin[c]
-    cdef Py_ssize_t n = crews.begin[c + 1] - crews.begin[c]
-    crews.at[c] = heap[0].at if n > 0 else INFINITY
-    crews.who[c] = heap[0].machine if n > 0 else 0x7fffffff
-    crews.next[c] = heap[1].at if n > 1 else INFINITY
-    if n > 2 and heap[2].at < crews.next[c]:
-        crews.next[c] = heap[2].at
+cdef inline void refresh_column(Columns* machine_columns, Py_ssize_t c) noexcept nogil:
+    """Update `at`, `first_machine` and `next` of column c, whose heap has changed."""
+    cdef Item* heap = machine_columns.machines + machine_columns.begin[c]
+    cdef Py_ssize_t n = machine_columns.begin[c + 1] - machine_columns.begin[c]
+    machine_columns.at[c] = heap[0].at if n > 0 else INFINITY
+    machine_columns.first_machine[c] = heap[0].machine if n > 0 else 0x7fffffff
+    machine_columns.next[c] = heap[1].at if n > 1 else INFINITY
+    if n > 2 and heap[2].at < machine_columns.next[c]:
+        machine_columns.next[c] = heap[2].at
 
 
-cdef inline int assign(Crews* crews, Py_ssize_t c, double lasts, double* ready) noexcept nogil:
-    """Give a task that takes `lasts` to the first machine of column c; return that machine."""
-    cdef Item* heap = crews.machines + crews.begin[c]
+cdef inline int assign(Columns* machine_columns, Py_ssize_t c, double length, double* ready) noexcept nogil:
+    """Assign a task of duration `length` to the first machine of column c; return that machine."""
+    cdef Item* heap = machine_columns.machines + machine_columns.begin[c]
     cdef int u = heap[0].machine
-    ready[u] += lasts
+    ready[u] += length
     heap[0].at = ready[u]
-    sink(heap, crews.begin[c + 1] - crews.begin[c], 0)
-    look(crews, c)
+    sink(heap, machine_columns.begin[c + 1] - machine_columns.begin[c], 0)
+    refresh_column(machine_columns, c)
     return u
 
 
-cdef void muster(Crews* crews, Py_ssize_t columns, const long long[::1] kind,
+cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long long[::1] kind,
                  const double[::1] ready) noexcept nogil:
     """Make the heap of each column."""
     cdef Py_ssize_t n = kind.shape[0], c, u, k, size
     cdef Item* heap
     for c in range(columns + 1):
-        crews.begin[c] = 0
+        machine_columns.begin[c] = 0
     for u in range(n):
-        crews.begin[kind[u] + 1] += 1
+        machine_columns.begin[kind[u] + 1] += 1
     for c in range(columns):
-        crews.begin[c + 1] += crews.begin[c]
+        machine_columns.begin[c + 1] += machine_columns.begin[c]
     # begin[c] advances past the machines of column c, and is then restored
     for u in range(n):
-        k = crews.begin[kind[u]]
-        crews.machines[k].at, crews.machines[k].machine = ready[u], <int> u
-        crews.machines[k].column = <int> kind[u]
-        crews.begin[kind[u]] += 1
+        k = machine_columns.begin[kind[u]]
+        machine_columns.machines[k].at, machine_columns.machines[k].machine = ready[u], <int> u
+        machine_columns.machines[k].column = <int> kind[u]
+        machine_columns.begin[kind[u]] += 1
     for c in range(columns, 0, -1):
-        crews.begin[c] = crews.begin[c - 1]
-    crews.begin[0] = 0
+        machine_columns.begin[c] = machine_columns.begin[c - 1]
+    machine_columns.begin[0] = 0
     for c in range(columns):
-        heap, size = crews.machines + crews.begin[c], crews.begin[c + 1] - crews.begin[c]
+        heap, size = machine_columns.machines + machine_columns.begin[c], machine_columns.begin[c + 1] - machine_columns.begin[c]
         for k in range(size // 2 - 1, -1, -1):
             sink(heap, size, k)
-        look(crews, c)
+        refresh_column(machine_columns, c)
 
 
 # --- tasks in turn --------------------------------------------------------------------------------
@@ -225,12 +226,11 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
                 double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
     """Map tasks one by one, in the order of rows, each without regard to later ones.
 
-    The balance is that of the ready times as they are given.  The times of a clock that has run for long are all
-    large, and their balance is near 1 whatever machines have to do; give the time that is left from now on instead.
+    The balance is computed from the given ready times.  Late in a run, absolute ready times are all large and their
+    balance is near 1 for any load, so pass the remaining times instead.
 
     Returns (machine, on_met): int64[tasks], and whether "switching" ends with "met".
-    Takes O(machines) for each row, and then O(log(machines)) for each task.
-    Raises ValueError naming the argument, its index and value, TypeError for a `ready` of another type.
+    Time O(machines) for each row, and O(log(machines)) for each of its tasks.
 
     Parameters
     ----------
@@ -239,11 +239,11 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     counts
         int64[rows] >= 0, how many equal tasks a row stands for.
     ready
-        float64[machines] >= 0, when each machine has done the tasks that it has; changed in place.
+        float64[machines] >= 0, when each machine will have completed its tasks; changed in place.
     rule
         Which machine gets a task (ties: the lowest index), "mct": the one that would complete it first, ready
-        + etc; "met": the one that takes the least time for it, however much that machine has to do; "olb":
-        the one that is ready first, however long the task takes there; "kpb": "mct" among the ceil(percent *
+        + etc; "met": the one with the least etc, whatever its load; "olb": the one that is ready first,
+        whatever its etc; "kpb": "mct" among the ceil(percent *
         machines / 100) (to a billionth) that take the least time; "switching": "mct" until the balance
         min(ready) / max(ready) is `high` or more, then "met" until it is `low` or less, and so on.  While
         max(ready) is 0 it does not change.
@@ -253,13 +253,20 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
         0 <= low < high <= 1.
     on_met
         Whether "switching" begins with "met".
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If `ready` is not a float64 array.
     """
     cdef const double[:, ::1] e = matrix(etc)
-    cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], few
+    cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], n_fastest
     cdef const long long[::1] c = indices(counts, "counts", 0, 0x800000000000)
     cdef double[::1] r = ready_times(ready, n, "a row of etc")
     cdef long long total = total_of(c, rows, n)
-    cdef int which = rule_of(rule, _IN_TURN)
+    cdef int rule_index = rule_of(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
         raise ValueError(f"percent must be in 0..100 and not 0, got {percent!r}")
     if not 0.0 <= low < high <= 1.0:
@@ -268,17 +275,17 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     cdef long long[::1] out = machine
     if total == 0:
         return machine, bool(on_met)
-    few = max(1, int(np.ceil(percent * n / 100.0 - 1e-9)))
+    n_fastest = max(1, int(np.ceil(percent * n / 100.0 - 1e-9)))
     cdef Item* heaps = <Item*> malloc(2 * n * sizeof(Item))
     if heaps == NULL:
         raise MemoryError
     with nogil:
-        on_met = in_turn(e, c, &r[0], which, few, low, high, on_met, out, heaps)
+        on_met = in_turn(e, c, &r[0], rule_index, n_fastest, low, high, on_met, out, heaps)
     free(heaps)
     return machine, bool(on_met)
 
 
-cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule, Py_ssize_t few,
+cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule, Py_ssize_t n_fastest,
                   double low, double high, bint on_met, long long[::1] out, Item* heaps) noexcept nogil:
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
     cdef long long task, at = 0
@@ -298,18 +305,18 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
         for u in range(1, n):
             if etc[u] < etc[fastest]:
                 fastest = u
-        if rule == KPB and few < n:
+        if rule == KPB and n_fastest < n:
             for u in range(n):
                 heap[u].at, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
             for k in range(n // 2 - 1, -1, -1):
                 sink(heap, n, k)
-            # taken from the top, the `few` fastest machines come to the end of the array
-            for k in range(n - 1, n - 1 - few, -1):
+            # popping moves the `n_fastest` fastest machines to the end of the array
+            for k in range(n - 1, n - 1 - n_fastest, -1):
                 first, heap[0] = heap[0], heap[k]
                 heap[k] = first
                 sink(heap, k, 0)
-            heap, m = heap + n - few, few
-            renew(heap, m, ready, etc)
+            heap, m = heap + n - n_fastest, n_fastest
+            rebuild(heap, m, ready, etc)
         elif rule == MCT or rule == SWITCHING or rule == KPB:
             fill(heap, n, ready, NULL, etc)
         for task in range(counts[i]):
@@ -338,17 +345,16 @@ cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* r
 
 def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["min-min", "max-min", "sufferage"], *,
               kind: ArrayLike | None = None) -> tuple[Integers, Integers]:
-    """Map all tasks, choosing each time among the tasks that are left.
+    """Map all tasks, with a choice among all remaining tasks for each assignment.
 
     Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
-    Memory for rows * columns items of 16 bytes.  An assignment takes O(rows), and mostly O(log(columns)) for each
-    row that had the same best machine; with sufferage, a pass takes as much.
-    Raises as `map_in_turn`.
+    Memory for rows * columns items of 16 bytes.  An assignment, or a pass of sufferage, takes O(rows), and mostly
+    O(log(columns)) for each row that had the same best machine.
 
     Parameters
     ----------
     etc, counts, ready
-        As for `map_in_turn`.
+        The arguments of `map_in_turn`.
     rule
         Which task goes to which machine.  The best time of a task is the earliest at which a machine would
         complete it, and its best machine is that machine. "min-min": the task whose best time is the earliest
@@ -360,9 +366,15 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
         sufferage. Ties go to the lowest row and the lowest machine.
     kind
         int64[machines], the column of etc with a machine's times, where many machines have the same times;
-        None: column u is that of machine u.  Of the machines of a kind, the one that is ready first is taken.
-        Ties between kinds are resolved as between machines, as long as times are added without rounding, as
-        whole numbers are.
+        None: machine u has column u.  Of the machines of a kind, the one that is ready first is taken.  Ties
+        between kinds are resolved as between machines if times are added without rounding, like whole numbers.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+    TypeError
+        If `ready` is not a float64 array.
     """
     cdef const double[:, ::1] e = matrix(etc)
     cdef Py_ssize_t rows = e.shape[0], columns = e.shape[1], n, i, alive
@@ -372,11 +384,11 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
     n = kinds.shape[0]
     cdef double[::1] r = ready_times(ready, n, "a row of etc" if kind is None else "kind")
     cdef long long total = total_of(c, rows, n)
-    cdef int which = rule_of(rule, _BATCH)
-    found = np.zeros((2, total), np.int64)
-    cdef long long[:, ::1] out = found
+    cdef int rule_index = rule_of(rule, _BATCH)
+    assignments = np.zeros((2, total), np.int64)
+    cdef long long[:, ::1] out = assignments
     if total == 0:
-        return found[0], found[1]
+        return assignments[0], assignments[1]
     if n > 0x7ffffffe:
         raise ValueError(f"ready must have less than 2**31 - 1 entries, got {n}")
     left_array = np.array(c)
@@ -387,7 +399,7 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
     cdef double[::1] time = np.zeros(alive)                              # best time, or sufferage, of a task
     cdef long long[::1] claim = np.full(columns, -1, np.int64)
     cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
-    cdef int[::1] who = np.zeros(columns, np.intc)
+    cdef int[::1] first_machine = np.zeros(columns, np.intc)
     cdef Py_ssize_t[::1] begin = np.zeros(columns + 1, np.intp)
     cdef Item** heap = <Item**> malloc(rows * sizeof(Item*))
     cdef Item* items = <Item*> malloc((n + alive * columns) * sizeof(Item))
@@ -395,74 +407,74 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
         free(heap)
         free(items)
         raise MemoryError
-    cdef Crews crews
-    crews.machines, crews.begin = items, &begin[0]
-    crews.at, crews.next, crews.who = &at[0], &second[0], &who[0]
+    cdef Columns machine_columns
+    machine_columns.machines, machine_columns.begin = items, &begin[0]
+    machine_columns.at, machine_columns.next, machine_columns.first_machine = &at[0], &second[0], &first_machine[0]
     with nogil:
-        muster(&crews, columns, kinds, r)
+        build_columns(&machine_columns, columns, kinds, r)
         for i in range(alive):
             heap[row[i]] = items + n + i * columns
-            fill(heap[row[i]], columns, crews.at, crews.who, &e[row[i], 0])
-        if which == SUFFERAGE:
-            by_sufferage(e, &r[0], left, row, best, time, claim, heap, &crews, out)
+            fill(heap[row[i]], columns, machine_columns.at, machine_columns.first_machine, &e[row[i], 0])
+        if rule_index == SUFFERAGE:
+            by_sufferage(e, &r[0], left, row, best, time, claim, heap, &machine_columns, out)
         else:
-            by_time(e, &r[0], left, row, best, time, which == MIN_MIN, heap, &crews, out)
+            by_time(e, &r[0], left, row, best, time, rule_index == MIN_MIN, heap, &machine_columns, out)
     free(heap)
     free(items)
-    return found[0], found[1]
+    return assignments[0], assignments[1]
 
 
 cdef void by_time(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
-                  long long[::1] best, double[::1] time, bint earliest, Item** heap, Crews* crews,
+                  long long[::1] best, double[::1] time, bint earliest, Item** heap, Columns* machine_columns,
                   long long[:, ::1] out) noexcept nogil:
-    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, kept, chosen
+    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, n_left, best_row
     cdef long long i, at, total = out.shape[1], last = -1
     for at in range(total):
-        kept = 0
-        chosen = -1
+        n_left = 0
+        best_row = -1
         for k in range(alive):
             i = row[k]
             if left[i] == 0:
                 continue
             if best[k] == last:
-                settle(heap[i], n, 0, crews.at, crews.who, &e[i, 0])
+                settle(heap[i], n, 0, machine_columns.at, machine_columns.first_machine, &e[i, 0])
                 best[k], time[k] = heap[i][0].column, heap[i][0].at
-            row[kept], best[kept], time[kept] = i, best[k], time[k]
-            if chosen < 0 or (time[kept] < time[chosen] if earliest else time[kept] > time[chosen]):
-                chosen = kept
-            kept += 1
-        alive = kept
-        i, last = row[chosen], best[chosen]
+            row[n_left], best[n_left], time[n_left] = i, best[k], time[k]
+            if best_row < 0 or (time[n_left] < time[best_row] if earliest else time[n_left] > time[best_row]):
+                best_row = n_left
+            n_left += 1
+        alive = n_left
+        i, last = row[best_row], best[best_row]
         left[i] -= 1
         out[0, at] = i
-        out[1, at] = assign(crews, last, e[i, last], ready)
+        out[1, at] = assign(machine_columns, last, e[i, last], ready)
 
 
 cdef void by_sufferage(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
                        long long[::1] best, double[::1] time, long long[::1] claim, Item** heap,
-                       Crews* crews, long long[:, ::1] out) noexcept nogil:
-    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, kept, u
+                       Columns* machine_columns, long long[:, ::1] out) noexcept nogil:
+    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, n_left, u
     cdef long long i, at = 0, total = out.shape[1]
     while at < total:
-        kept = 0
+        n_left = 0
         for k in range(alive):
             i = row[k]
             if left[i] == 0:
                 continue
-            settle(heap[i], n, 0, crews.at, crews.who, &e[i, 0])
+            settle(heap[i], n, 0, machine_columns.at, machine_columns.first_machine, &e[i, 0])
             u = heap[i][0].column              # the claim is on the first machine of this column
-            row[kept], best[kept] = i, u
-            time[kept] = second_best(heap[i], n, crews, &e[i, 0]) - heap[i][0].at
+            row[n_left], best[n_left] = i, u
+            time[n_left] = second_best(heap[i], n, machine_columns, &e[i, 0]) - heap[i][0].at
             # further tasks of this row would not have a greater sufferage than this one
-            if claim[u] < 0 or time[claim[u]] < time[kept]:
-                claim[u] = kept
-            kept += 1
-        alive = kept
+            if claim[u] < 0 or time[claim[u]] < time[n_left]:
+                claim[u] = n_left
+            n_left += 1
+        alive = n_left
         for u in range(n):
             if claim[u] >= 0:
                 i = row[claim[u]]
                 left[i] -= 1
                 out[0, at] = i
-                out[1, at] = assign(crews, u, e[i, u], ready)
+                out[1, at] = assign(machine_columns, u, e[i, u], ready)
                 at += 1
                 claim[u] = -1

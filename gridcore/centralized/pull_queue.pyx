@@ -1,7 +1,7 @@
 """Central dispatch of whole tasks to machines that pull them from one list.
 
-Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  A started task is never taken back;
-it is lost if its machine fails.
+Times are int64 nanoseconds, durations as in ``gridcore/centralized/durations.pxd``.  A started task stays on its
+machine; it is lost if the machine fails.
 
 The reference implementation is `tests.reference.pull_queue`.
 """
@@ -24,15 +24,17 @@ from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_
 
 import numpy as np
 
-from gridcore.common.state import ANY, FLAG, INSTANT, OR_NEVER, Array, Number, Rows, like, read, read_only
+from gridcore.common.state import (
+    ANY, FLAG, INSTANT, OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
+)
 
 __all__ = ["PullQueue"]
 
 _STATE = {
-    "now": Number(0, LATEST + 1), "seen_of": Array(np.int64, limits=(0, "applications")),
-    "seen": Array(np.uint64, ("seen_of", "words")),
-    "few": Rows({"machine": (0, "machines"), "application": (0, "applications")}),
-    "log": Rows(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
+    "now": NumberEntry(0, LATEST + 1), "seen_of": ArrayEntry(np.int64, limits=(0, "applications")),
+    "seen": ArrayEntry(np.uint64, ("seen_of", "words")),
+    "few": TableEntry({"machine": (0, "machines"), "application": (0, "applications")}),
+    "log": TableEntry(dict.fromkeys(("machine", "application", "tasks", "start"), ANY)),
 }
 
 
@@ -42,7 +44,7 @@ cdef struct Machine:                    # a cache line
     long long busy, done, interrupted
     int number                          # its id
     int last                            # the application of its last task, or `applications` if it was lost
-    int away                            # whether it is down
+    int down                            # whether it is down
     int waits                           # whether it is in the heap of idle machines
     double unused
 
@@ -58,20 +60,20 @@ if sizeof(Machine) != _MACHINE.itemsize:
 
 
 cdef const long long[::1] instants(object values):
-    """Return `values` as an int64 vector, copied only where needed: there may be many calls."""
+    """Return `values` as an int64 vector, copied only if needed, since there may be many calls."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 \
             and values.flags.c_contiguous and values.flags.aligned:
         return plain(values)
     return integers(values, "released")
 
 
-cdef struct Turn:                       # see `PullQueue.run_released`
+cdef struct Turn:                       # the progress of `PullQueue.run_released`
     Py_ssize_t first, came
     long long waiting, peak
 
 
 cdef int _check_done(long long done) except -1:
-    """Raise the error for which a negative number stands."""
+    """Raise the error that a negative number stands for."""
     if done == -1:
         raise MemoryError
     if done == -2:
@@ -89,16 +91,17 @@ cdef class PullQueue:
     speed
         float64[machines], Mflop/s > 0.
     applications
-        How many applications there will be; they are identified by index.
+        The number of applications, which are identified by index.
     log
         Keep the start of every task for `starts`.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
@@ -106,53 +109,53 @@ cdef class PullQueue:
     cdef object table                       # the records as an array
     cdef Machine* machine
     cdef const long long[::1] rank          # by id
-    # busy machines by (end, rank); entries of machines that are away, wait or are free at other instants are void
+    # busy machines by (end, rank); entries of machines that are down, wait or are free at other instants are invalid
     cdef RadixHeap ends
-    cdef Entry* idle                        # a heap of those that wait, by rank, and of some that are away; at is 0
+    cdef Entry* idle                    # a heap of waiting machines by rank, and of some that are down; at is 0
     cdef Py_ssize_t n_idle
-    # finish counts only tasks that have a successor on their machine; its extra entry is for `last` of lost tasks
+    # finish covers only tasks with a successor on their machine; its extra entry is for `last` of lost tasks
     cdef long long[::1] first_start, finish, started, nodes
-    # by application the machine that first began a task of it, or -1; (machine, application) of the next ones, until
-    # there are `most_few`; and the bits of the further ones, which then take less memory
-    cdef long long[::1] one
-    cdef Pairs few
-    cdef Py_ssize_t most_few
-    cdef unsigned long long** seen
+    # by application: the first machine that began a task of it, or -1; pairs (machine, application) of the next
+    # machines, up to `max_pairs`; and bits of further machines, which then take less memory
+    cdef long long[::1] first_machine
+    cdef Pairs machine_pairs
+    cdef Py_ssize_t max_pairs
+    cdef unsigned long long** machine_bits
     cdef long long* entries                # the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
     def __cinit__(self, speed: ArrayLike, applications: SupportsIndex, *, bint log=False):
         cdef Py_ssize_t k
-        cdef const double[::1] given = doubles(speed, "speed")
-        check_array(given, "speed", POSITIVE)
+        cdef const double[::1] speeds = doubles(speed, "speed")
+        check_array(speeds, "speed", POSITIVE)
         if not isinstance(applications, int | np.integer):
             raise TypeError(f"applications must be an integer, got {applications!r}")
         if not 0 <= applications < 2**31:
             raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
-        self.machines = given.shape[0]
+        self.machines = speeds.shape[0]
         self.applications = applications
         self.log = log
-        self.most_few = min(32, self.machines // 64)
-        self._make_machines(np.asarray(given))
+        self.max_pairs = min(32, self.machines // 64)
+        self._make_machines(np.asarray(speeds))
         self.first_start = np.full(self.applications, -1, np.int64)
         self.finish = np.full(self.applications + 1, -1, np.int64)
         self.started = np.zeros(self.applications, np.int64)
         self.nodes = np.zeros(self.applications, np.int64)
-        self.one = np.full(self.applications, -1, np.int64)
-        self.seen = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
+        self.first_machine = np.full(self.applications, -1, np.int64)
+        self.machine_bits = <unsigned long long**> calloc(self.applications + 1, sizeof(void*))
         self.idle = <Entry*> malloc((self.machines + 1) * sizeof(Entry))
-        if self.seen == NULL or self.idle == NULL:
+        if self.machine_bits == NULL or self.idle == NULL:
             raise MemoryError
         radix_make(&self.ends, 2 * self.machines + 64)
         self._place()
 
     cdef int _make_machines(self, speed) except -1:
-        """Allocate memory for machines that are up and have done nothing."""
+        """Allocate the table of machines, which are up and idle."""
         cdef unsigned char[::1] raw
         order = np.argsort(-speed, kind="stable")
         size = self.machines * _MACHINE.itemsize
         block = np.zeros(size + 64, np.uint8)
-        start = -block.ctypes.data % 64     # as a record that begins elsewhere is in two cache lines
+        start = -block.ctypes.data % 64  # so that no record is in two cache lines
         raw = block[start:]
         self.machine = <Machine*> &raw[0]
         self.table = block[start : start + size].view(_MACHINE)
@@ -167,7 +170,7 @@ cdef class PullQueue:
         self.n_idle = 0
         for r in range(self.machines):
             self.machine[r].waits = False
-            if self.machine[r].away:
+            if self.machine[r].down:
                 continue
             if self.machine[r].free > self.now:
                 radix_push(&self.ends, self.machine[r].free, r)
@@ -182,32 +185,32 @@ cdef class PullQueue:
         self.n_idle += 1
         self.machine[r].waits = True
 
-    cdef inline void _end_at(self, Py_ssize_t r, long long at) noexcept nogil:
+    cdef inline void _busy_until(self, Py_ssize_t r, long long at) noexcept nogil:
         """Put a machine, which is free at `at`, into the heap of those that are busy."""
         cdef Py_ssize_t v
         if not radix_full(&self.ends):
             radix_push(&self.ends, at, r)
             return
-        # there is room for twice as many as can be busy
+        # the heap has room for twice as many entries as machines can be busy
         radix_clear(&self.ends)
         for v in range(self.machines):
-            if not (self.machine[v].away or self.machine[v].waits):
+            if not (self.machine[v].down or self.machine[v].waits):
                 radix_push(&self.ends, self.machine[v].free, v)
 
     def __dealloc__(self):
         cdef Py_ssize_t i
-        if self.seen != NULL:
+        if self.machine_bits != NULL:
             for i in range(self.applications):
-                free(self.seen[i])
-        free(self.seen)
-        pairs_free(&self.few)
+                free(self.machine_bits[i])
+        free(self.machine_bits)
+        pairs_free(&self.machine_pairs)
         radix_free(&self.ends)
         free(self.idle)
         free(self.entries)
 
     @property
     def free_at(self) -> Integers:
-        """int64[machines]: a copy of when (ns) the last task of each machine ends or was lost; 0 at first."""
+        """When the last task of each machine ends or was lost (ns), int64[machines], a copy; 0 before its first task."""
         return self._by_id("free")
 
     cdef object _by_id(self, str name):
@@ -215,8 +218,8 @@ cdef class PullQueue:
         return self.table[name][np.asarray(self.rank)].astype(_TYPES[name])
 
     def backlog(self, long long now) -> float:
-        """Return the Mflop that tasks started so far have still to do after `now` ns, summed in order of machine."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the Mflop of started tasks that remain after `now` ns, summed in order of machine."""
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
         cdef const Machine* m
@@ -233,7 +236,7 @@ cdef class PullQueue:
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
         first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t r
         cdef const Machine* m
         ends = np.array(self.finish)
@@ -250,9 +253,9 @@ cdef class PullQueue:
     def starts(self) -> tuple[Integers, Integers, Integers, Integers]:
         """Return (machine, application, start ns, end ns), int64[k], of every task, in the order of the starts.
 
-        Lost tasks are included, with the end that they would have had.  Empty without ``log``.
+        Lost tasks are included, with their planned end.  Empty without ``log``.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         return self._starts()
 
     cdef tuple _starts(self):
@@ -269,68 +272,71 @@ cdef class PullQueue:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the queue was made; see `gridcore.common.state`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the changes since construction, as described in `gridcore.common.state`."""
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
-        met = [i for i in range(self.applications) if self.seen[i] != NULL]
-        seen_array = np.empty((len(met), words), np.uint64)
-        cdef unsigned long long[:, ::1] seen = seen_array
-        for k, i in enumerate(met):
-            memcpy(&seen[k, 0], self.seen[i], words * sizeof(long long))
-        few = [((pair - 1) >> 32, (pair - 1) >> 1 & 0x7FFFFFFF) for pair in self._few()]
+        applications = [i for i in range(self.applications) if self.machine_bits[i] != NULL]
+        bits_array = np.empty((len(applications), words), np.uint64)
+        cdef unsigned long long[:, ::1] bits = bits_array
+        for k, i in enumerate(applications):
+            memcpy(&bits[k, 0], self.machine_bits[i], words * sizeof(long long))
+        pairs = [((pair - 1) >> 32, (pair - 1) >> 1 & 0x7FFFFFFF) for pair in self._pair_list()]
         return read_only({
-            **self._columns(), "now": self.now, "seen_of": np.array(met, np.int64), "seen": seen_array,
-            "few": np.array(sorted(few), np.int64).reshape(-1, 2),
+            **self._columns(), "now": self.now, "seen_of": np.array(applications, np.int64), "seen": bits_array,
+            "few": np.array(sorted(pairs), np.int64).reshape(-1, 2),
             "log": np.stack(self._starts(), axis=1),
         })
 
-    cdef list _few(self):
+    cdef list _pair_list(self):
         cdef Py_ssize_t k
-        return [self.few.slot[k] for k in range(self.few.room) if self.few.slot[k]]
+        return [self.machine_pairs.slot[k] for k in range(self.machine_pairs.room) if self.machine_pairs.slot[k]]
 
     def setstate(self, state):
-        """Continue from a state that `getstate` returned for a queue made with the same arguments.
+        """Restore a state of `getstate` of a queue with the same arguments.
 
-        Raises ValueError for a state that does not fit.
+        Raises
+        ------
+        ValueError
+            If the state is invalid.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         known = self._columns()
-        given = read(state, {
-            **like(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
+        entries = read(state, {
+            **array_entries(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
                    finish=OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
-        if (given["busy"] > given["free"]).any():
+        if (entries["busy"] > entries["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
-        now = given["now"]
-        if ((given["last"] == self.applications) & (given["free"] > now)).any():
+        now = entries["now"]
+        if ((entries["last"] == self.applications) & (entries["free"] > now)).any():
             raise ValueError("state['last'] must be an application where a machine works")
         for name, column in known.items():
             if name in _TYPES:
-                self.table[name][np.asarray(self.rank)] = given[name]
+                self.table[name][np.asarray(self.rank)] = entries[name]
             else:
-                column[...] = given[name]
+                column[...] = entries[name]
         self.now = now
-        cdef const long long[::1] of = given["seen_of"]
-        cdef const unsigned long long[:, ::1] seen = given["seen"]
+        cdef const long long[::1] application_of = entries["seen_of"]
+        cdef const unsigned long long[:, ::1] bits = entries["seen"]
         for i in range(self.applications):
-            free(self.seen[i])
-            self.seen[i] = NULL
-        for k in range(of.shape[0]):
-            i = of[k]
-            if self.seen[i] == NULL:
-                self.seen[i] = <unsigned long long*> calloc(words, sizeof(long long))
-                if self.seen[i] == NULL:
+            free(self.machine_bits[i])
+            self.machine_bits[i] = NULL
+        for k in range(application_of.shape[0]):
+            i = application_of[k]
+            if self.machine_bits[i] == NULL:
+                self.machine_bits[i] = <unsigned long long*> calloc(words, sizeof(long long))
+                if self.machine_bits[i] == NULL:
                     raise MemoryError
-            memcpy(self.seen[i], &seen[k, 0], words * sizeof(long long))
-        pairs_free(&self.few)
-        for u, i in given["few"].tolist():
-            pairs_add(&self.few, pair_of(u, i))
-        cdef const long long[:, ::1] log = given["log"]
+            memcpy(self.machine_bits[i], &bits[k, 0], words * sizeof(long long))
+        pairs_free(&self.machine_pairs)
+        for u, i in entries["few"].tolist():
+            pairs_add(&self.machine_pairs, pair_of(u, i))
+        cdef const long long[:, ::1] log = entries["log"]
         self.n_log = 0
         for k in range(log.shape[0]):
-            if not self._note(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
+            if not self._log_start(log[k, 0], log[k, 1], log[k, 2], log[k, 3]):
                 raise MemoryError
         self._place()
 
@@ -338,17 +344,17 @@ cdef class PullQueue:
         """Return the arrays that change during a run, with a value per machine or application."""
         return {**{name: self._by_id(name) for name in _TYPES}, **{name: np.asarray(column) for name, column in (
             ("first_start", self.first_start), ("finish", self.finish), ("started", self.started),
-            ("nodes", self.nodes), ("one", self.one))}}
+            ("nodes", self.nodes), ("one", self.first_machine))}}
 
     def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
         """Start tasks from the instant reached so far up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
-        left; if none has, it waits.  No task is started at exactly `until`, so that what arrives at that
+        left; if none has, it waits.  No task is started at exactly `until`, so that arrivals at that
         instant can still change the order.  Running to t1 and then, with the same order, to t2 equals
         running to t2.
 
-        Returns the number of tasks started.  Raises OverflowError if a task ends after the last instant.
+        Returns the number of tasks started.
 
         Parameters
         ----------
@@ -357,9 +363,14 @@ cdef class PullQueue:
         left
             int64[applications], unstarted tasks; changed in place.
         task_size
-            float64[applications], Mflop > 0; only entries that `order` names are read.
+            float64[applications], Mflop > 0; only entries of applications in `order` are read.
+
+        Raises
+        ------
+        OverflowError
+            If a task ends after the last instant.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -385,11 +396,9 @@ cdef class PullQueue:
 
         Running to t1 and then to t2 equals running to t2.
 
-        Returns `first`, `came` and `waiting` as they are after the call, which counts the applications released
-        before `until`, and the most tasks that waited at the release of one of them, else `waiting` as given.
-        Entries of the arrays are checked when their turn comes.
-
-        Raises ValueError naming the argument, its index and value; OverflowError if a task ends after the last instant.
+        Returns `first`, `came` and `waiting` after the call, which counts the applications released before `until`, and
+        the largest number of waiting tasks at one of these releases, else `waiting` as given.  Entries of the arrays are
+        checked when they are used.
 
         Parameters
         ----------
@@ -400,13 +409,20 @@ cdef class PullQueue:
         task_size
             float64[applications], Mflop > 0.
         first
-            No application before it has tasks left.
+            The first application that may have tasks left.
         came
-            How many applications have been counted as released.
+            The number of applications that have been counted as released.
         waiting
-            How many tasks of these are left.
+            The number of unstarted tasks of these.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+        OverflowError
+            If a task ends after the last instant.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] at = instants(released)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -430,25 +446,25 @@ cdef class PullQueue:
         return t.first, t.came, t.waiting, t.peak
 
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
-        """Let `machines` fail at `now` ns, the instant reached by `run`; they lose the tasks that they run.
+        """Make `machines` fail at `now` ns, the instant reached by `run`; their running tasks are lost.
 
         They take no tasks until `restore`; machines that are down already stay down.
 
         Returns (machines, applications) int64[k], an entry for each task lost, in the order of `machines`.  A
-        task that ends at `now` has ended.  A lost task counts as never done; the caller must put it into
-        `left` again.  Raises ValueError naming the index of a bad machine.
+        task that ends at `now` is not lost.  A lost task does not count as done; the caller must add it to
+        `left` again.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef const long long[::1] who = self._machines(machines, now)
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
         cdef Machine* m
-        lost = np.zeros((2, who.shape[0]), np.int64)
+        lost = np.zeros((2, ids.shape[0]), np.int64)
         cdef long long[:, ::1] out = lost
-        for k in range(who.shape[0]):
-            m = &self.machine[self.rank[who[k]]]
-            if m.away:
+        for k in range(ids.shape[0]):
+            m = &self.machine[self.rank[ids[k]]]
+            if m.down:
                 continue
-            m.away = True
+            m.down = True
             if m.free <= now:
                 continue
             out[0, n] = m.number
@@ -463,17 +479,14 @@ cdef class PullQueue:
         return lost[0, :n].copy(), lost[1, :n].copy()
 
     def restore(self, machines: ArrayLike, long long now):
-        """Let `machines` recover at `now` ns, the instant reached by `run`; machines that are up stay as they are.
-
-        Raises ValueError naming the index of a bad machine.
-        """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef const long long[::1] who = self._machines(machines, now)
+        """Make `machines` recover at `now` ns, the instant reached by `run`; machines that are up are unchanged."""
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, r
-        for k in range(who.shape[0]):
-            r = self.rank[who[k]]
-            if self.machine[r].away:
-                self.machine[r].away = False
+        for k in range(ids.shape[0]):
+            r = self.rank[ids[k]]
+            if self.machine[r].down:
+                self.machine[r].down = False
                 if not self.machine[r].waits:
                     self._wait(r)
 
@@ -483,16 +496,16 @@ cdef class PullQueue:
         return indices(machines, "machines", 0, self.machines)
 
     cdef void _wake(self) noexcept nogil:
-        """Let the machines whose tasks have ended by now be idle."""
+        """Make the machines idle whose tasks have ended by now."""
         cdef Py_ssize_t r
         while self._next_end() <= self.now:
-            r = self.ends.near[0].number
+            r = self.ends.front[0].number
             radix_pop(&self.ends)
             self._wait(r)
 
     cdef inline long long _next(self) noexcept nogil:
         """Return when the next machine is free, which is then the first in its heap; NEVER if there is none."""
-        while self.n_idle > 0 and self.machine[self.idle[0].number].away:
+        while self.n_idle > 0 and self.machine[self.idle[0].number].down:
             self.machine[self.idle[0].number].waits = False
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1
@@ -505,20 +518,20 @@ cdef class PullQueue:
         cdef const Machine* m
         while True:
             if radix_refill(&self.ends):
-                for k in range(self.ends.n_near):
-                    prefetch(&self.machine[self.ends.near[k].number])
-            if self.ends.n_near == 0:
+                for k in range(self.ends.n_front):
+                    prefetch(&self.machine[self.ends.front[k].number])
+            if self.ends.n_front == 0:
                 return NEVER
-            first = &self.ends.near[0]
+            first = &self.ends.front[0]
             m = &self.machine[first.number]
-            if m.free == first.at and not m.away and not m.waits:
+            if m.free == first.at and not m.down and not m.waits:
                 return first.at
             radix_pop(&self.ends)
 
     cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
-        """Start a task of application `i` on the next free machine; see `_check_done` for what it returns."""
+        """Start a task of application `i` on the next free machine; return 0, or an error for `_check_done`."""
         cdef bint waiting = self.n_idle > 0
-        cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.near[0].number, k
+        cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.front[0].number, k
         cdef Machine* m = &self.machine[r]
         cdef long long at = self.now if waiting else m.free, length = duration(task_size, m.speed), end
         if length > NEVER - at:
@@ -526,9 +539,9 @@ cdef class PullQueue:
         end = at + length
         if m.free > self.finish[m.last]:
             self.finish[m.last] = m.free
-        if m.last != i and not self._meet(i, m):
+        if m.last != i and not self._count_machine(i, m):
             return -1
-        if self.log and not self._note(m.number, i, at, end):
+        if self.log and not self._log_start(m.number, i, at, end):
             return -1
         m.free = end
         m.busy += length
@@ -538,14 +551,14 @@ cdef class PullQueue:
         self.started[i] += 1
         if not waiting:
             radix_pop(&self.ends)
-            self._end_at(r, end)
-            for k in range(min(<Py_ssize_t> 5, self.ends.n_near)):
-                prefetch(&self.finish[self.machine[self.ends.near[k].number].last])
+            self._busy_until(r, end)
+            for k in range(min(<Py_ssize_t> 5, self.ends.n_front)):
+                prefetch(&self.finish[self.machine[self.ends.front[k].number].last])
         elif end > self.now:
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1
             m.waits = False
-            self._end_at(r, end)
+            self._busy_until(r, end)
             prefetch(&self.machine[self.idle[0].number])
         return 0
 
@@ -609,33 +622,33 @@ cdef class PullQueue:
             t.waiting += left[t.came]
             t.came += 1
             if t.waiting > t.peak and (t.came == self.applications or released[t.came] > released[t.came - 1]):
-                t.peak = t.waiting  # with all that are released at this instant
+                t.peak = t.waiting  # after all releases of this instant
         return True
 
-    cdef inline bint _meet(self, long long i, Machine* m) noexcept nogil:
-        """Record that the last task of a machine is of application `i`; count it in its nodes once."""
+    cdef inline bint _count_machine(self, long long i, Machine* m) noexcept nogil:
+        """Set the application of the last task of a machine; count the machine once in the nodes of `i`."""
         cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         m.last = <int> i
         if self.nodes[i] == 0:
-            self.one[i] = u
+            self.first_machine[i] = u
             self.nodes[i] = 1
             return True
-        if self.one[i] == u or pairs_have(&self.few, pair_of(u, i)):
+        if self.first_machine[i] == u or pairs_have(&self.machine_pairs, pair_of(u, i)):
             return True
-        if self.nodes[i] < self.most_few:
+        if self.nodes[i] < self.max_pairs:
             self.nodes[i] += 1
-            return pairs_put(&self.few, pair_of(u, i))
-        if self.seen[i] == NULL:
-            self.seen[i] = <unsigned long long*> calloc((self.machines + 63) >> 6, sizeof(unsigned long long))
-            if self.seen[i] == NULL:
+            return pairs_put(&self.machine_pairs, pair_of(u, i))
+        if self.machine_bits[i] == NULL:
+            self.machine_bits[i] = <unsigned long long*> calloc((self.machines + 63) >> 6, sizeof(unsigned long long))
+            if self.machine_bits[i] == NULL:
                 return False
-        if not self.seen[i][u >> 6] & bit:
-            self.seen[i][u >> 6] |= bit
+        if not self.machine_bits[i][u >> 6] & bit:
+            self.machine_bits[i][u >> 6] |= bit
             self.nodes[i] += 1
         return True
 
-    cdef inline bint _note(self, long long u, long long i, long long at, long long end) noexcept nogil:
+    cdef inline bint _log_start(self, long long u, long long i, long long at, long long end) noexcept nogil:
         cdef long long* wider
         cdef Py_ssize_t room
         if self.n_log == self.log_room:

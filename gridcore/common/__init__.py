@@ -1,1 +1,1 @@
-"""What several kernels share: checks of arguments, memory, bits, heaps, queues of events, and states."""
+"""Code shared by kernels: checks of arguments, memory, bits, heaps, queues of events, and states."""

@@ -8,13 +8,13 @@ cdef enum:
 
 cdef class _Guard:                  # a reservation of an object, see `guard`
     cdef bint* occupied
-    cdef _Guard rest
+    cdef _Guard inner
 
-cdef _Guard guard(bint* occupied, _Guard rest=*)
+cdef _Guard guard(bint* occupied, _Guard inner=*)
 
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)
-cdef object kept(object values, str name)
+cdef object doubles_copy(object values, str name)
 cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1
 cdef int check_scalar(double value, str name, int rule) except -1
 cdef int check_array(const double[::1] values, str name, int rule) except -1

@@ -1,6 +1,6 @@
-"""Checks of arguments, and a guard against concurrent use, for all kernels: not for users.
+"""Checks of arguments, and a guard against concurrent use, for all kernels.
 
-`tests.reference.arguments` does the same for the reference implementations.
+The reference implementation is `tests.reference.arguments`.
 """
 
 from libc.math cimport isfinite, isnan
@@ -23,7 +23,7 @@ cdef object refuse(str name, Py_ssize_t index, str rule, double value):
     return ValueError(f"{where} {rule}, got {value!r}")
 
 
-cdef inline bint bad(double value, int rule) noexcept nogil:
+cdef inline bint violates(double value, int rule) noexcept nogil:
     if rule == NUMBER:
         return isnan(value) or (not isfinite(value) and value < 0.0)
     return not isfinite(value) or (rule == NOT_NEGATIVE and value < 0.0) or (rule == POSITIVE and value <= 0.0)
@@ -41,8 +41,8 @@ cdef const double[::1] doubles(object values, str name):
     return array
 
 
-cdef object kept(object values, str name):
-    """Return a copy of `doubles(values)`, which no one else can change: for arrays that an object keeps."""
+cdef object doubles_copy(object values, str name):
+    """Return a copy of `doubles(values)`, which the caller cannot change later."""
     return np.array(doubles(values, name))
 
 
@@ -52,7 +52,7 @@ cdef object plain(object values):
 
 
 cdef object integers(object values, str name):
-    """Return a copy of `values` as an int64 vector, which no one else can change after the check."""
+    """Return a copy of `values` as an int64 vector, which the caller cannot change after the check."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
@@ -64,11 +64,11 @@ cdef object integers(object values, str name):
 cdef object indices(object values, str name, long long low, long long high):
     """Return `integers(values)`, each of which must be in low..high - 1."""
     array = integers(values, name)
-    cdef const long long[::1] given = array
+    cdef const long long[::1] entries = array
     cdef Py_ssize_t k
-    for k in range(given.shape[0]):
-        if not low <= given[k] < high:
-            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {given[k]}")
+    for k in range(entries.shape[0]):
+        if not low <= entries[k] < high:
+            raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {entries[k]}")
     return array
 
 
@@ -85,7 +85,7 @@ cdef long long[::1] writable(object values, str name):
 
 
 cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1:
-    if bad(value, rule):
+    if violates(value, rule):
         raise refuse(name, index, <str>RULES[rule], value)
     return 0
 
@@ -103,10 +103,10 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
 
 cdef int check_instant(long long value, str name, long long room=0) except -1:
     """Raise ValueError unless `value` is an instant (ns) with at least `room` more ns after it."""
-    cdef long long beyond = 9223372036854775807  # a variable in C: Cython would compute with Python's integers
-    beyond -= room
-    if not 0 <= value < beyond:
-        raise ValueError(f"{name} must be in 0..{beyond - 1} ns, got {value}")
+    cdef long long end = 9223372036854775807  # a C variable, since Cython would compute with integers of Python
+    end -= room
+    if not 0 <= value < end:
+        raise ValueError(f"{name} must be in 0..{end - 1} ns, got {value}")
     return 0
 
 
@@ -140,16 +140,20 @@ cdef class _Guard:
             self.occupied[0] = False
 
 
-cdef _Guard guard(bint* occupied, _Guard rest=None):
-    """Reserve an object (and those held by `rest`) for one call, for as long as the result lives.
+cdef _Guard guard(bint* occupied, _Guard inner=None):
+    """Reserve an object, and those of `inner`, until the result is deleted.
 
     Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
-    the GIL or calls Python, another thread or a callback might move its memory.  Raises RuntimeError if the
-    object is in use.
+    the GIL or calls Python, another thread or a callback could move its memory.
+
+    Raises
+    ------
+    RuntimeError
+        If the object is in use.
     """
     if occupied[0]:
         raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")
-    cdef _Guard held = _Guard.__new__(_Guard)
-    held.occupied, held.rest = occupied, rest
+    cdef _Guard result = _Guard.__new__(_Guard)
+    result.occupied, result.inner = occupied, inner
     occupied[0] = True
-    return held
+    return result

@@ -27,15 +27,15 @@
 /* 0 plain C and SSE2, 1 AVX2. */
 static int gridcore_level = 0;
 
-static inline int gridcore_detect(int most)
+static inline int gridcore_detect(int limit)
 {
     gridcore_level = 0;
 #ifdef GRIDCORE_AVX2
     __builtin_cpu_init();
-    if (most > 0 && __builtin_cpu_supports("avx2"))
+    if (limit > 0 && __builtin_cpu_supports("avx2"))
         gridcore_level = 1;
 #endif
-    (void)most;
+    (void)limit;
     return gridcore_level;
 }
 
@@ -225,11 +225,11 @@ static inline void gridcore_widen(const uint16_t *a, uint32_t *out, ptrdiff_t n)
 #define GRIDCORE_DEBIT_BODY(CELL) \
     ptrdiff_t i, j, k; \
     for (i = 0; i < ns; i++) { \
-        for (j = 0; j < nw; j++, given += na, out += na) { \
+        for (j = 0; j < nw; j++, cells += na, out += na) { \
             const CELL *low = i > 0 ? out - nw * na : NULL, *left = j > 0 ? out - na : NULL; \
             CELL most = 0; \
             for (k = 0; k < na; k++) \
-                out[k] = given[k] > drops[k] && !(size[j] > limits[i]) ? (CELL)(given[k] - drops[k]) : 0; \
+                out[k] = cells[k] > drops[k] && !(size[j] > limits[i]) ? (CELL)(cells[k] - drops[k]) : 0; \
             for (k = 0; low && k < na; k++) \
                 out[k] = out[k] > low[k] ? out[k] : low[k]; \
             for (k = 0; left && k < na; k++) \
@@ -239,13 +239,13 @@ static inline void gridcore_widen(const uint16_t *a, uint32_t *out, ptrdiff_t n)
         } \
     }
 
-static inline void gridcore_debit_base(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit_base(const uint32_t *cells, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                                 const double *size, const uint32_t *drops, const double *limits)
 {
     GRIDCORE_DEBIT_BODY(uint32_t)
 }
 
-static inline void gridcore_debit_narrow_base(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+static inline void gridcore_debit_narrow_base(const uint16_t *cells, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
 {
     GRIDCORE_DEBIT_BODY(uint16_t)
@@ -254,20 +254,20 @@ static inline void gridcore_debit_narrow_base(const uint16_t *given, uint16_t *o
 #ifdef GRIDCORE_AVX2
 /* na must be a multiple of 8. */
 __attribute__((target("avx2")))
-static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit_avx2(const uint32_t *cells, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                                 const double *size, const uint32_t *drops, const double *limits)
 {
     const __m256i by1 = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 7), by2 = _mm256_setr_epi32(2, 3, 4, 5, 6, 7, 7, 7);
     const __m256i by4 = _mm256_setr_epi32(4, 5, 6, 7, 7, 7, 7, 7), first = _mm256_setzero_si256();
     ptrdiff_t i, j, k;
     for (i = 0; i < ns; i++) {
-        for (j = 0; j < nw; j++, given += na, out += na) {
+        for (j = 0; j < nw; j++, cells += na, out += na) {
             __m256i most = _mm256_setzero_si256();
             for (k = na - 8; k >= 0; k -= 8) {
                 __m256i x = _mm256_setzero_si256();
                 if (!(size[j] > limits[i])) {
                     const __m256i drop = _mm256_loadu_si256((const __m256i *)(drops + k));
-                    x = _mm256_loadu_si256((const __m256i *)(given + k));
+                    x = _mm256_loadu_si256((const __m256i *)(cells + k));
                     x = _mm256_sub_epi32(_mm256_max_epu32(x, drop), drop);
                 }
                 if (i > 0)
@@ -285,27 +285,27 @@ static inline void gridcore_debit_avx2(const uint32_t *given, uint32_t *out, ptr
     }
 }
 
-/* Eight cells of 16 bits, of which `rest` are there: the others are read as 0, and not written. */
+/* Eight cells of 16 bits, of which the first `rest` exist: the others are read as 0, and not written. */
 __attribute__((target("avx2")))
 static inline __m128i gridcore_load_narrow(const uint16_t *from, ptrdiff_t rest)
 {
-    uint16_t some[8] = {0};
+    uint16_t lanes[8] = {0};
     if (rest >= 8)
         return _mm_loadu_si128((const __m128i *)from);
-    memcpy(some, from, (size_t)rest * sizeof *from);
-    return _mm_loadu_si128((const __m128i *)some);
+    memcpy(lanes, from, (size_t)rest * sizeof *from);
+    return _mm_loadu_si128((const __m128i *)lanes);
 }
 
 __attribute__((target("avx2")))
 static inline void gridcore_store_narrow(uint16_t *to, __m128i x, ptrdiff_t rest)
 {
-    uint16_t some[8];
+    uint16_t lanes[8];
     if (rest >= 8) {
         _mm_storeu_si128((__m128i *)to, x);
         return;
     }
-    _mm_storeu_si128((__m128i *)some, x);
-    memcpy(to, some, (size_t)rest * sizeof *to);
+    _mm_storeu_si128((__m128i *)lanes, x);
+    memcpy(to, lanes, (size_t)rest * sizeof *to);
 }
 
 /* All ones in the first n of eight lanes. */
@@ -315,30 +315,30 @@ static inline __m128i gridcore_first_lanes(ptrdiff_t n)
     return _mm_cmpgt_epi16(_mm_set1_epi16((short)(n < 8 ? n : 8)), _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/* The debit for cells of 16 bits and any na; `out` is not `given`.  A row is closed over the task sizes first: that
+/* The debit for cells of 16 bits and any na; `out` is not `cells`.  A row is closed over the task sizes first: that
    needs no other row.  Of the last lanes of a row some may be cells of the next one: these come later, and are
    written again. */
 __attribute__((target("avx2")))
-static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+static inline void gridcore_debit_narrow_avx2(const uint16_t *cells, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 ptrdiff_t na, const double *size, const uint32_t *drops, const double *limits)
 {
     ptrdiff_t i, j, k;
     for (k = (na - 1) / 8 * 8; k >= 0; k -= 8) {
-        const __m128i own = gridcore_first_lanes(na - k);
-        uint16_t some[8] = {0};
+        const __m128i row_mask = gridcore_first_lanes(na - k);
+        uint16_t lanes[8] = {0};
         __m128i drop;
         for (j = k; j < na && j < k + 8; j++)
-            some[j - k] = (uint16_t)(drops[j] < 0xFFFF ? drops[j] : 0xFFFF);
-        drop = _mm_loadu_si128((const __m128i *)some);
+            lanes[j - k] = (uint16_t)(drops[j] < 0xFFFF ? drops[j] : 0xFFFF);
+        drop = _mm_loadu_si128((const __m128i *)lanes);
         for (i = 0; i < ns; i++) {
-            const uint16_t *from = given + i * nw * na + k;
+            const uint16_t *from = cells + i * nw * na + k;
             uint16_t *to = out + i * nw * na + k;
             ptrdiff_t rest = (ns - i) * nw * na - k;
             __m128i left = _mm_setzero_si128();
             for (j = 0; j < nw; j++, from += na, to += na, rest -= na) {
                 __m128i x = _mm_setzero_si128();
                 if (!(size[j] > limits[i])) {
-                    x = _mm_and_si128(_mm_subs_epu16(gridcore_load_narrow(from, rest), drop), own);
+                    x = _mm_and_si128(_mm_subs_epu16(gridcore_load_narrow(from, rest), drop), row_mask);
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 2));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 4));
                     x = _mm_max_epu16(x, _mm_srli_si128(x, 8));
@@ -356,19 +356,19 @@ static inline void gridcore_debit_narrow_avx2(const uint16_t *given, uint16_t *o
 
 /* The same for one task size: lanes are sizes, which ascend. */
 __attribute__((target("avx2")))
-static inline void gridcore_debit_sizes_avx2(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
+static inline void gridcore_debit_sizes_avx2(const uint16_t *cells, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw,
                                 const double *size, uint32_t drop, const double *limits)
 {
     const __m128i drops = _mm_set1_epi16((short)(drop < 0xFFFF ? drop : 0xFFFF));
-    ptrdiff_t i, j, kept;
-    for (i = 0; i < ns; i++, given += nw, out += nw) {
+    ptrdiff_t i, j, n_feasible;
+    for (i = 0; i < ns; i++, cells += nw, out += nw) {
         __m128i left = _mm_setzero_si128();
-        for (kept = 0; kept < nw && !(size[kept] > limits[i]); kept++)
+        for (n_feasible = 0; n_feasible < nw && !(size[n_feasible] > limits[i]); n_feasible++)
             ;
         for (j = 0; j < nw; j += 8) {
             const ptrdiff_t rest = (ns - i) * nw - j;
-            __m128i x = _mm_subs_epu16(gridcore_load_narrow(given + j, rest), drops);
-            x = _mm_and_si128(x, gridcore_first_lanes(kept > j ? kept - j : 0));
+            __m128i x = _mm_subs_epu16(gridcore_load_narrow(cells + j, rest), drops);
+            x = _mm_and_si128(x, gridcore_first_lanes(n_feasible > j ? n_feasible - j : 0));
             if (i > 0)
                 x = _mm_max_epu16(x, gridcore_load_narrow(out + j - nw, rest + nw));
             x = _mm_max_epu16(x, _mm_slli_si128(x, 2));
@@ -382,34 +382,34 @@ static inline void gridcore_debit_sizes_avx2(const uint16_t *given, uint16_t *ou
 }
 #endif
 
-/* out = the cells [stretch, size, task size] of `given` less drops[task size], 0 where the size is above
+/* out = the cells [stretch, size, task size] of `cells` less drops[task size], 0 where the size is above
    limits[stretch], and then the largest at no larger stretch and size and no smaller task size. */
-static inline void gridcore_debit(const uint32_t *given, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit(const uint32_t *cells, uint32_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                            const double *size, const uint32_t *drops, const double *limits)
 {
 #ifdef GRIDCORE_AVX2
     if (gridcore_level && na % 8 == 0) {
-        gridcore_debit_avx2(given, out, ns, nw, na, size, drops, limits);
+        gridcore_debit_avx2(cells, out, ns, nw, na, size, drops, limits);
         return;
     }
 #endif
-    gridcore_debit_base(given, out, ns, nw, na, size, drops, limits);
+    gridcore_debit_base(cells, out, ns, nw, na, size, drops, limits);
 }
 
-static inline void gridcore_debit_narrow(const uint16_t *given, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
+static inline void gridcore_debit_narrow(const uint16_t *cells, uint16_t *out, ptrdiff_t ns, ptrdiff_t nw, ptrdiff_t na,
                            const double *size, const uint32_t *drops, const double *limits)
 {
 #ifdef GRIDCORE_AVX2
     if (gridcore_level && na == 1) {
-        gridcore_debit_sizes_avx2(given, out, ns, nw, size, drops[0], limits);
+        gridcore_debit_sizes_avx2(cells, out, ns, nw, size, drops[0], limits);
         return;
     }
     if (gridcore_level) {
-        gridcore_debit_narrow_avx2(given, out, ns, nw, na, size, drops, limits);
+        gridcore_debit_narrow_avx2(cells, out, ns, nw, na, size, drops, limits);
         return;
     }
 #endif
-    gridcore_debit_narrow_base(given, out, ns, nw, na, size, drops, limits);
+    gridcore_debit_narrow_base(cells, out, ns, nw, na, size, drops, limits);
 }
 
 #endif

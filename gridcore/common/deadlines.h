@@ -9,19 +9,19 @@
 #define GRIDCORE_MAYBE_LATE 1
 #define GRIDCORE_UNSORTED 2
 
-/* The entries from k on; `last` is the deadline before. */
+/* The entries from k on; `last` is the deadline of entry k - 1. */
 static inline int gridcore_deadlines_tail(const double *release, const double *size, const double *end,
     const double *done, double stretch, double start, double speed, ptrdiff_t k, ptrdiff_t n, double last,
     double *deadline, double *slack)
 {
-    int found = 0;
+    int flags = 0;
     for (; k < n; k++) {
         const double at = release[k] + stretch * size[k];
-        found |= (end[k] <= at ? 0 : GRIDCORE_MAYBE_LATE) | (at > last ? 0 : GRIDCORE_UNSORTED);
+        flags |= (end[k] <= at ? 0 : GRIDCORE_MAYBE_LATE) | (at > last ? 0 : GRIDCORE_UNSORTED);
         slack[k] = (at - start) * speed - done[k];
         deadline[k] = last = at;
     }
-    return found;
+    return flags;
 }
 
 #ifdef GRIDCORE_AVX2

@@ -1,7 +1,7 @@
 """A heap of instants, ties by number: for `gridcore.centralized` and `gridcore.rigid_queue.backfill`.
 
-A heap is an array in which each node has four children.  Its owner makes it large enough for all entries that it
-will ever guard, and keeps the number of entries.
+A heap is an array in which each node has four children.  Its owner allocates it for the largest number of
+entries, and keeps the number of entries.
 """
 
 cdef struct Entry:

@@ -13,5 +13,5 @@ cdef extern from *:
 
 
 cdef inline long long later_by(long long now, double seconds) noexcept nogil:
-    """Return the instant so many seconds, 0 or more, after `now`; what is longer than any simulation counts as `LATEST`."""
+    """Return the instant (ns) `seconds` >= 0 after `now`; a duration of 2e9 s or more counts as `LATEST`."""
     return now + (llrint(seconds * 1e9) if seconds < 2e9 else LATEST)

@@ -1,4 +1,4 @@
-/* What the flow of messages wants of the memory. */
+/* Prefetching, large pages and copies for kernels with large tables. */
 
 #ifndef GRIDCORE_MEMORY_H
 #define GRIDCORE_MEMORY_H
@@ -10,25 +10,25 @@
 #include <sys/mman.h>
 #endif
 
-/* Read ahead: records and summaries lie where there was room, and most of the time goes to waiting for them. */
+/* Prefetch: records and summaries lie anywhere in memory, and waiting for them takes most of the time. */
 static inline void gridcore_prefetch(const void *p)
 {
 #if defined(__GNUC__)
     __builtin_prefetch(p);
-    /* or a function that does nothing else counts as one without effect, and is not called */
+    /* else the compiler takes a function that only prefetches for one without effect, and drops the call */
     __asm__ volatile("");
 #endif
     (void)p;
 }
 
-/* The same, so many bytes on: there need be nothing, nor an array to begin with (which a pointer must not say). */
+/* Prefetch `bytes` bytes after p; p may be NULL, so the address is computed as an integer. */
 static inline void gridcore_prefetch_at(const void *p, ptrdiff_t bytes)
 {
     gridcore_prefetch((const void *)((uintptr_t)p + (uintptr_t)bytes));
 }
 
-/* Ask for large pages: random access to a large table of small ones waits for their addresses, too.  Only a wish,
-   for the part of the block that has whole large pages, and best before the block is first written. */
+/* Ask for large pages, since random access to a large table on small pages also waits for address translation.  The
+   request covers the large pages that lie wholly in the block, and works best before the block is first written. */
 static inline void gridcore_large_pages(const void *block, size_t bytes)
 {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
@@ -42,17 +42,17 @@ static inline void gridcore_large_pages(const void *block, size_t bytes)
     (void)bytes;
 }
 
-/* As memcpy, word by word: a record that has just been written in words is still on its way to the cache, and
-   a wider load would wait until everything before it has got there. */
+/* As memcpy, word by word: a record that has just been written in words is still in the store buffer, and a wider
+   load would have to wait until it has reached the cache. */
 static inline void gridcore_copy(void *to, const void *from, ptrdiff_t n)
 {
     const volatile int64_t *words = (const volatile int64_t *)from;
-    ptrdiff_t k, whole = n / 8;
-    for (k = 0; k < whole; k++) {
+    ptrdiff_t k, n_words = n / 8;
+    for (k = 0; k < n_words; k++) {
         int64_t word = words[k];
         memcpy((char *)to + 8 * k, &word, 8);
     }
-    memcpy((char *)to + 8 * whole, (const char *)from + 8 * whole, (size_t)(n % 8));
+    memcpy((char *)to + 8 * n_words, (const char *)from + 8 * n_words, (size_t)(n % 8));
 }
 
 #endif

@@ -10,8 +10,8 @@ cdef extern from "memory.h":
     void copy_words "gridcore_copy"(void* to, const void* source, Py_ssize_t n) noexcept nogil
 
 
-cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
-    """Return `block` resized to `size` bytes; raises MemoryError, and leaves it as it was, if there is no memory."""
+cdef inline void* reallocate(void* block, Py_ssize_t size) except NULL nogil:
+    """Return `block` resized to `size` bytes; raise MemoryError and keep `block` if there is no memory."""
     # for a size of 0, realloc does not return a block on every platform
     cdef void* result = realloc(block, max(size, 1))
     if result == NULL:
@@ -20,9 +20,9 @@ cdef inline void* grown(void* block, Py_ssize_t size) except NULL nogil:
     return result
 
 
-cdef inline void* aligned(Py_ssize_t size) except NULL nogil:
-    """Return a block of `size` bytes that begins with a cache line; raises MemoryError.  For `free_aligned`."""
-    cdef void* block = grown(NULL, size + 64 + sizeof(void*))
+cdef inline void* allocate_aligned(Py_ssize_t size) except NULL nogil:
+    """Return a block of `size` bytes that begins with a cache line; `free_aligned` frees it."""
+    cdef void* block = reallocate(NULL, size + 64 + sizeof(void*))
     cdef void** result = <void**> ((<uintptr_t> block + sizeof(void*) + 63) // 64 * 64)
     (result - 1)[0] = block
     return result

@@ -3,7 +3,7 @@
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef struct Event:
     long long time
@@ -16,12 +16,12 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
     Py_ssize_t n, room
     Event* run                      # a ring of the events pushed in order: most are, and need no heap
     Py_ssize_t first, n_run, run_room
-    int[3] soon                     # what the last pop brought closer: slots of the next event, of one of the next
+    int[3] upcoming                 # what the last pop brought closer: slots of the next event, of one of the next
                                     # few, and of one of the next twenty; -1: none
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
-    # the earlier one without a branch, which would be mispredicted half of the time; ties are rare, or the rule
+    # no branch on the order of the times, because it cannot be predicted; ties are rare or the rule
     if a.time == b.time:
         return a.sequence < b.sequence
     return a.time < b.time
@@ -35,7 +35,7 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
         if p.n_run == p.run_room:
             # double the ring: the events that have wrapped around, before `first`, move behind the others
             k = max(64, 2 * p.run_room)
-            p.run = <Event*> grown(p.run, k * sizeof(Event))
+            p.run = <Event*> reallocate(p.run, k * sizeof(Event))
             memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
             p.run_room = k
         k = (p.first + p.n_run) & (p.run_room - 1)
@@ -43,7 +43,7 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
         p.run[k].time, p.run[k].sequence, p.run[k].slot = time, sequence, slot
         return 0
     if p.n == p.room:
-        p.event = <Event*> grown(p.event, (2 * p.room + 64) * sizeof(Event))
+        p.event = <Event*> reallocate(p.event, (2 * p.room + 64) * sizeof(Event))
         p.room = 2 * p.room + 64
     k = p.n
     p.n += 1
@@ -71,12 +71,12 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
     cdef Event top = first[0], e
     cdef Event* event = p.event
     cdef Py_ssize_t k = 0, child, least, other, n, level = 0
-    p.soon[0] = p.soon[1] = p.soon[2] = -1
+    p.upcoming[0] = p.upcoming[1] = p.upcoming[2] = -1
     if p.n == 0 or first != &p.event[0]:
         p.first = (p.first + 1) & (p.run_room - 1)
         p.n_run -= 1
         for k in range(min(3, p.n_run)):
-            p.soon[k] = p.run[(p.first + k) & (p.run_room - 1)].slot
+            p.upcoming[k] = p.run[(p.first + k) & (p.run_room - 1)].slot
         return top
     p.n -= 1
     n = p.n
@@ -99,7 +99,7 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
                 break
             event[k] = event[least]
             if level < 3:
-                p.soon[level] = event[k].slot
+                p.upcoming[level] = event[k].slot
                 level += 1
             k = least
         event[k] = e

@@ -1,12 +1,12 @@
-"""The state of a kernel, as it is kept in a checkpoint.
+"""The state of a kernel in a checkpoint.
 
-``getstate`` of a kernel returns what has changed since it was made: whole numbers, arrays, and iterators of
-arrays where there are many.  The arrays may be the kernel's own memory (`read_only`): they are read-only, and
-good until it goes on.  ``setstate`` puts such a state into a kernel made with the same arguments, which then
-goes on as the first would have, bit for bit.
+``getstate`` of a kernel returns the changes since its construction: whole numbers, arrays, and iterators over
+long lists of arrays.  An array may be the kernel's own memory (`read_only`); it is then read-only, and valid
+until the kernel continues.  ``setstate`` restores a state in a kernel constructed with the same arguments,
+which then continues as the first one would have, bit for bit.
 
-A state may come from a file, so what serves as an index is checked first.  A kernel declares its entries,
-each with its type, shape and limits, and `read` checks them; what must hold between entries is left to it.
+A state may come from a file, so indices are checked before use.  A kernel declares its entries, each with its
+type, shape and limits, and `read` checks them; relations between entries are checked by the kernel.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-#: No state has a later instant (ns): what is added to one cannot overflow.
+#: The latest instant of a state (ns), so that a sum of two does not overflow.
 LATEST = 2**61
-#: An instant (ns) that never comes.
+#: An instant (ns) after all others.
 NEVER = 2**63 - 1
 
 
 def read_only(state: dict[str, Any]) -> dict[str, Any]:
-    """`state` with arrays that are read-only: what a kernel has checked, nobody is to change."""
+    """Return `state` with read-only arrays, since a kernel does not check them again."""
     return {
         name: _read_only(value) if isinstance(value, np.ndarray) else value for name, value in state.items()
     }
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    memory: Any = array  # of which numpy's types do not know that it is a buffer
-    return np.asarray(memoryview(memory).toreadonly())  # a flag could be set again
+    memory: Any = array  # the types of NumPy do not declare the buffer protocol
+    return np.asarray(memoryview(memory).toreadonly())  # a flag of the array could be set again
 
 
 Size: TypeAlias = "int | str | None"
-#: The least number, and the first that is too large (None: none is); a name stands for a size, see `read`.
+#: The least number, and the first that is too large (None: no limit); a name stands for a size, as in `read`.
 Limits: TypeAlias = "tuple[float | str | None, float | str | None]"
 
 ANY: Limits = (None, None)
@@ -49,63 +49,63 @@ AMOUNT: Limits = (0.0, float("inf"))
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberEntry:
     """A whole number."""
 
     low: int = 0
-    below: int | str = 2**63
+    end: int | str = 2**63
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> int:
-        high = _size(self.below, sizes) - 1
-        # no subclass, which may compare as it likes, nor bool, which is one
+        high = _size(self.end, sizes) - 1
+        # no subclass, which may define its own comparisons; bool is one
         if type(value) is not int or not self.low <= value <= high:
             raise ValueError(f"{name} must be a whole number in {self.low}..{high}, got {value!r}")
         return value
 
 
 @dataclass(frozen=True)
-class Array:
-    """An array of a type and a shape (None: any length), whose elements are within limits."""
+class ArrayEntry:
+    """An array of a type and a shape (None: any length) with elements within limits."""
 
     dtype: Any
     shape: Sequence[Size] = (None,)
     limits: Limits = ANY
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> NDArray[Any]:
-        """Return a copy."""
-        array = _copied(name, value, self.dtype, [_size(size, sizes) for size in self.shape])
-        for where in _outside(array, self.limits, sizes):
+        """Return a checked copy of `value`."""
+        array = _plain_copy(name, value, self.dtype, [_size(size, sizes) for size in self.shape])
+        for index in _first_outside(array, self.limits, sizes):
             raise ValueError(
-                f"{name}{where} must be {_within(self.limits, sizes)}, got {array[tuple(where)]}"
+                f"{name}{index} must be {_range_text(self.limits, sizes)}, got {array[tuple(index)]}"
             )
         return array
 
 
 @dataclass(frozen=True)
-class Rows:
-    """A table: int64[length, columns], or rows of a structured type; some of its columns have limits."""
+class TableEntry:
+    """A table: int64[length, columns], or rows of a structured type; columns may have limits."""
 
     columns: Mapping[str, Limits]
     length: Size = None
     dtype: Any = None
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> NDArray[Any]:
-        """Return a copy."""
+        """Return a checked copy of `value`."""
         length, plain = _size(self.length, sizes), self.dtype is None
         shape = [length, len(self.columns)] if plain else [length]
-        array = _copied(name, value, np.int64 if plain else self.dtype, shape)
+        array = _plain_copy(name, value, np.int64 if plain else self.dtype, shape)
         known = {"rows": len(array), **sizes}
         for number, (column, limits) in enumerate(self.columns.items()):
-            given = array[:, number] if plain else array[column]
-            for where in _outside(given, limits, known):
-                what = f"{name}{where} must have {column} {_within(limits, known)}"
-                raise ValueError(f"{what}, got {given[tuple(where)]}")
+            values = array[:, number] if plain else array[column]
+            for index in _first_outside(values, limits, known):
+                rule = f"{name}{index} must have {column} {_range_text(limits, known)}"
+                raise ValueError(f"{rule}, got {values[tuple(index)]}")
         return array
 
 
 @dataclass(frozen=True)
-class Arrays:
-    """Arrays of a type and a shape, checked one after the other."""
+class ArraysEntry:
+    """Arrays of a type and a shape, checked one by one."""
 
     dtype: Any
     shape: Sequence[Size]
@@ -113,81 +113,91 @@ class Arrays:
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> Iterator[NDArray[Any]]:
         if not isinstance(value, Iterable) or isinstance(value, np.ndarray):
             raise ValueError(f"{name} must be arrays, got {type(value).__name__}")
-        one = Array(self.dtype, self.shape)
-        return (one.read(f"{name}[{number}]", each, sizes) for number, each in enumerate(value))
+        entry = ArrayEntry(self.dtype, self.shape)
+        return (entry.read(f"{name}[{number}]", array, sizes) for number, array in enumerate(value))
 
 
-Entry: TypeAlias = "Number | Array | Rows | Arrays"
+Entry: TypeAlias = "NumberEntry | ArrayEntry | TableEntry | ArraysEntry"
 
 
-def like(columns: Mapping[str, NDArray[Any]], default: Limits, **limits: Limits) -> dict[str, Entry]:
-    """Return entries of the types and shapes of arrays that a kernel has, with the limits of each."""
-    return {name: Array(it.dtype, it.shape, limits.get(name, default)) for name, it in columns.items()}
+def array_entries(columns: Mapping[str, NDArray[Any]], default: Limits, **limits: Limits) -> dict[str, Entry]:
+    """Return entries with the types and shapes of the given arrays, and the limits of each."""
+    return {
+        name: ArrayEntry(column.dtype, column.shape, limits.get(name, default))
+        for name, column in columns.items()
+    }
 
 
 def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, Any]:
     """Return the entries of a state, checked.
 
-    Raises ValueError naming the entry and what was expected.
-
     Parameters
     ----------
+    state
+        A mapping from names to values.
+    entries
+        The declaration of each entry.
     sizes
-        What names in shapes and limits stand for.  The name of an entry that comes before stands for the
-        number, or for the length of the array, and ``rows`` for the length of the table itself.
+        The sizes that names in shapes and limits stand for.  The name of an earlier entry stands for its
+        number, or for the length of its array, and ``rows`` for the length of the table itself.
+
+    Raises
+    ------
+    ValueError
+        If an entry is missing or violates its declaration.
     """
     if not isinstance(state, Mapping):
         raise ValueError(f"state must be a mapping, got {type(state).__name__}")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, entry in entries.items():
         if name not in state:
             raise ValueError(f"state has no entry {name!r}")
-        found[name] = value = entry.read(f"state[{name!r}]", state[name], sizes)
+        values[name] = value = entry.read(f"state[{name!r}]", state[name], sizes)
         if isinstance(value, (int, np.ndarray)):
             sizes.setdefault(name, value if isinstance(value, int) else len(value))
-    return found
+    return values
 
 
 def _size(size: Any, sizes: Mapping[str, int]) -> Any:
     return sizes[size] if isinstance(size, str) else size
 
 
-def _within(limits: Limits, sizes: Mapping[str, int]) -> str:
-    low, below = (_size(limit, sizes) for limit in limits)
+def _range_text(limits: Limits, sizes: Mapping[str, int]) -> str:
+    low, high = (_size(limit, sizes) for limit in limits)
     if isinstance(low, float):
-        return f"a number from {low}, below {below}"
-    return f"at least {low}" if below is None else f"in {low}..{below - 1}"
+        return f"a number from {low}, below {high}"
+    return f"at least {low}" if high is None else f"in {low}..{high - 1}"
 
 
-def _outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]) -> list[list[int]]:
-    """Return where the first element is that is not within limits; nan never is."""
-    low, below = (_size(limit, sizes) for limit in limits)
+def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]) -> list[list[int]]:
+    """Return the index of the first element outside the limits in a list, which is empty if there is none."""
+    low, high = (_size(limit, sizes) for limit in limits)
     if low is None:
         return []
-    bad = ~(array >= low) if below is None else ~((array >= low) & (array < below))
+    bad = ~(array >= low) if high is None else ~((array >= low) & (array < high))
     return [np.argwhere(bad)[0].tolist()] if bad.any() else []
 
 
-def _copied(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
-    wanted = np.dtype(dtype)
+def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
+    target = np.dtype(dtype)
     if isinstance(value, np.ndarray):
-        # a plain one, before anything is checked: masked numbers, say, are in no range, and are there
+        # convert a subclass first: comparisons of masked numbers, for example, are neither true nor false
         value = np.array(value, order="C")
     fits = (
         isinstance(value, np.ndarray)
-        and value.dtype == wanted
+        and value.dtype == target
         and value.ndim == len(shape)
-        and all(want is None or got == want for got, want in zip(value.shape, shape, strict=True))
+        and all(length is None or actual == length for actual, length in zip(value.shape, shape, strict=True))
     )
     if not fits:
         sizes = ", ".join("any" if size is None else str(size) for size in shape)
-        got = f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise ValueError(f"{name} must be {wanted}({sizes}), got {got}")
+        actual = f"{value.dtype}{value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise ValueError(f"{name} must be {target}({sizes}), got {actual}")
     result: NDArray[Any] = value
     return result
 
 
-def refuse(name: str, bad: NDArray[np.bool_], what: str) -> None:
-    """Raise ValueError for the first row of an entry that is `bad`; `what` rows must be."""
+def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
+    """Raise ValueError with the `condition` that rows must meet for the first `bad` row of an entry."""
     for k in np.flatnonzero(bad)[:1]:
-        raise ValueError(f"state[{name!r}][{k}] must be {what}")
+        raise ValueError(f"state[{name!r}][{k}] must be {condition}")

@@ -1,8 +1,8 @@
-"""Writes the types of kernels, `.pyi`, from their sources: what type checkers and editors read.
+"""Writes stubs of kernels (`.pyi`) from their sources, for type checkers and editors.
 
-`setup.py` calls it before it compiles, and ``python gridcore/common/stubs.py`` writes all of them anew.  A
-parameter has its annotation or its C type, a function what it returns (else None), an attribute its C type or
-what ``# type:`` says.  A kernel whose `.pyi` begins with `BY_HAND` keeps it.
+`setup.py` calls `write` before it compiles; ``python gridcore/common/stubs.py`` does the same.  The type of
+a parameter is its annotation or its C type, that of a result its annotation (else None), that of an attribute
+its C type or its comment ``# type:``.  A stub that begins with `BY_HAND` is not replaced.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BY_HAND = "# by hand"
-#: What stubs may name without an import in the kernel.
+#: Imports at the top of each stub.
 HEADER = """\
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, final
@@ -25,14 +25,14 @@ from typing_extensions import disjoint_base
 
 from gridcore.common.arrays import Bools, Floats, Integers
 """
-_WHOLE = ("Py_ssize_t", "size_t", "int", "long long", "unsigned int", "unsigned long long")
-PLAIN = dict.fromkeys(_WHOLE, "int") | dict.fromkeys(("", "object"), "Any")
+_INTEGER_TYPES = ("Py_ssize_t", "size_t", "int", "long long", "unsigned int", "unsigned long long")
+PLAIN = dict.fromkeys(_INTEGER_TYPES, "int") | dict.fromkeys(("", "object"), "Any")
 PLAIN |= {"double": "float", "bint": "bool", "dict": "dict[str, Any]", "list": "list[Any]"}
 CELLS = {"double": "float64", "long long": "int64", "int": "int32", "unsigned char": "uint8"}
 
 
 class Parameter(NamedTuple):
-    """`name` has its stars; `default` is None if there is none."""
+    """A parameter of a function; `name` includes stars, `default` is None if there is none."""
 
     name: str
     type: str
@@ -53,7 +53,7 @@ def cut(text: str, at: str) -> list[str]:
 
 
 def python_type(c: str) -> str:
-    """Return the type for Python of a C type; that of a class is its name."""
+    """Return the Python type of a C type; that of a class is its name."""
     c = c.removeprefix("const ").strip()
     cell = re.fullmatch(r"([\w ]+?)\[.*\]", c)
     return f"NDArray[np.{CELLS[cell[1]]}]" if cell else PLAIN.get(c, c)
@@ -62,58 +62,58 @@ def python_type(c: str) -> str:
 def parameter(text: str) -> Parameter:
     left, *default = (part.strip() for part in cut(text, "="))
     left, *annotation = (part.strip() for part in cut(left, ":"))
-    found = re.fullmatch(r"(.*?)(\**\w*)", left, re.DOTALL)
-    assert found is not None, text
-    of = annotation[0] if annotation else python_type(found[1].strip())
-    if default == ["None"] and of != "Any" and not of.endswith("None"):
-        of += " | None"
-    return Parameter(found[2], of, default[0] if default else None)
+    match = re.fullmatch(r"(.*?)(\**\w*)", left, re.DOTALL)
+    assert match is not None, text
+    kind = annotation[0] if annotation else python_type(match[1].strip())
+    if default == ["None"] and kind != "Any" and not kind.endswith("None"):
+        kind += " | None"
+    return Parameter(match[2], kind, default[0] if default else None)
 
 
 def parameters(text: str) -> list[Parameter]:
-    """Read what is between the brackets of a ``def``."""
+    """Return the parameters between the brackets of a ``def``."""
     return [parameter(" ".join(part.split())) for part in cut(text, ",") if part.strip()]
 
 
 DEFINITION = re.compile(r"(?m)^(    )?def (\w+)\(([^)]*(?:\([^)]*\)[^)]*)*)\)(?: -> ([^\n]+))?:(?: *#.*)?$")
 CLASS = re.compile(r"(?m)^((?:@.*\n)*)(cdef )?class (\w+)(?:\((\w+)\))?:.*\n((?:(?: .*)?\n)*)")
 ATTRIBUTE = re.compile(r"(?m)^    cdef (readonly|public) (.+?)(?: +#(?: type: (.*)| *.*))?$")
-ANNOTATED = re.compile(r"(?m)^    (\w+): (\w+)(?: = .*)?$")
+ANNOTATION = re.compile(r"(?m)^    (\w+): (\w+)(?: = .*)?$")
 CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 
 def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Parameter], str]]:
-    """Yield decorator, name, parameters and what is returned of each public ``def`` of this indent."""
-    for found in DEFINITION.finditer(text):
-        private = found[2].startswith("_") and found[2] not in ("__cinit__", "__init__")
-        if (found[1] or "") == indent and not private:
-            before = text[: found.start()].rstrip("\n").rpartition("\n")[2].strip()
-            kind = before if before in ("@property", "@staticmethod") else ""
-            yield kind, found[2], parameters(found[3]), found[4] or "None"
+    """Yield decorator, name, parameters and result of each public ``def`` of this indent."""
+    for match in DEFINITION.finditer(text):
+        private = match[2].startswith("_") and match[2] not in ("__cinit__", "__init__")
+        if (match[1] or "") == indent and not private:
+            previous_line = text[: match.start()].rstrip("\n").rpartition("\n")[2].strip()
+            kind = previous_line if previous_line in ("@property", "@staticmethod") else ""
+            yield kind, match[2], parameters(match[3]), match[4] or "None"
 
 
 def attributes(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, type and whether it can be set of the attributes that Python sees."""
-    for access, declaration, of in ATTRIBUTE.findall(text):
+    """Yield name, type and whether it is writable of each attribute that is visible in Python."""
+    for access, declaration, kind in ATTRIBUTE.findall(text):
         first, *others = declaration.split(",")
         c, _, name = first.strip().rpartition(" ")
-        for each in (name, *others):
-            yield each.strip(), of or python_type(c), access == "public"
-    for name, of in ANNOTATED.findall(text):
-        yield name, of, True
+        for attribute in (name, *others):
+            yield attribute.strip(), kind or python_type(c), access == "public"
+    for name, kind in ANNOTATION.findall(text):
+        yield name, kind, True
 
 
-def definition(kind: str, name: str, of: list[Parameter], returned: str) -> str:
-    shown = []
-    for each in of:
-        default = each.default or ""
+def definition(kind: str, name: str, arguments: list[Parameter], result: str) -> str:
+    texts = []
+    for entry in arguments:
+        default = entry.default or ""
         try:
             ast.literal_eval(default or "0")
         except ValueError:
             default = "..."
-        typed = each.name if each.name in ("self", "cls", "*") else f"{each.name}: {each.type}"
-        shown.append(f"{typed} = {default}" if default else typed)
-    return f"{kind}def {name}({', '.join(shown)}) -> {returned}: ..."
+        typed = entry.name if entry.name in ("self", "cls", "*") else f"{entry.name}: {entry.type}"
+        texts.append(f"{typed} = {default}" if default else typed)
+    return f"{kind}def {name}({', '.join(texts)}) -> {result}: ..."
 
 
 def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) -> Iterator[str]:
@@ -123,16 +123,16 @@ def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) 
     elif compiled and fields:
         yield "@disjoint_base"
     yield f"class {name}({base}):" if base else f"class {name}:"
-    for attribute, typed, public in attributes(body):
+    for attribute, kind_name, public in attributes(body):
         yield (
-            f"    {attribute}: {typed}"
+            f"    {attribute}: {kind_name}"
             if public
-            else f"    @property\n    def {attribute}(self) -> {typed}: ..."
+            else f"    @property\n    def {attribute}(self) -> {kind_name}: ..."
         )
-    for kind, each, of, returned in functions(body, "    "):
-        if each == "__cinit__":
-            each, of, returned = "__new__", [Parameter("cls", "", None), *of[1:]], name
-        yield "    " + definition(f"{kind}\n    " if kind else "", each, of, returned)
+    for kind, method, arguments, result in functions(body, "    "):
+        if method == "__cinit__":
+            method, arguments, result = "__new__", [Parameter("cls", "", None), *arguments[1:]], name
+        yield "    " + definition(f"{kind}\n    " if kind else "", method, arguments, result)
     yield "    ..."
 
 
@@ -143,7 +143,7 @@ def constant(name: str, value: str) -> str:
 
 
 def stub(path: Path, homes: dict[str, str]) -> str:
-    """Return the stub of the kernel whose `.pyx` this is; "" if it has nothing for Python.
+    """Return the stub of a kernel; "" if the kernel exports nothing to Python.
 
     Parameters
     ----------
@@ -152,42 +152,46 @@ def stub(path: Path, homes: dict[str, str]) -> str:
     """
     code = re.sub(r'(?m)^ *r?"""(?:.|\n)*?"""\n', "", path.read_text(encoding="utf-8"))
     header = path.with_suffix(".pxd")
-    declared = header.read_text(encoding="utf-8") if header.is_file() else ""
-    in_header = {name: body for _, _, name, _, body in CLASS.findall(declared)}
-    listed = re.search(r"(?m)^__all__ = (\[[^\]]*\])", code)
-    public = ast.literal_eval(listed[1]) if listed else []
+    header_text = header.read_text(encoding="utf-8") if header.is_file() else ""
+    header_bodies = {name: body for _, _, name, _, body in CLASS.findall(header_text)}
+    names_match = re.search(r"(?m)^__all__ = (\[[^\]]*\])", code)
+    public = ast.literal_eval(names_match[1]) if names_match else []
     lines = []
     for names, value in CONSTANT.findall(code):
         lines += [constant(name, value) for name in names.split(", ") if name in public]
-    numbers = re.findall(r"(?m)^cpdef enum:\n((?:    .*\n)*)", declared)
+    numbers = re.findall(r"(?m)^cpdef enum:\n((?:    .*\n)*)", header_text)
     lines += [f"{name}: int" for name in re.findall(r"\w+", "".join(numbers)) if name in public]
     for decorators, compiled, name, base, body in CLASS.findall(code):
         if name in public:
-            lines += class_stub(decorators, compiled, name, base, in_header.get(name, "") + body)
-    lines += [definition(kind, name, of, back) for kind, name, of, back in functions(code) if name in public]
+            lines += class_stub(decorators, compiled, name, base, header_bodies.get(name, "") + body)
+    lines += [
+        definition(kind, name, arguments, result)
+        for kind, name, arguments, result in functions(code)
+        if name in public
+    ]
     text = "\n".join(lines)
-    imported = [
+    imports = [
         f"from {home} import {name}"
         for name, home in homes.items()
         if re.search(rf"\b{name}\b", text) and not re.search(rf"\bclass {name}\b", text)
     ]
     for source, names in re.findall(r"(?m)^from (gridcore[\w.]*) import (.*)$", code):
-        imported += [f"from {source} import {name}" for name in names.split(", ") if name in public]
-    return "\n".join([HEADER, *imported, "", f"__all__ = {public}", "", text, ""]) if public else ""
+        imports += [f"from {source} import {name}" for name in names.split(", ") if name in public]
+    return "\n".join([HEADER, *imports, "", f"__all__ = {public}", "", text, ""]) if public else ""
 
 
 def write(folder: Path) -> None:
     """Write the stubs of all kernels of the package `folder`."""
     homes = {
-        found[2]: ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+        match[2]: ".".join(path.relative_to(folder.parent).with_suffix("").parts)
         for path in sorted([*folder.rglob("*.pyx"), *folder.rglob("*.py")])
-        for found in CLASS.findall(path.read_text(encoding="utf-8"))
+        for match in CLASS.findall(path.read_text(encoding="utf-8"))
     }
     for path in sorted(folder.rglob("*.pyx")):
-        there = path.with_suffix(".pyi")
-        by_hand = there.is_file() and there.read_text(encoding="utf-8").startswith(BY_HAND)
+        target = path.with_suffix(".pyi")
+        by_hand = target.is_file() and target.read_text(encoding="utf-8").startswith(BY_HAND)
         if not by_hand and (text := stub(path, homes)):
-            there.write_text(text, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

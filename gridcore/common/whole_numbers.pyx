@@ -18,43 +18,43 @@ def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] 
     text
         Lines, separated by newlines; words are separated by blanks and tabs.
     columns
-        How many numbers are read of a line, at least 1; what follows them is ignored.
+        The number of words that are read of each line, at least 1; the rest of the line is ignored.
 
     Returns
     -------
-    int64[lines, columns]; None if a line has fewer words, or a word that is not a whole number of at most 18
-    digits, without or with a sign, or anything else that is no such line, such as an empty one.
+    int64[lines, columns], or None if a line has fewer than `columns` words, or one of these is not a whole number
+    of at most 18 digits with an optional sign.
     """
-    cdef Py_ssize_t size, row = 0, most = text.count("\n") + 1
+    cdef Py_ssize_t size, row = 0, max_rows = text.count("\n") + 1
     cdef const char* at = PyUnicode_AsUTF8AndSize(text, &size)
     cdef const char* end = at + size
     if columns < 1:
         raise ValueError(f"columns must be at least 1, got {columns}")
-    # a number has at least one digit and a separator: text of few bytes cannot ask for much memory
-    if most * columns > (size + 1) // 2:
+    # a number has at least a digit and a separator, so that a short text cannot allocate much memory
+    if max_rows * columns > (size + 1) // 2:
         return None
-    cdef long long[:, ::1] found = np.empty((most, columns), np.int64)
+    cdef long long[:, ::1] rows = np.empty((max_rows, columns), np.int64)
     with nogil:
-        while row < most:
-            at = read_line(at, end, &found[row, 0], columns)
+        while row < max_rows:
+            at = read_line(at, end, &rows[row, 0], columns)
             if at == NULL:
                 break
             row += 1
-    return np.asarray(found) if row == most else None
+    return np.asarray(rows) if row == max_rows else None
 
 
-cdef inline bint blank(char c) noexcept nogil:
+cdef inline bint is_blank(char c) noexcept nogil:
     return c == c' ' or c == c'\t'
 
 
-cdef const char* read_line(const char* at, const char* end, long long* found, Py_ssize_t columns) noexcept nogil:
-    """Read the numbers of a line; return where the next one begins, or NULL if it is not as it should be."""
+cdef const char* read_line(const char* at, const char* end, long long* numbers, Py_ssize_t columns) noexcept nogil:
+    """Read the numbers of a line; return the beginning of the next line, or NULL if this one is invalid."""
     cdef Py_ssize_t k
     cdef long long value
     cdef bint negative
     cdef int digits
     for k in range(columns):
-        while at < end and blank(at[0]):
+        while at < end and is_blank(at[0]):
             at += 1
         negative = at < end and at[0] == c'-'
         if negative or (at < end and at[0] == c'+'):
@@ -67,11 +67,11 @@ cdef const char* read_line(const char* at, const char* end, long long* found, Py
                 return NULL
             at += 1
         # a word ends here: "1.5" and "1x" are no whole numbers
-        if digits == 0 or (at < end and not (blank(at[0]) or at[0] == c'\n')):
+        if digits == 0 or (at < end and not (is_blank(at[0]) or at[0] == c'\n')):
             return NULL
-        found[k] = -value if negative else value
+        numbers[k] = -value if negative else value
     while at < end and at[0] != c'\n':
-        if at[0] == c'\r':  # whose meaning is not decided here
+        if at[0] == c'\r':  # the caller decides on line ends
             return NULL
         at += 1
     return at + 1

@@ -3,7 +3,7 @@
 from libc.math cimport NAN
 from libc.stdlib cimport free
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef enum:                              # the actions, in the order of `gridcore.dgs.state.ACTIONS`
     ASKED, OPENED, ANSWERED, UNREACHED, DROPPED, CHOSE, REFUSED, REFUSED_LATE, RELEASED, PLACES, SEARCHED_AGAIN
@@ -38,7 +38,7 @@ cdef inline int decisions_add(DecisionLog* l, int action, long long time, long l
         l.lost += 1
         return 0
     if l.n == l.room:
-        l.row = <Decision*> grown(l.row, (2 * l.room + 256) * sizeof(Decision))
+        l.row = <Decision*> reallocate(l.row, (2 * l.room + 256) * sizeof(Decision))
         l.room = 2 * l.room + 256
     d = &l.row[l.n]
     l.n += 1

@@ -8,7 +8,7 @@ from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Guard, guard, indices, plain
 from gridcore.common.instants cimport LATEST
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport pending_clear, pending_free, pending_push, pending_read
 from gridcore.dgs.decision_log cimport Decision, decisions_free
 from gridcore.dgs.outbox cimport Row, delayed_add, delayed_clear, delayed_free
@@ -19,7 +19,7 @@ from gridcore.network.links cimport Links
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, read_only
+from gridcore.common.state import ANY, INSTANT, ArrayEntry, NumberEntry, TableEntry, read, read_only
 from gridcore.dgs.state import DECISION, check_ending, check_looked, check_talks
 
 __all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "DISPLACED", "DONE", "FAILED", "NEW",
@@ -38,23 +38,23 @@ _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY, DISPLACED
 # The kinds of schedules that are counted: pushed, pulled, polled, opened and shuffled.
 cdef Py_ssize_t _COUNTED = 5
 
-_NODES_OF = Array(np.int64, limits=(0, "nodes"))
+_NODES_OF = ArrayEntry(np.int64, limits=(0, "nodes"))
 _STATE = {
-    "talks": Rows({
+    "talks": TableEntry({
         "job": (0, "jobs"), "start": (-1, "slots"), "asked": (0, "up_to_forward"), "missing": ANY, "answers": ANY,
         "found": ANY, "taken": ANY, "current": ANY, "hope": ANY, "pooled": ANY, "hit": ANY, "due": ANY,
         "tardy": (-1, "slots"),
     }),
-    "answers": Array(np.int64, (None, 2), (-1, "slots")),
-    "found": Array(np.int64, (None, 2), (0, "places")), "taken": _NODES_OF, "pool": _NODES_OF,
-    "looked": Rows({"time": (-1, LATEST + 1), "slot": (0, "slots"), "count": (0, "up_to_nodes")}),
-    "candidates": Rows({"node": (0, "nodes"), "as_of": (-1, None)}), "left": Number(),
-    "thinking": Array(np.int64, limits=INSTANT),
-    "thoughts": Rows({"node": (0, "nodes"), "searcher": (0, "nodes"), "job": (0, "jobs"), "search": (-1, LATEST + 1),
+    "answers": ArrayEntry(np.int64, (None, 2), (-1, "slots")),
+    "found": ArrayEntry(np.int64, (None, 2), (0, "places")), "taken": _NODES_OF, "pool": _NODES_OF,
+    "looked": TableEntry({"time": (-1, LATEST + 1), "slot": (0, "slots"), "count": (0, "up_to_nodes")}),
+    "candidates": TableEntry({"node": (0, "nodes"), "as_of": (-1, None)}), "left": NumberEntry(),
+    "thinking": ArrayEntry(np.int64, limits=INSTANT),
+    "thoughts": TableEntry({"node": (0, "nodes"), "searcher": (0, "nodes"), "job": (0, "jobs"), "search": (-1, LATEST + 1),
                       "start": (-1, "slots")}, "thinking"),
-    "ending": Rows({"at": INSTANT, "job": (0, "jobs")}), "overdue": Rows({"at": INSTANT, "job": (0, "may_be_overdue")}),
-    "completed": Number(0, "up_to_jobs"), "given_up": Number(0, "up_to_jobs"), "reported_end": Number(-1),
-    "extended": Number(), "displaced": Number(),
+    "ending": TableEntry({"at": INSTANT, "job": (0, "jobs")}), "overdue": TableEntry({"at": INSTANT, "job": (0, "may_be_overdue")}),
+    "completed": NumberEntry(0, "up_to_jobs"), "given_up": NumberEntry(0, "up_to_jobs"), "reported_end": NumberEntry(-1),
+    "extended": NumberEntry(), "displaced": NumberEntry(),
 }
 _JOBS = ("phase", "tasks", "length", "lasts", "submitter", "attempt", "searches", "in_vain", "conflicts", "late",
          "reached", "resubmitted", "first_start", "end", "done", "group", "earliest", "latest", "held")
@@ -128,7 +128,7 @@ cdef class Negotiations:
             self.suited = np.array(suited, order="C").view(np.uint8)
         self.bind(jobs, nodes, counts)
         self.talk = <Talk**> calloc(self.jobs + 1, sizeof(Talk*))
-        self.chosen = <long long*> grown(NULL, (self.nodes + 1) * sizeof(long long))
+        self.chosen = <long long*> reallocate(NULL, (self.nodes + 1) * sizeof(long long))
         if self.talk == NULL:
             raise MemoryError
         self._waiting, self._given_up, self._stopped, self._moved = [], [], [], []
@@ -197,8 +197,8 @@ cdef class Negotiations:
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:
-            self.row = <Row*> grown(self.row, 2 * n * sizeof(Row))
-            self.spare = <Row*> grown(self.spare, 2 * n * sizeof(Row))
+            self.row = <Row*> reallocate(self.row, 2 * n * sizeof(Row))
+            self.spare = <Row*> reallocate(self.spare, 2 * n * sizeof(Row))
             self.room = 2 * n
         return 0
 

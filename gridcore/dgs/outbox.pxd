@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport free
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push
 
 # The fields of a message of any kind; the meaning of a, b and c depends on the kind.
@@ -19,7 +19,7 @@ cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long lo
     """Add a row and return it; the caller fills in the other fields."""
     cdef Row* row
     if o.n == o.room:
-        o.row = <Row*> grown(o.row, (2 * o.room + 64) * sizeof(Row))
+        o.row = <Row*> reallocate(o.row, (2 * o.room + 64) * sizeof(Row))
         o.room = 2 * o.room + 64
     row = &o.row[o.n]
     o.n += 1
@@ -77,8 +77,8 @@ cdef inline int delayed_add(Delayed* d, long long time, const Row* row) except -
     cdef int slot
     if d.n_unused == 0:
         if d.n == d.room:
-            d.row = <Row*> grown(d.row, (2 * d.room + 64) * sizeof(Row))
-            d.unused = <int*> grown(d.unused, (2 * d.room + 64) * sizeof(int))
+            d.row = <Row*> reallocate(d.row, (2 * d.room + 64) * sizeof(Row))
+            d.unused = <int*> reallocate(d.unused, (2 * d.room + 64) * sizeof(int))
             d.room = 2 * d.room + 64
         d.unused[0] = <int> d.n
         d.n += 1

@@ -18,13 +18,13 @@ from gridcore.common.arguments cimport _Guard, guard, indices, integers, plain
 
 import numpy as np
 
-from gridcore.common.state import Array, read, read_only
+from gridcore.common.state import ArrayEntry, read, read_only
 
 __all__ = ["Views"]
 
 _STATE = {
-    "views": Array(np.int32, ("nodes", "degree"), (-1, "nodes")), "ages": Array(np.uint8, ("nodes", "degree")),
-    "chance": Array(np.uint64, (1,)),
+    "views": ArrayEntry(np.int32, ("nodes", "degree"), (-1, "nodes")), "ages": ArrayEntry(np.uint8, ("nodes", "degree")),
+    "chance": ArrayEntry(np.uint64, (1,)),
 }
 
 detect(1)

@@ -12,7 +12,7 @@ from libc.stdlib cimport free, qsort
 
 from gridcore.common.arguments cimport _Guard, check_instant, indices
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, pending_first, pending_pop, pending_push
 from gridcore.dgs.negotiations cimport (ANSWER_KIND, BROKEN, CANCEL_KIND, CANCELLED, COMMIT_KIND, COMMITTING,
                                         DISPLACED_KIND, DONE, FAILED, KINDS, NEW, PLACED, REPLY_KIND, REQUEST_KIND, SEARCHING, WAITING,
@@ -840,7 +840,7 @@ cdef class DgsProtocol(Negotiations):
         d.machine, d.tasks, d.among = talk.found[answer.place].searcher, n, left
         d.saw, d.limit = self._seconds(answer.start), <double> (now + self.one_way) / _NS
         d.age = self._age(talk.looked[answer.place].oldest, now)
-        self.seen = <Seen*> grown(self.seen, n * sizeof(Seen))
+        self.seen = <Seen*> reallocate(self.seen, n * sizeof(Seen))
         for k in range(n):
             self.seen[k].node, self.seen[k].as_of = nodes[k], as_of
         d.true_ = self._seconds(self.schedules._true_start(self.seen, n, nodes, n, self.length[job], since, since))
@@ -864,7 +864,7 @@ cdef class DgsProtocol(Negotiations):
         cdef const Node* node
         cdef Py_ssize_t k
         cdef Decision* d
-        look.seen = <Seen*> grown(look.seen, schedules.n_fit * sizeof(Seen))
+        look.seen = <Seen*> reallocate(look.seen, schedules.n_fit * sizeof(Seen))
         look.n, look.slot, look.oldest = <int> schedules.n_fit, max(left, first), now
         for k in range(schedules.n_fit):
             # the searcher knows itself as it is now

@@ -5,7 +5,7 @@ node and dropped after it; most live for a moment only, so with the last drop so
 last one that was made by then soon comes to where all have been dropped.
 """
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef struct Gone:
     long long start, end                # slots
@@ -39,7 +39,7 @@ cdef inline int released_keep(Released* r, const Gone* one) except -1:
     """Add one: most were made but a moment before."""
     cdef Py_ssize_t k = r.n
     if r.n == r.room:
-        r.item = <Gone*> grown(r.item, (2 * r.room + 4) * sizeof(Gone))
+        r.item = <Gone*> reallocate(r.item, (2 * r.room + 4) * sizeof(Gone))
         r.room = 2 * r.room + 4
     while k > 0 and r.item[k - 1].made > one.made:
         r.item[k] = r.item[k - 1]

@@ -17,18 +17,18 @@ from libc.string cimport memcpy, memmove, memset
 
 from gridcore.common.arguments cimport _Guard, guard, indices, integers, plain
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.memory cimport grown, prefetch, prefetch_at
+from gridcore.common.memory cimport reallocate, prefetch, prefetch_at
 from gridcore.dgs.released cimport Gone, released_forget, released_keep, released_seen
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Rows, read, refuse, read_only
+from gridcore.common.state import ANY, INSTANT, TableEntry, read, refuse, read_only
 
 __all__ = ["SlotSchedules"]
 
 _SPAN = {"node": (0, "nodes"), "start": INSTANT, "end": INSTANT}
 _STATE = {
-    "reservations": Rows({**_SPAN, "since": ANY, "job": ANY}), "gone": Rows({**_SPAN, "dropped": ANY, "job": ANY}),
+    "reservations": TableEntry({**_SPAN, "since": ANY, "job": ANY}), "gone": TableEntry({**_SPAN, "dropped": ANY, "job": ANY}),
 }
 
 # The largest slot and the largest number of slots, so that sums of two cannot overflow.
@@ -146,8 +146,8 @@ cdef class SlotSchedules:
         room = node.room + node.room // 2 + 4
         if room > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} reservations of a node")
-        node.row = <Span*> grown(node.row, room * sizeof(Span))
-        node.note = <Note*> grown(node.note, room * sizeof(Note))
+        node.row = <Span*> reallocate(node.row, room * sizeof(Span))
+        node.note = <Note*> reallocate(node.note, room * sizeof(Note))
         node.room = <int> room
         return 0
 
@@ -471,7 +471,7 @@ cdef class SlotSchedules:
                 reached_of[i] = self.n_fit
                 if start_of[i] >= 0:
                     if n_chosen + wanted[i] > self.room_chosen:
-                        self.chosen = <long long*> grown(self.chosen, 2 * (n_chosen + wanted[i]) * sizeof(long long))
+                        self.chosen = <long long*> reallocate(self.chosen, 2 * (n_chosen + wanted[i]) * sizeof(long long))
                         self.room_chosen = 2 * (n_chosen + wanted[i])
                     self._choose(wanted[i], start_of[i], length[i], &self.chosen[n_chosen])
                     n_chosen += wanted[i]
@@ -572,9 +572,9 @@ cdef class SlotSchedules:
         """Make room for `n` nodes."""
         cdef Py_ssize_t room = 2 * n + 64
         if n > self.room_fit:
-            self.fit = <Fit*> grown(self.fit, room * sizeof(Fit))
-            self.low = <long long*> grown(self.low, room * sizeof(long long))
-            self.reach = <int*> grown(self.reach, room * sizeof(int))
+            self.fit = <Fit*> reallocate(self.fit, room * sizeof(Fit))
+            self.low = <long long*> reallocate(self.low, room * sizeof(long long))
+            self.reach = <int*> reallocate(self.reach, room * sizeof(int))
             self.room_fit = room
         return 0
 

@@ -3,7 +3,7 @@
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.dgs.slots cimport Seen
 
 cdef inline long long claim(long long job, long long attempt) noexcept nogil:
@@ -66,17 +66,17 @@ cdef inline int talk_open(Talk** place, Py_ssize_t n_nodes, Py_ssize_t asked, bi
 
     recorded : whether to remember what they look at.
     """
-    cdef Talk* talk = <Talk*> grown(NULL, sizeof(Talk))
+    cdef Talk* talk = <Talk*> reallocate(NULL, sizeof(Talk))
     memset(talk, 0, sizeof(Talk))
     # stored first, so that it is not leaked if an allocation below fails; `asked` is still 0 then
     talk_drop(place)
     place[0] = talk
     talk.n_nodes, talk.start, talk.current, talk.tardy = <int> n_nodes, -1, -1, -1
     if asked:
-        talk.answer = <Answer*> grown(NULL, asked * sizeof(Answer))
-        talk.found = <Answer*> grown(NULL, asked * sizeof(Answer))
+        talk.answer = <Answer*> reallocate(NULL, asked * sizeof(Answer))
+        talk.found = <Answer*> reallocate(NULL, asked * sizeof(Answer))
         if recorded:
-            talk.looked = <Looked*> grown(NULL, asked * sizeof(Looked))
+            talk.looked = <Looked*> reallocate(NULL, asked * sizeof(Looked))
             memset(talk.looked, 0, asked * sizeof(Looked))
     talk.asked = talk.missing = <int> asked
     return 0
@@ -86,7 +86,7 @@ cdef inline int* talk_pool(Talk* talk) except NULL nogil:
     """Return the pool, with room for what every node asked may find; zeros where a search finds nothing."""
     cdef Py_ssize_t size = max(talk.asked, 1) * <Py_ssize_t> talk.n_nodes * sizeof(int)
     if talk.pool == NULL:
-        talk.pool = <int*> grown(NULL, size)
+        talk.pool = <int*> reallocate(NULL, size)
         memset(talk.pool, 0, size)
     return talk.pool
 
@@ -94,13 +94,13 @@ cdef inline int* talk_pool(Talk* talk) except NULL nogil:
 cdef inline int* talk_taken(Talk* talk) except NULL nogil:
     """Return `taken`, with room for all machines that may commit."""
     if talk.taken == NULL:
-        talk.taken = <int*> grown(NULL, talk.n_nodes * sizeof(int))
+        talk.taken = <int*> reallocate(NULL, talk.n_nodes * sizeof(int))
     return talk.taken
 
 
 cdef inline int talk_place(Talk* talk) except -1 nogil:
     """Drop everything from the talk except the machines of the current answer."""
-    cdef int* nodes = <int*> grown(NULL, talk.n_nodes * sizeof(int))
+    cdef int* nodes = <int*> reallocate(NULL, talk.n_nodes * sizeof(int))
     cdef Py_ssize_t k
     for k in range(talk.n_nodes):
         nodes[k] = talk.pool[talk.current * <Py_ssize_t> talk.n_nodes + k]
@@ -192,7 +192,7 @@ cdef inline int talk_fill(Talk** place, Py_ssize_t n_nodes, const long long[:, :
             look = &talk.looked[k]
             look.oldest, look.slot = looked[at.found + k, 0], looked[at.found + k, 1]
             look.n = <int> looked[at.found + k, 2]
-            look.seen = <Seen*> grown(NULL, look.n * sizeof(Seen))
+            look.seen = <Seen*> reallocate(NULL, look.n * sizeof(Seen))
             for j in range(look.n):
                 look.seen[j].node = <int> candidates[at.candidates + j, 0]
                 look.seen[j].as_of = candidates[at.candidates + j, 1]

@@ -8,7 +8,7 @@ from libc.math cimport INFINITY, fmax
 from libc.stdlib cimport free
 
 from gridcore.queues.availability cimport Grid
-from gridcore.common.memory cimport grown, large_pages, prefetch
+from gridcore.common.memory cimport reallocate, large_pages, prefetch
 from gridcore.fair_tree.summaries cimport quotient_up
 
 cdef struct Debt:                       # one dispatch
@@ -39,7 +39,7 @@ cdef inline int debts_add(Debts* l, int* first, const Debt* given) except -1:
         room = l.room + l.room // 2 + 256
         if room > 2**30:
             raise MemoryError(f"more than {2**30} dispatches that no summary knows of")
-        l.debt = <Debt*> grown(l.debt, room * sizeof(Debt))
+        l.debt = <Debt*> reallocate(l.debt, room * sizeof(Debt))
         large_pages(l.debt, room * sizeof(Debt))
         for k in range(l.room, room):
             l.debt[k].next = <int> (k + 1) if k + 1 < room else -1

@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport plain
 from gridcore.common.instants cimport NEVER
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.fair_tree.summary_tree cimport Decision, Request, SummaryTree
 from gridcore.network.links cimport Links
 from gridcore.queues.availability cimport queue_gap
@@ -68,8 +68,8 @@ cdef class _DecisionLog:
             raise TypeError(f"speed_below must be a function, got {type(speed_below).__name__}")
         self.tree, self.queues, self.links, self.up = tree, queues, links, up.view(np.uint8)
         self.speed_below = speed_below
-        self.leaf = <Leaf*> grown(NULL, tree.leaves * sizeof(Leaf))
-        self.open = <Open*> grown(NULL, tree.leaves * sizeof(Open))
+        self.leaf = <Leaf*> reallocate(NULL, tree.leaves * sizeof(Leaf))
+        self.open = <Open*> reallocate(NULL, tree.leaves * sizeof(Open))
         for k in range(tree.leaves):
             self.leaf[k].until = self.leaf[k].row = -1
 
@@ -101,14 +101,14 @@ cdef class _DecisionLog:
             self.left_out += 1
             return NULL
         if self.n == self.room:
-            self.row = <Note*> grown(self.row, (2 * self.room + 256) * sizeof(Note))
+            self.row = <Note*> reallocate(self.row, (2 * self.room + 256) * sizeof(Note))
             self.room = 2 * self.room + 256
         while k > 1:
             k >>= 1
             level += 1
         row = &self.row[self.n]
         self.n += 1
-        row.time, row.application, row.task = now, self.queues.whose[application], -1
+        row.time, row.application, row.task = now, self.queues.owner[application], -1
         row.action = <short> action
         row.decider, row.level, row.machine = self.links.machine_of[node], <short> level, -1
         row.among, row.limit, row.age = -1, NAN, 0.0
@@ -126,7 +126,7 @@ cdef class _DecisionLog:
         cdef Py_ssize_t more
         if handle >= self.handles:
             more = handle + handle // 2 + 512
-            self.sampled = <long long*> grown(self.sampled, more * sizeof(long long))
+            self.sampled = <long long*> reallocate(self.sampled, more * sizeof(long long))
             memset(self.sampled + self.handles, 0, (more - self.handles) * sizeof(long long))
             self.handles = more
         if node < self.tree.first_leaf:
@@ -388,7 +388,7 @@ cdef class _DecisionLog:
 
     cdef int _write_sampled(self, const long long[::1] sampled) except -1:
         if sampled.shape[0] > self.handles:
-            self.sampled = <long long*> grown(self.sampled, sampled.shape[0] * sizeof(long long))
+            self.sampled = <long long*> reallocate(self.sampled, sampled.shape[0] * sizeof(long long))
             self.handles = sampled.shape[0]
         memset(self.sampled, 0, self.handles * sizeof(long long))
         if sampled.shape[0]:

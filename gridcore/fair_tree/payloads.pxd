@@ -11,7 +11,7 @@ lies before its cells, on the same cache line: waiting for memory is most of wha
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy
 
-from gridcore.common.memory cimport aligned, free_aligned, grown, large_pages
+from gridcore.common.memory cimport allocate_aligned, free_aligned, reallocate, large_pages
 from gridcore.fair_tree.summaries cimport add_narrow_cells, narrow_cells, widen_cells
 
 cdef enum:
@@ -94,10 +94,10 @@ cdef inline int pool_grow(Pool* pool) except -1:
         more = max(1, pool.chunks // 2)
         if n + more * CHUNK > 2**30:
             raise MemoryError(f"more than {2**30} summaries at a time")
-        pool.chunk = <char**> grown(pool.chunk, (pool.chunks + more) * sizeof(char*))
-        pool.unused = <int*> grown(pool.unused, (n + more * CHUNK) * sizeof(int))
-        pool.block = <void**> grown(pool.block, (pool.blocks + 1) * sizeof(void*))
-        pool.block[pool.blocks] = aligned(more * CHUNK * pool.stride)
+        pool.chunk = <char**> reallocate(pool.chunk, (pool.chunks + more) * sizeof(char*))
+        pool.unused = <int*> reallocate(pool.unused, (n + more * CHUNK) * sizeof(int))
+        pool.block = <void**> reallocate(pool.block, (pool.blocks + 1) * sizeof(void*))
+        pool.block[pool.blocks] = allocate_aligned(more * CHUNK * pool.stride)
         large_pages(pool.block[pool.blocks], more * CHUNK * pool.stride)
         pool.chunk[pool.chunks] = <char*> pool.block[pool.blocks]
         pool.blocks += 1

@@ -16,11 +16,11 @@ cimport cython
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdlib cimport calloc, free, malloc
 
-from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, kept
+from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, doubles_copy
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
-from gridcore.common.memory cimport grown, prefetch
+from gridcore.common.memory cimport reallocate, prefetch
 from gridcore.fair_tree.decision_log cimport _DecisionLog
 from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_has, payloads_new, payloads_release, payloads_shrink,
                                 payloads_wide, payloads_within)
@@ -31,7 +31,7 @@ from gridcore.fair_tree.summary_tree cimport Decision, Request, Spread, Summary,
 
 import numpy as np
 
-from gridcore.common.state import ANY, INSTANT, Array, Number, Rows, read, read_only
+from gridcore.common.state import ANY, INSTANT, ArrayEntry, NumberEntry, TableEntry, read, read_only
 from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 
 __all__ = ["SHARE", "FairTreeProtocol"]
@@ -40,9 +40,9 @@ __all__ = ["SHARE", "FairTreeProtocol"]
 #: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 _STATE = {
-    "turns": Rows({"time": INSTANT, "node": (0, "nodes")}), "placed_at": Number(), "touched_at": Number(),
-    "reports": Array(np.int64, limits=(0, "nodes")), "arrivals": Rows({"application": ANY, "tasks": ANY}),
-    "made": Array(DECISION), "made_at": Array(np.int64, ("made",)),
+    "turns": TableEntry({"time": INSTANT, "node": (0, "nodes")}), "placed_at": NumberEntry(), "touched_at": NumberEntry(),
+    "reports": ArrayEntry(np.int64, limits=(0, "nodes")), "arrivals": TableEntry({"application": ANY, "tasks": ANY}),
+    "made": ArrayEntry(DECISION), "made_at": ArrayEntry(np.int64, ("made",)),
 }
 
 # For fewer leaves than this, waking threads does not pay.
@@ -131,7 +131,7 @@ cdef class FairTreeProtocol:
             raise ValueError(f"queues must have {tree.size.shape[0]} applications, got {queues.n_applications}")
         if queues.machines != tree.leaves:
             raise ValueError(f"queues must have {tree.leaves} machines, got {queues.machines}")
-        self.idle_minimum = kept(idle_minimum, "idle_minimum")
+        self.idle_minimum = doubles_copy(idle_minimum, "idle_minimum")
         if self.idle_minimum.shape[0] != tree.leaves:
             raise ValueError(f"idle_minimum must have {tree.leaves} entries, got {self.idle_minimum.shape[0]}")
         self.submitter = indices(submitter, "submitter", 0, tree.nodes)
@@ -363,11 +363,11 @@ cdef class FairTreeProtocol:
 
     cdef void _read_ahead(self) noexcept nogil:
         """Prefetch what the summaries need that come next: `links` has prefetched their records before."""
-        cdef const int* soon = self.links.queue[self.summary.number].soon
-        if soon[1] >= 0:
-            self.tree._read_ahead_nodes(<Summary*> (self.links.data + soon[1] * self.links.stride))
-        if soon[0] >= 0:
-            self.tree._read_ahead_payloads(<Summary*> (self.links.data + soon[0] * self.links.stride))
+        cdef const int* upcoming = self.links.queue[self.summary.number].upcoming
+        if upcoming[1] >= 0:
+            self.tree._read_ahead_nodes(<Summary*> (self.links.data + upcoming[1] * self.links.stride))
+        if upcoming[0] >= 0:
+            self.tree._read_ahead_payloads(<Summary*> (self.links.data + upcoming[0] * self.links.stride))
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
@@ -694,8 +694,8 @@ cdef class FairTreeProtocol:
         cdef _Guard alone = self._guard()
         cdef Py_ssize_t k
         given = read(state, {
-            **_STATE, "orders": Array(np.int64, limits=(self.tree.first_leaf, "nodes")),
-            **({} if self.log is None else {"sampled": Array(np.int64, limits=(0, None))}),
+            **_STATE, "orders": ArrayEntry(np.int64, limits=(self.tree.first_leaf, "nodes")),
+            **({} if self.log is None else {"sampled": ArrayEntry(np.int64, limits=(0, None))}),
         }, nodes=self.tree.nodes)
         arrivals, made = given["arrivals"], given["made"]
         for pending in (self.summary.number, self.spread.number, self.request.number):

@@ -98,7 +98,7 @@ cdef class TreeExchange(Exchange):
         place[0] = handle
         return 0
 
-    cdef int _came(self, int slot) except -1:
+    cdef int _admit(self, int slot) except -1:
         if self.links.message[slot].kind == self.request:
             self._count(<const Request*> (self.links.data + slot * self.links.stride), 1)
         return 0
@@ -130,7 +130,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         cdef Links links = self.links
         if links.latency - links.jitter < 1:
             raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
-        if self.log is not None or self.observe is not None or links.passages.most:
+        if self.log is not None or self.observe is not None or links.passages.max_rows:
             raise ValueError("log and observe must be None where processes share a run")
         routers = np.asarray(links.machine_of)[:self.tree.first_leaf]
         if len(np.unique(routers)) != len(routers):

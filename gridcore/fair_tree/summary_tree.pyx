@@ -24,12 +24,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport (
-    FINITE, POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, kept,
+    FINITE, POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, doubles_copy,
 )
 from gridcore.common.instants cimport NEVER
 from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
                                      debts_settle)
-from gridcore.common.memory cimport aligned, free_aligned, large_pages, prefetch
+from gridcore.common.memory cimport allocate_aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
     CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
     payloads_has, payloads_hold, payloads_in_use, payloads_known, payloads_make, payloads_put, payloads_recount,
@@ -42,7 +42,7 @@ import math
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.common.state import Array, Arrays, Number, Rows, read, refuse, read_only
+from gridcore.common.state import ArrayEntry, ArraysEntry, NumberEntry, TableEntry, read, refuse, read_only
 
 __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
 
@@ -76,11 +76,11 @@ RULES = ("minimum", "root", "largest", "either")
 cdef double _TOLERANCE = 1e-9
 # Nodes are kept as they are in memory.
 _STATE = {
-    "below_window": Number(), "above_window": Number(), "nodes": Array(np.uint8, ("nodes", "width")),
-    "debt_counts": Rows({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
-    "debt_sizes": Array(np.float64, ("debt_counts", 4)),
-    "references_0": Array(np.int32, limits=(0, None)), "release_0": Array(np.float64, ("references_0",)),
-    "references_1": Array(np.int32, limits=(0, None)), "release_1": Array(np.float64, ("references_1",)),
+    "below_window": NumberEntry(), "above_window": NumberEntry(), "nodes": ArrayEntry(np.uint8, ("nodes", "width")),
+    "debt_counts": TableEntry({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
+    "debt_sizes": ArrayEntry(np.float64, ("debt_counts", 4)),
+    "references_0": ArrayEntry(np.int32, limits=(0, None)), "release_0": ArrayEntry(np.float64, ("references_0",)),
+    "references_1": ArrayEntry(np.int32, limits=(0, None)), "release_1": ArrayEntry(np.float64, ("references_1",)),
 }
 
 cdef Node _nobody(double unknown) noexcept nogil:
@@ -142,7 +142,7 @@ cdef class SummaryTree:
                   task_size: ArrayLike, long long nbytes, double rate=0.0, long long hold_off=0, double bound=2.0,
                   bint celled=False, accept: str = "minimum",
                   double unknown=INFINITY):
-        cdef const double[::1] s = kept(speed, "speed")
+        cdef const double[::1] s = doubles_copy(speed, "speed")
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
         if n < 1:
@@ -175,14 +175,14 @@ cdef class SummaryTree:
         self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
         self._add_applications(release, size, task_size)
         self.speed = s
-        self.node = <Node*> aligned(m * sizeof(Node))  # each half of a node fills one cache line
+        self.node = <Node*> allocate_aligned(m * sizeof(Node))  # each half of a node fills one cache line
         large_pages(self.node, m * sizeof(Node))
         for k in range(m):
             self.node[k] = _nobody(unknown)
         self.node[0].rest = INFINITY    # the root has no rest
         self.whole_power = math.fsum(s)
         if self.accept != MINIMUM:
-            self.outlook = <Outlook*> aligned(m * sizeof(Outlook))
+            self.outlook = <Outlook*> allocate_aligned(m * sizeof(Outlook))
             for k in range(m):
                 self.outlook[k] = _no_outlook()
         for k in range(n):
@@ -891,8 +891,8 @@ cdef class SummaryTree:
         cdef Node* node
         entries = read(state, {
             **_STATE,
-            **{f"cells_{wide}": Arrays(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
-            **({} if self.outlook == NULL else {"outlooks": Array(np.uint8, ("nodes", "outlook_width"))}),
+            **{f"cells_{wide}": ArraysEntry(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
+            **({} if self.outlook == NULL else {"outlooks": ArrayEntry(np.uint8, ("nodes", "outlook_width"))}),
         }, nodes=self.nodes, width=sizeof(Node), outlook_width=sizeof(Outlook))
         sizes_array = entries["debt_sizes"]
         references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))

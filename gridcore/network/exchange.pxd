@@ -7,10 +7,10 @@ cdef enum:
     FACTS = 4
 
 cdef struct Head:                       # of an area: how many keys and bytes of parcels follow, and whether more will
-    long long keys, nbytes, more
+    long long keys, nbytes, has_more
     long long[FACTS] facts
 
-cdef struct Inbox:                      # what another process has sent
+cdef struct Inbox:                      # messages from another process
     Sent* key
     char* parcels
     Py_ssize_t n, room, nbytes, parcel_room
@@ -23,7 +23,7 @@ cdef class Exchange:
     cdef unsigned char[::1] memory
     cdef object watch
     cdef Py_ssize_t room                # bytes of an area
-    cdef long long turn                 # how often the processes have met
+    cdef long long turn                 # number of exchanges so far
     cdef long long base                 # how many messages had been sent by all at the last exchange
     cdef Inbox* inbox
     cdef long long* facts               # of each process, as of the last exchange: [ranks, FACTS]
@@ -39,9 +39,9 @@ cdef class Exchange:
     cdef int _get(self, Py_ssize_t rank) except -1
     cdef int _merge(self) except -1
     cdef int _unpack(self, const char* parcel, long long sequence) except -1
-    # what goes with the record of a message; a subclass says what, if anything
+    # data that follow the record of a message; a subclass may have such
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil
     cdef int _wrap(self, int slot, char* to) except -1
-    cdef int _unwrap(self, int slot, const char* given) except -1
-    cdef int _came(self, int slot) except -1
+    cdef int _unwrap(self, int slot, const char* source) except -1
+    cdef int _admit(self, int slot) except -1
         # called for each message that is now on its way to a machine of this process

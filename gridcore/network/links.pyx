@@ -1,6 +1,6 @@
-"""The network of machines: every machine sends, and receives, one message after another.
+"""The network of machines: each machine sends, and receives, one message after another.
 
-`gridcore.network.transit` has the model, and what kernels call.
+`gridcore.network.transit` has the model, and the functions that kernels call.
 The reference implementation is `tests.reference.links`.
 """
 
@@ -13,50 +13,50 @@ from gridcore.common.pending cimport Pending, pending_clear, pending_push, pendi
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_clear, mailboxes_count, mailboxes_make, mailboxes_put, mailboxes_tidy,
 )
-from gridcore.network.message_log cimport (
-    DROPPED, PASSAGE_FIELDS, messagelog_copy, messagelog_fill, messagelog_slots,
-)
+from gridcore.network.message_log cimport DROPPED, PASSAGE_FIELDS, messagelog_copy, messagelog_fill, messagelog_slots
 from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
 
 import numpy as np
 
-from gridcore.common.state import ANY, FLAG, INSTANT, Array, Number, Rows, like, read, read_only
+from gridcore.common.state import (
+    ANY, FLAG, INSTANT, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
+)
 
 __all__ = ["LOGGED", "Links"]
 
-# Messages under way: where they are (kind, or -1), by when they leave it, and they themselves.
+# Messages under way: the queue of each (its kind, or -1), the event that ends its wait, and the message.
 _LIFE = (0, 2**31)
 _STATE = {
-    "failures": Rows({"at": ANY, "before": (0, "rows")}), "where": Array(np.int64, limits=(-1, "kinds")),
-    "events": Rows({"time": INSTANT, "sequence": INSTANT}, "where"),
-    "messages": Rows({
+    "failures": TableEntry({"at": ANY, "before": (0, "rows")}), "where": ArrayEntry(np.int64, limits=(-1, "kinds")),
+    "events": TableEntry({"time": INSTANT, "sequence": INSTANT}, "where"),
+    "messages": TableEntry({
         "node": (0, "nodes"), "kind": (0, "kinds"), "source": (0, "machines"), "target": (0, "machines"),
         "source_life": _LIFE, "target_life": _LIFE, "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1),
         "start": (0, LATEST), "lost": FLAG,
     }, "where"),
-    "records": Array(np.uint8, ("where", "stride")),
-    "letters": Rows({"box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31), "life": _LIFE}),
-    "letter_records": Array(np.uint8, ("letters", "box_stride")), "sequence": Number(),
+    "records": ArrayEntry(np.uint8, ("where", "stride")),
+    "letters": TableEntry({"box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31), "life": _LIFE}),
+    "letter_records": ArrayEntry(np.uint8, ("letters", "box_stride")), "sequence": NumberEntry(),
 }
 _LOG = {
-    "logged": Rows({
+    "logged": TableEntry({
         "kind": (0, "kinds"), "sender": (0, "machines"), "receiver": (0, "machines"), "sent": INSTANT,
         "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY,
     }),
-    "unlogged": Number(0, LATEST + 1), "places": Array(np.int64, ("where",), (-1, "logged")),
-    "letter_places": Array(np.int64, ("letters",), (-1, "logged")),
+    "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("where",), (-1, "logged")),
+    "letter_places": ArrayEntry(np.int64, ("letters",), (-1, "logged")),
 }
 #: Columns of the log of messages; sender and receiver are machines.
 LOGGED = tuple(_LOG["logged"].columns)
-# Most bytes of a record: the records of all possible messages together fit into the address range.
+# The largest record in bytes, so that the records of all possible messages fit into the address space.
 cdef Py_ssize_t _WIDEST = 2**20
 
 
-cdef const unsigned char[:, ::1] _aligned(const unsigned char[:, ::1] records):
+cdef const unsigned char[:, ::1] _aligned_records(const unsigned char[:, ::1] records):
     """Return a copy in which each record starts at a multiple of 8 bytes and is padded with zeros."""
-    made = np.zeros((records.shape[0], (records.shape[1] + 7) & ~7), np.uint8)
-    made[:, :records.shape[1]] = records
-    return made
+    result = np.zeros((records.shape[0], (records.shape[1] + 7) & ~7), np.uint8)
+    result[:, :records.shape[1]] = records
+    return result
 
 
 cdef class Links(Transit):
@@ -76,11 +76,11 @@ cdef class Links(Transit):
         Bytes of a record of each kind (16..2**20).
     deferred
         Per kind, True if a delivery need not be handled at its instant: `drain` returns such messages later,
-        with their true times.  Such a kind cannot be one to `keep`.
+        with their true times.  Such a kind cannot be one of `keep`.
     fifo
         Whether messages wait for one another at the interfaces.
     keep
-        Per kind, True if `lost` must return dropped messages, at the instant at which they would have
+        Per kind, True if `lost` must return dropped messages, at the instants at which they would have
         arrived.
     jitter
         ns; each message has its own latency, uniform in latency - jitter .. latency + jitter, which depends
@@ -131,7 +131,7 @@ cdef class Links(Transit):
         self._by_level = self.by_level = np.zeros((2, self.kinds, 64), np.int64)
         self.inner = np.zeros(self.kinds, np.uint8)
         self.down = np.zeros(machines, np.uint8)
-        self.detached = np.zeros(self.machine_of.shape[0], np.uint8)
+        self.is_detached = np.zeros(self.machine_of.shape[0], np.uint8)
         self.machines, self.latency, self.bandwidth, self.fifo = machines, latency, bandwidth, fifo
         self._make_boxes(fifo)
         self.up_free = np.zeros(machines, np.int64)
@@ -146,12 +146,12 @@ cdef class Links(Transit):
         self._out = self.bytes_out = np.zeros(machines, np.int64)
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
-    cdef int _make_boxes(self, bint wanted) except -1:
-        """Make a mailbox for each deferred kind and machine, in that order, if `wanted` (interfaces are FIFO)."""
+    cdef int _make_boxes(self, bint fifo) except -1:
+        """Make a mailbox for each deferred kind and machine, in that order, if `fifo` (interfaces are FIFO)."""
         cdef Py_ssize_t k, boxes = 0, stride = 0
         self.boxes_of = np.full(self.kinds, -1, np.int64)
         for k in range(self.kinds):
-            if wanted and self.deferred[k]:
+            if fifo and self.deferred[k]:
                 self.boxes_of[k] = boxes
                 boxes += self.machines
                 stride = max(stride, self.width[k])
@@ -159,7 +159,7 @@ cdef class Links(Transit):
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
         cdef long long length
@@ -172,21 +172,21 @@ cdef class Links(Transit):
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
         check_instant(now, "now", 2 * self.latency + LONGEST_MESSAGE)
         if records.shape[0] and (width & 7 or <size_t> &records[0, 0] & 7):
-            records = _aligned(records)
+            records = _aligned_records(records)
         for k in range(records.shape[0]):
             header = <const long long*> &records[k, 0]
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"records[{k}] goes from node {header[1]} to node {header[0]}, "
                                  f"but there are nodes 0..{nodes - 1}")
         length = self._length(nbytes)
-        self.stage += kind  # within a step of an instant messages leave by kind and sender, see `Transport`
+        self.stage += kind  # within a step of an instant, `Transport` sends messages by kind and sender
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
         self.stage -= kind
 
     def advance(self, long long limit) -> int:
-        """Run up to `limit` ns; return the first instant <= limit with a delivery to handle, else `NEVER`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Run up to `limit` ns; return the first instant <= `limit` with a delivery to handle, else `NEVER`."""
+        cdef _Guard reservation = guard(&self.occupied)
         return self._advance(limit)
 
     def collect(self, long long time) -> list[tuple[int, NDArray[np.uint8]]]:
@@ -194,7 +194,7 @@ cdef class Links(Transit):
 
         Call it with the instant that `advance` returned.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t n
         cdef int kind
         result = []
@@ -211,7 +211,7 @@ cdef class Links(Transit):
 
         They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         result = []
         for kind in range(self.kinds):
             if self.deferred[kind]:
@@ -225,7 +225,7 @@ cdef class Links(Transit):
 
     def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         result = []
         for k in range(self.n_missing):
@@ -241,14 +241,14 @@ cdef class Links(Transit):
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
-            # a life spent down ended when it began; row u of `failures` holds the last failure of machine u,
-            # and the row of the failure before it
+            # a machine that is down failed at the beginning of its present life; row u of `failures` has the last
+            # failure of machine u, and the row of the failure before it
             at = self.failures[u[k], 0] if self.down[u[k]] else now
             if self.life[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:
@@ -271,7 +271,7 @@ cdef class Links(Transit):
 
     def move(self, nodes: ArrayLike, machines: ArrayLike):
         """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
@@ -279,22 +279,22 @@ cdef class Links(Transit):
             raise ValueError(f"nodes and machines must be equally long, got {m.shape[0]} and {u.shape[0]}")
         for k in range(m.shape[0]):
             self.machine_of[m[k]] = u[k]
-            self.detached[m[k]] = False
+            self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):
         """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef Py_ssize_t k
         for k in range(m.shape[0]):
-            self.detached[m[k]] = True
+            self.is_detached[m[k]] = True
 
     def watch(self, long long start, long long end, long long width):
         """Count the bytes that each machine sends and receives in windows of `width` ns, from `start` to `end`.
 
         A message counts in the window in which it begins to cross the interface.  The counts are in `windows`.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         if not (0 <= start < end and width > 0):
             raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
         count = (int(end) - start + width - 1) // width
@@ -305,19 +305,22 @@ cdef class Links(Transit):
     # -- the log of messages ------------------------------------------------------------------------------
 
     def log(self, long long limit, subjects: ArrayLike):
-        """Log each message between machines that is sent from now on; nothing else changes.
-
-        Raises ValueError for an offset outside the record, and if a message has been sent already.
+        """Log each message between machines that is sent from now on.
 
         Parameters
         ----------
         limit
-            How many messages are logged, the first ones; further messages are only counted (`unlogged`).
+            The largest number of logged messages; further messages are only counted (`unlogged`).
         subjects
             int64[kinds]; for each kind, the offset in its record of the int64 that is logged as the subject
             of the message, -1 for none.
+
+        Raises
+        ------
+        ValueError
+            If an offset is outside the record, or a message has been sent already.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         offsets = integers(subjects, "subjects")
         if not 0 < limit < 2**31:
             raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
@@ -329,41 +332,41 @@ cdef class Links(Transit):
         if self.sequence:
             raise ValueError(f"log must be called before anything is sent, got {self.sequence} messages")
         messagelog_slots(&self.passages, self.slots + 1)
-        self.passages.most, self.subject_at = limit, offsets
+        self.passages.max_rows, self.subject_at = limit, offsets
 
     def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
 
         delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
         messagelog_copy(&self.passages, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
 
     @property
     def unlogged(self) -> int:
-        """The number of messages for which the log had no room."""
-        return self.passages.missed
+        """The number of messages that did not fit into the log."""
+        return self.passages.n_unlogged
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the links were made; see `gridcore.common.state`.
+        """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Messages are sorted by where they are (first on their way to an interface, then about to be delivered,
-        by kind) and by when they leave it; messages in mailboxes by box and arrival.
+        Messages are sorted by their queue (on the way to an interface, then by kind about to be delivered) and the
+        end of their wait; messages in mailboxes by box and arrival.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
-            raise RuntimeError("the state of links can be read between two instants only: call lost() before")
+            raise RuntimeError("the state of links can only be read between two instants: call lost() before")
         for kind in range(self.kinds):
             n += self.queue[kind].n + self.queue[kind].n_run
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
-        records, where = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
+        records, queue_of = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
         places = np.full(n, -1, np.int64)
         cdef long long[:, ::1] events = event_rows, messages = message_rows
         cdef long long[::1] place = places
@@ -371,8 +374,8 @@ cdef class Links(Transit):
         for kind in range(-1, self.kinds):
             k = done
             done += pending_read(&self.queue[kind] if kind >= 0 else &self.heads, events[done:])
-            where[k:done] = kind
-        order = np.lexsort((event_rows[:, 1], event_rows[:, 0], where))
+            queue_of[k:done] = kind
+        order = np.lexsort((event_rows[:, 1], event_rows[:, 0], queue_of))
         event_rows[:] = event_rows[order]
         for k in range(n):
             m = &self.message[events[k, 2]]
@@ -381,7 +384,7 @@ cdef class Links(Transit):
             messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
             memset(&data[k, 0], 0, self.stride)
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
-            if self.passages.most:
+            if self.passages.max_rows:
                 place[k] = self.passages.of_slot[events[k, 2]]
         n = mailboxes_count(&self.boxes)
         letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
@@ -396,57 +399,62 @@ cdef class Links(Transit):
                 letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
                 letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
                 memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
-                if self.passages.most:
+                if self.passages.max_rows:
                     place[n] = self.passages.of_letter[entry]
                 n += 1
                 entry = self.boxes.letter[entry].next
         log = {}
-        if self.passages.most:
-            log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64), "unlogged": self.passages.missed,
+        if self.passages.max_rows:
+            log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64),
+                   "unlogged": self.passages.n_unlogged,
                    "places": places, "letter_places": letter_places}
             messagelog_copy(&self.passages, log["logged"])
         return read_only({
             **log, **self._columns(), "sequence": self.sequence,
             "failures": np.asarray(self.failures)[:self.n_failures],
-            "where": where[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
+            "where": queue_of[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
             "letters": letter_rows, "letter_records": letter_records,
         })
 
     def setstate(self, state):
-        """Restore what `getstate` returned for links with the same arguments and the same `watch`.
+        """Restore a state of `getstate` of links with the same arguments and the same `watch`.
 
-        Raises ValueError for a state that cannot belong to these links.
+        Raises
+        ------
+        ValueError
+            If the state cannot belong to these links.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, n
         cdef int slot
         cdef Message* m
         cdef Letter letter
         known = self._columns()
         boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
-        given = read(state, {
-            **like(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG, up_free=INSTANT,
+        entries = read(state, {
+            **array_entries(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG,
+                            up_free=INSTANT,
                    down_free=INSTANT),
-            **_STATE, **(_LOG if self.passages.most else {}),
+            **_STATE, **(_LOG if self.passages.max_rows else {}),
         }, machines=self.machines, nodes=self.machine_of.shape[0], kinds=self.kinds, stride=self.stride, boxes=boxes,
            box_stride=self.boxes.stride)
-        failures, where_array, message_rows = given["failures"], given["where"], given["messages"]
-        n = len(where_array)
+        failures, queue_array, message_rows = entries["failures"], entries["where"], entries["messages"]
+        n = len(queue_array)
         if len(failures) < self.machines:
             raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
-        if (np.maximum(given["life"], 1) - 1).sum() != len(failures) - self.machines:
+        if (np.maximum(entries["life"], 1) - 1).sum() != len(failures) - self.machines:
             raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
                              "each machine")
-        if ((where_array != message_rows[:, 1]) & ~((where_array == -1) & self.fifo)).any():
+        if ((queue_array != message_rows[:, 1]) & ~((queue_array == -1) & self.fifo)).any():
             raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
-        self._check_headers(given["records"])
-        self._check_headers(given["letter_records"])
-        if len(given.get("logged", ())) > self.passages.most:
-            raise ValueError(f"state['logged'] must have at most {self.passages.most} rows, got {len(given['logged'])}")
+        self._check_headers(entries["records"])
+        self._check_headers(entries["letter_records"])
+        if len(entries.get("logged", ())) > self.passages.max_rows:
+            raise ValueError(f"state['logged'] must have at most {self.passages.max_rows} rows, got {len(entries['logged'])}")
 
         for name, column in known.items():
-            column[...] = given[name]
-        self.failures, self.n_failures, self.sequence = failures, len(failures), given["sequence"]
+            column[...] = entries[name]
+        self.failures, self.n_failures, self.sequence = failures, len(failures), entries["sequence"]
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -454,14 +462,14 @@ cdef class Links(Transit):
         for k in range(self.slots - 1, -1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
-        cdef const long long[::1] where = where_array
-        cdef const long long[:, ::1] events = given["events"], messages = message_rows, letters = given["letters"]
-        cdef const unsigned char[:, ::1] data = given["records"]
+        cdef const long long[::1] queue_of = queue_array
+        cdef const long long[:, ::1] events = entries["events"], messages = message_rows, letters = entries["letters"]
+        cdef const unsigned char[:, ::1] data = entries["records"]
         cdef const long long[::1] place, letter_place
-        if self.passages.most:
-            place, letter_place = given["places"], given["letter_places"]
-            messagelog_fill(&self.passages, given["logged"])
-            self.passages.missed = given["unlogged"]
+        if self.passages.max_rows:
+            place, letter_place = entries["places"], entries["letter_places"]
+            messagelog_fill(&self.passages, entries["logged"])
+            self.passages.n_unlogged = entries["unlogged"]
         for k in range(n):
             if self.n_unused == 0:
                 self._make_slots()
@@ -473,17 +481,18 @@ cdef class Links(Transit):
             m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
             m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
-            if self.passages.most:
+            if self.passages.max_rows:
                 self.passages.of_slot[slot] = <int> place[k]
-            pending_push(&self.queue[where[k]] if where[k] >= 0 else &self.heads, events[k, 0], events[k, 1], slot)
+            pending_push(&self.queue[queue_of[k]] if queue_of[k] >= 0 else &self.heads, events[k, 0], events[k, 1],
+                         slot)
         mailboxes_clear(&self.boxes, boxes)
-        data = given["letter_records"]
+        data = entries["letter_records"]
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
-            if self.passages.most:
+            if self.passages.max_rows:
                 self._make_letter()
             mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], self.boxes.stride)
-            if self.passages.most:
+            if self.passages.max_rows:
                 self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
     cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
@@ -502,7 +511,7 @@ cdef class Links(Transit):
         return {
             "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
             "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
-            "detached": np.asarray(self.detached),
+            "detached": np.asarray(self.is_detached),
             "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
             "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,
             **({} if self.windows is None else {"windows": self.windows}),
@@ -510,5 +519,5 @@ cdef class Links(Transit):
 
     def in_flight(self) -> Integers:
         """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         return self.sent - self.delivered - self.dropped

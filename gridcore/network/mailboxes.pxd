@@ -8,7 +8,7 @@ record and the instant of delivery.
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef struct Letter:
     long long time                      # of delivery, ns
@@ -30,9 +30,9 @@ cdef struct Mailboxes:                  # all zero when there are none
 
 cdef inline int mailboxes_make(Mailboxes* m, Py_ssize_t boxes, Py_ssize_t stride) except -1:
     cdef Py_ssize_t k
-    m.first = <int*> grown(NULL, (boxes + 1) * sizeof(int))
-    m.last = <int*> grown(NULL, (boxes + 1) * sizeof(int))
-    m.open = <int*> grown(NULL, (boxes + 1) * sizeof(int))
+    m.first = <int*> reallocate(NULL, (boxes + 1) * sizeof(int))
+    m.last = <int*> reallocate(NULL, (boxes + 1) * sizeof(int))
+    m.open = <int*> reallocate(NULL, (boxes + 1) * sizeof(int))
     for k in range(boxes):
         m.first[k] = -1
     m.stride, m.unused = stride, -1
@@ -59,18 +59,18 @@ cdef inline void mailboxes_clear(Mailboxes* m, Py_ssize_t boxes) noexcept nogil:
 
 cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
     """Make room for one more message."""
-    cdef Py_ssize_t more, k
+    cdef Py_ssize_t room, k
     if m.unused < 0:
         # grow by a quarter only: waiting messages may be much of the memory of a run
-        more = m.room + m.room // 4 + 64
-        if more > 2147483647:
+        room = m.room + m.room // 4 + 64
+        if room > 2147483647:
             with gil:
                 raise MemoryError(f"more than {2**31 - 1} messages that wait to be drained")
-        m.letter = <Letter*> grown(m.letter, more * sizeof(Letter))
-        m.record = <char*> grown(m.record, more * m.stride)
-        for k in range(m.room, more):
-            m.letter[k].next = <int> (k + 1) if k + 1 < more else -1
-        m.unused, m.room = <int> m.room, more
+        m.letter = <Letter*> reallocate(m.letter, room * sizeof(Letter))
+        m.record = <char*> reallocate(m.record, room * m.stride)
+        for k in range(m.room, room):
+            m.letter[k].next = <int> (k + 1) if k + 1 < room else -1
+        m.unused, m.room = <int> m.room, room
     return 0
 
 
@@ -94,7 +94,8 @@ cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter
     return 0
 
 
-cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssize_t high, long long until) noexcept nogil:
+cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssize_t high,
+                                     long long until) noexcept nogil:
     """Return how many messages of the boxes low..high-1 are delivered by `until` ns."""
     cdef Py_ssize_t k, n = 0
     cdef int entry

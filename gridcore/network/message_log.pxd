@@ -3,7 +3,7 @@
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef enum:
     PASSAGE_FIELDS = 7
@@ -19,7 +19,7 @@ cdef struct Passage:                # delivered: ns, or UNDER_WAY, or DROPPED
 
 cdef struct MessageLog:             # all zero if there is no log
     Passage* passage
-    Py_ssize_t n, most, missed, room
+    Py_ssize_t n, max_rows, n_unlogged, room
     # the place in the log of each message in flight, -1 for none: by slot, and by entry of the mailboxes
     int* of_slot
     int* of_letter
@@ -34,11 +34,11 @@ cdef inline void messagelog_free(MessageLog* l) noexcept nogil:
 
 cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
     """Append `passage` and return its place; if the log is full, only count it and return -1."""
-    if l.n == l.most:
-        l.missed += 1
+    if l.n == l.max_rows:
+        l.n_unlogged += 1
         return -1
     if l.n == l.room:
-        l.passage = <Passage*> grown(l.passage, (2 * l.room + 256) * sizeof(Passage))
+        l.passage = <Passage*> reallocate(l.passage, (2 * l.room + 256) * sizeof(Passage))
         l.room = 2 * l.room + 256
     l.passage[l.n] = passage[0]
     l.n += 1
@@ -47,14 +47,14 @@ cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
 
 cdef inline int messagelog_slots(MessageLog* l, Py_ssize_t slots) except -1:
     """Make room for the places of `slots` messages in slots."""
-    l.of_slot = <int*> grown(l.of_slot, slots * sizeof(int))
+    l.of_slot = <int*> reallocate(l.of_slot, slots * sizeof(int))
     return 0
 
 
 cdef inline int messagelog_letters(MessageLog* l, Py_ssize_t letters) except -1:
     """Make room for the places of `letters` messages in mailboxes."""
     if letters > l.letters:
-        l.of_letter = <int*> grown(l.of_letter, letters * sizeof(int))
+        l.of_letter = <int*> reallocate(l.of_letter, letters * sizeof(int))
         l.letters = letters
     return 0
 

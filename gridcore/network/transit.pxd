@@ -27,7 +27,7 @@ cdef struct Sent:                   # a message that waits for the exchange: whe
 
 
 cdef class Transit:
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed
@@ -36,7 +36,7 @@ cdef class Transit:
     cdef Py_ssize_t kinds, stride
     cdef long long[::1] machine_of
     cdef const long long[::1] width, level_of
-    cdef unsigned char[::1] deferred, keep, down, detached
+    cdef unsigned char[::1] deferred, keep, down, is_detached
     cdef long long[::1] up_free, down_free
     cdef long long[:, ::1] failures     # the instant (ns), and the row of the failure before it
     cdef Py_ssize_t n_failures
@@ -82,7 +82,7 @@ cdef class Transit:
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
     cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
-                        long long sequence, bint counted) except -1
+                        long long sequence, bint is_counted) except -1
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1
     cdef int _depart(self, int slot, long long sequence) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil

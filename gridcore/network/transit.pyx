@@ -19,7 +19,7 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
 
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.common.memory cimport copy_words, grown, large_pages, prefetch
+from gridcore.common.memory cimport copy_words, reallocate, large_pages, prefetch
 from gridcore.common.pending cimport Event, Pending, pending_first, pending_free, pending_pop, pending_push
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
@@ -64,22 +64,22 @@ cdef class Transit:
         messagelog_free(&self.passages)
 
     cdef int _make_slots(self) except -1:
-        # grow by half, not to double: messages in flight may be most of the memory of a run
-        cdef Py_ssize_t more = self.slots + self.slots // 2 + 256, k
-        if more > 2147483647:
+        # grow by half only: messages in flight may take most of the memory of a run
+        cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
+        if slots > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} messages in flight")
-        self.message = <Message*> grown(self.message, more * sizeof(Message))
-        self.data = <char*> grown(self.data, more * self.stride)
-        self.unused = <int*> grown(self.unused, more * sizeof(int))
-        large_pages(self.message, more * sizeof(Message))
-        large_pages(self.data, more * self.stride)
-        if self.passages.most:
-            messagelog_slots(&self.passages, more)
-        # nothing can fail from here on
-        for k in range(more - 1, self.slots - 1, -1):
+        self.message = <Message*> reallocate(self.message, slots * sizeof(Message))
+        self.data = <char*> reallocate(self.data, slots * self.stride)
+        self.unused = <int*> reallocate(self.unused, slots * sizeof(int))
+        large_pages(self.message, slots * sizeof(Message))
+        large_pages(self.data, slots * self.stride)
+        if self.passages.max_rows:
+            messagelog_slots(&self.passages, slots)
+        # no step fails from here on
+        for k in range(slots - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
-        self.slots = more
+        self.slots = slots
         return 0
 
     cdef int _make_letter(self) except -1:
@@ -103,7 +103,7 @@ cdef class Transit:
         if self.n_unused == 0:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
-        # filled in place: to build a struct and then copy it would stall on its own fields
+        # filled in place, since a copy of a new struct would wait until its fields are stored
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
@@ -119,7 +119,7 @@ cdef class Transit:
             self.up_free[source] = start + length
         self.n_unused -= 1
         self.sequence += 1
-        if self.passages.most:
+        if self.passages.max_rows:
             self.passages.of_slot[slot] = -1
             if source != target:
                 self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
@@ -140,7 +140,7 @@ cdef class Transit:
         return self._depart(slot, sequence)
 
     cdef int _depart(self, int slot, long long sequence) except -1:
-        """Put a message between machines, the `sequence`-th that was sent, on its way."""
+        """Send message number `sequence`, which is between machines, on its way."""
         cdef const Message* m = &self.message[slot]
         if self.fifo:
             return pending_push(&self.heads, m.start + self._delay(sequence), sequence, slot)
@@ -150,7 +150,7 @@ cdef class Transit:
         """Keep a message for the next exchange between processes."""
         cdef Sent* sent
         if self.n_outbox == self.outbox_room:
-            self.outbox = <Sent*> grown(self.outbox, (2 * self.outbox_room + 256) * sizeof(Sent))
+            self.outbox = <Sent*> reallocate(self.outbox, (2 * self.outbox_room + 256) * sizeof(Sent))
             self.outbox_room = 2 * self.outbox_room + 256
         sent = &self.outbox[self.n_outbox]
         sent.time, sent.stage, sent.node, sent.slot = now, self.stage, <int> sender, slot
@@ -158,15 +158,15 @@ cdef class Transit:
         return 0
 
     cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
-                        long long sequence, bint counted) except -1:
-        """Send a message past the interfaces: it arrives exactly `delay` ns later and keeps no other waiting.
+                        long long sequence, bint is_counted) except -1:
+        """Send a message past the interfaces, which arrives exactly `delay` ns later and delays no other message.
 
         Parameters
         ----------
         sequence
-            Orders such messages of the kind; all messages of the kind must be sent in this way.
-        counted
-            Whether the accounting has it, if it goes to another machine.
+            The order of such messages of the kind; all messages of the kind must be sent in this way.
+        is_counted
+            Whether the message is counted if it goes to another machine.
         """
         cdef const long long* header = <const long long*> record
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
@@ -176,16 +176,16 @@ cdef class Transit:
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         m = &self.message[slot]
-        counted = counted and source != target
+        is_counted = is_counted and source != target
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
-        m.nbytes = <int> nbytes if counted else -1
+        m.nbytes = <int> nbytes if is_counted else -1
         m.length, m.start = 0, now
         m.lost = self.down[source]
         copy_words(self.data + slot * self.stride, record, self.width[kind])
-        if self.passages.most:
-            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if counted else -1
-        if counted:
+        if self.passages.max_rows:
+            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if is_counted else -1
+        if is_counted:
             self._sent[kind] += 1
             self._traffic[kind] += nbytes
             self._out[source] += nbytes
@@ -194,7 +194,7 @@ cdef class Transit:
         return pending_push(&self.queue[kind], now + delay, sequence, slot)
 
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
-        """Return the latency of a message, from a hash of its number: nothing depends on the order of draws."""
+        """Return the latency of a message, from a hash of its number, so that it does not depend on other draws."""
         if self.jitter == 0:
             return self.latency
         # SplitMix64 (Steele, Lea and Flood 2014)
@@ -236,10 +236,10 @@ cdef class Transit:
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
                 box = self.boxes_of[m.kind] + m.target
-                if self.passages.most:
+                if self.passages.max_rows:
                     self._make_letter()
                 mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
-                if self.passages.most:
+                if self.passages.max_rows:
                     self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
                 self._give_back(e.slot)
             else:
@@ -273,7 +273,7 @@ cdef class Transit:
         return first
 
     cdef long long _until(self, int machine, int life) noexcept nogil:
-        """Return when a life of the machine ended, `NEVER` if it lasts; a life spent down ended as it began."""
+        """Return when a life of the machine ended, `NEVER` if it lasts; that of a machine that is down ended at its start."""
         cdef long long entry = machine
         cdef int later = self.life[machine] - life - 1
         if later < 0:
@@ -290,7 +290,7 @@ cdef class Transit:
     cdef void _count_dropped(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
             self._dropped[self.message[slot].kind] += 1
-            if self.passages.most:
+            if self.passages.max_rows:
                 messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
 
     cdef void _give_back(self, int slot) noexcept nogil:
@@ -300,7 +300,7 @@ cdef class Transit:
     cdef Py_ssize_t _take(self, int kind, long long until) except -1:
         """Move messages of `kind` delivered by `until` ns into `due`, in order of delivery; return their number.
 
-        The caller gives back their slots once it has read the records.
+        The caller must free their slots after it has read the records.
         """
         cdef Py_ssize_t n = 0
         cdef const Event* first
@@ -320,21 +320,21 @@ cdef class Transit:
             n += 1
 
     cdef int _take_first(self, int kind) except -2:
-        """Take the first message of `kind`; return its slot, which the caller gives back, or -1 if it is lost."""
+        """Take the first message of `kind`; return its slot, which the caller must free, or -1 if it is lost."""
         cdef Event e = pending_pop(&self.queue[kind])
         return e.slot if arrives(self, e.slot, kind, e.time) else -1
 
     cdef void _read_ahead(self, const Pending* p) noexcept nogil:
-        """Prefetch the messages that the last pop brought closer."""
+        """Prefetch the next messages after a pop."""
         cdef int k
         for k in range(1, 3):
-            if p.soon[k] >= 0:
-                prefetch(&self.message[p.soon[k]])
-                prefetch(self.data + p.soon[k] * self.stride)
+            if p.upcoming[k] >= 0:
+                prefetch(&self.message[p.upcoming[k]])
+                prefetch(self.data + p.upcoming[k] * self.stride)
 
     cdef int _reserve_due(self, Py_ssize_t n) except -1:
         if n > self.due_room:
-            self.due = <Due*> grown(self.due, (2 * n + 64) * sizeof(Due))
+            self.due = <Due*> reallocate(self.due, (2 * n + 64) * sizeof(Due))
             self.due_room = 2 * n + 64
         return 0
 
@@ -347,7 +347,7 @@ cdef class Transit:
                 return
 
     cdef object _records(self, int kind, Py_ssize_t n):
-        """Return uint8[n, width], the records of the messages in `due`, and give back their slots."""
+        """Return the records of the messages in `due`, uint8[n, width], and free their slots."""
         cdef Py_ssize_t k, width = self.width[kind]
         result = np.empty((n, width), np.uint8)
         cdef unsigned char[:, ::1] out = result
@@ -387,12 +387,12 @@ cdef class Transit:
                 letter = &self.boxes.letter[entry]
                 if letter.time >= self._until(target, letter.life):
                     self._dropped[kind] += 1
-                    if self.passages.most:
+                    if self.passages.max_rows:
                         messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
                     continue
                 self._delivered[kind] += 1
                 self._in[target] += letter.nbytes
-                if self.passages.most:
+                if self.passages.max_rows:
                     messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
                 to[n], at[n] = target, letter.time
                 memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
@@ -414,12 +414,12 @@ cdef class Transit:
 
 
 cdef inline bint arrives(Transit self, int slot, int kind, long long time) except -1:
-    """Count a message of `kind` as delivered at `time` ns; False if it is lost, which is counted, too."""
+    """Count a message of `kind` as delivered at `time` ns, or as dropped and return False if it is lost."""
     cdef Message* m = &self.message[slot]
     if (m.lost or time >= self._until(m.target, m.target_life)
-            or self.detached[m.node] and not self.deferred[kind]):
+            or self.is_detached[m.node] and not self.deferred[kind]):
         if self.keep[kind]:
-            self.missing = <int*> grown(self.missing, (self.n_missing + 1) * sizeof(int))
+            self.missing = <int*> reallocate(self.missing, (self.n_missing + 1) * sizeof(int))
             self.missing[self.n_missing] = slot
             self.n_missing += 1
             self._count_dropped(slot)
@@ -429,6 +429,6 @@ cdef inline bint arrives(Transit self, int slot, int kind, long long time) excep
     if m.nbytes >= 0:
         self._delivered[kind] += 1
         self._in[m.target] += m.nbytes
-        if self.passages.most:
+        if self.passages.max_rows:
             messagelog_end(&self.passages, self.passages.of_slot[slot], time)
     return True

@@ -1,1 +1,1 @@
-"""The message core: runs node programs, one object a node, over the links and task queues of all machines."""
+"""The message core, which runs node programs over the links and task queues of all machines."""

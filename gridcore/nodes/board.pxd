@@ -3,7 +3,7 @@
 from gridcore.common.pending cimport Pending
 from gridcore.nodes.random_stream cimport RandomStream
 
-cdef struct Published:
+cdef struct Publication:
     double value, factor                # factor: the error
     long long since                     # ns, when it was published
     int node
@@ -18,21 +18,21 @@ cdef class Board:
     cdef double sigma                   # of the logarithm of errors
     cdef RandomStream errors
     cdef const long long[::1] phase     # ns, per node
-    cdef Pending pending                # what has been published and is not shown yet, by when it will be
-    cdef Published* waiting
+    cdef Pending pending                # publications that are not shown yet, by the instant at which they will be
+    cdef Publication* waiting
     cdef int* unused
     cdef int n_unused, room
-    cdef long long published            # how often something has been
-    cdef Published* at                  # what is shown of each node
-    cdef double[::1] shown
-    cdef int n_falling                  # of those that are shown
-    cdef long long read_at              # ns, for which `shown` holds; -1 if something has come since
-    cdef object given                   # `shown` as an array that nobody else writes
+    cdef long long n_publications       # so far
+    cdef Publication* at                # the publication shown of each node
+    cdef double[::1] values
+    cdef int n_falling                  # number of falling values among those shown
+    cdef long long read_at              # ns, for which `values` holds; -1 if there was a publication since
+    cdef object read_only_values        # a view of `values`
 
     cdef int _publish(self, Py_ssize_t node, double value, bint falling, long long now) except -1
     cdef double* _read(self, long long now) except NULL
-    cdef int _show(self, const Published* new) except -1
+    cdef int _show(self, const Publication* new) except -1
     cdef long long _true_at(self, Py_ssize_t node, long long now) noexcept
-    cdef int _add(self, const Published* new, long long due, long long sequence) except -1
+    cdef int _add(self, const Publication* new, long long due, long long sequence) except -1
     cdef dict _entries(self)
     cdef int _set(self, state) except -1

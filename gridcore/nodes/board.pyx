@@ -1,4 +1,4 @@
-"""The board: numbers that nodes have published, as all nodes see them, some time later."""
+"""The board: numbers that nodes publish, and that all nodes see after a delay."""
 
 from libc.math cimport INFINITY, exp, log1p, sqrt
 from libc.stdlib cimport free
@@ -6,33 +6,28 @@ from libc.stdlib cimport free
 cimport cython
 
 from gridcore.common.arguments cimport indices
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport (
-    Event,
-    Pending,
-    pending_clear,
-    pending_first,
-    pending_free,
-    pending_pop,
-    pending_push,
-    pending_read,
+    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
 from gridcore.nodes.random_stream cimport RandomStream
 
 import numpy as np
 
-from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Number, Rows, read, read_only
+from gridcore.common.state import FLAG, INSTANT, LATEST, ArrayEntry, NumberEntry, TableEntry, read, read_only
 
 __all__ = ["REFRESHES", "Board"]
 
-#: When the board shows what has been published.
+#: The rules for when the board shows a published number.
 REFRESHES = ("continuous", "periodic", "individual")
-# A time may be the sum of two; the last two columns are for what nobody sees yet.
+# A time may be the sum of two; the last two columns belong to publications that are not shown yet.
 _STATE = {
-    "published": Number(0, LATEST + 1), "errors": Number(0, LATEST + 1),
-    "board": Rows({"since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "falling": FLAG, "due": (0, 2 * LATEST + 1),
-                   "number": INSTANT}),
-    "board_values": Array(np.float64, ("board", 2)),
+    "published": NumberEntry(0, LATEST + 1), "errors": NumberEntry(0, LATEST + 1),
+    "board": TableEntry({
+        "since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "falling": FLAG, "due": (0, 2 * LATEST + 1),
+        "number": INSTANT,
+    }),
+    "board_values": ArrayEntry(np.float64, ("board", 2)),
 }
 
 cdef enum:
@@ -42,32 +37,34 @@ cdef enum:
 @cython.final
 @cython.auto_pickle(False)
 cdef class Board:
-    """Shows each node's published number to all nodes, up to `age` old.
+    """Shows the published number of each node to all nodes, up to `age` ns late.
 
-    What is published waits in one queue until it is due, and is shown before the next look at the board: so the ways
-    of refreshing differ only in when it is due.
-
-    Raises ValueError for arguments that are out of range.
+    Publications wait in one queue until they are due, and are applied before the next read of the board; the rules of
+    `refresh` only differ in when a publication is due.
 
     Parameters
     ----------
     up
-        bool[nodes], whether each has something to show, 0, when the run begins; of the others the board shows
-        inf.
+        bool[nodes], the nodes for which the board shows 0 when the run begins; for others it shows inf.
     age
-        ns.
+        The delay, ns.
     refresh
-        ``"continuous"``, each number is shown after exactly `age`; ``"periodic"``, all at the next multiple
-        of `age`; ``"individual"``, that of a node at the next of its own instants, which are `age` apart.
+        ``"continuous"``: each number is shown after exactly `age`; ``"periodic"``: all at the next multiple
+        of `age`; ``"individual"``: those of a node at the next of its own instants, which are `age` apart.
     error
-        Standard deviation of the factor by which what is shown differs from what was published, lognormal
-        with mean 1; each number that is published has its own.
+        Standard deviation of the ratio of the shown to the published number, lognormal with mean 1 and drawn for
+        each publication.
     phase
         int64[nodes], 0..`age`, ns, the first instant of each node; read where `refresh` is ``"individual"``.
     seed
-        0..2**64 - 1, of the errors.
+        0..2**64 - 1, the seed of the errors.
     of_applications
-        Whether the numbers are of applications, and not of nodes, as they are called below.
+        Whether the board has a number for each application instead of each node.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
     """
 
     def __cinit__(self, up: ArrayLike, *, long long age, str refresh, double error, phase: NDArray[Any], seed: int,
@@ -86,12 +83,12 @@ cdef class Board:
         self.phase = indices(phase, "phase", 0, age + 1)
         if self.phase.shape[0] != self.nodes:
             raise ValueError(f"phase must have {self.nodes} entries, got {self.phase.shape[0]}")
-        self.given = np.where(up, 0.0, INFINITY)
-        self.shown = self.given
-        self.given.flags.writeable = False
-        self.at = <Published*> grown(NULL, max(1, self.nodes) * sizeof(Published))
+        self.read_only_values = np.where(up, 0.0, INFINITY)
+        self.values = self.read_only_values
+        self.read_only_values.flags.writeable = False
+        self.at = <Publication*> reallocate(NULL, max(1, self.nodes) * sizeof(Publication))
         for k in range(self.nodes):
-            self.at[k].value, self.at[k].factor, self.at[k].since = self.shown[k], 1.0, 0
+            self.at[k].value, self.at[k].factor, self.at[k].since = self.values[k], 1.0, 0
             self.at[k].node, self.at[k].falling = <int> k, False
         self.read_at = -1
 
@@ -102,33 +99,33 @@ cdef class Board:
         free(self.at)
 
     def publish(self, node: int, value: float, falling: bool, now: int):
-        """Let `node` publish `value` at `now` ns; `falling`: it falls by 1 each second, down to 0."""
+        """Publish `value` for `node` at `now` ns; a `falling` value decreases by 1 each second, down to 0."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         self._publish(node, value, falling, now)
 
     def read(self, now: int) -> Floats:
-        """Return what the board shows at `now` ns, which must not be before what has been read: float64[nodes].
+        """Return the shown numbers at `now` ns, which must not be before the last read: float64[nodes].
 
-        It is the board's own memory, which the next look at the board changes.
+        The array is the memory of the board, which the next read changes.
         """
         self._read(now)
-        return self.given
+        return self.read_only_values
 
     cdef int _publish(self, Py_ssize_t node, double value, bint falling, long long now) except -1:
-        cdef Published new
-        cdef long long due = now + self.age, late
+        cdef Publication new
+        cdef long long due = now + self.age, age
         new.value, new.factor, new.since, new.node, new.falling = value, 1.0, now, <int> node, falling
         if self.sigma > 0 and value < INFINITY:
             new.factor = exp(self.sigma * self.errors._normal() - self.sigma * self.sigma / 2)
         if self.refresh != CONTINUOUS:
-            late = now - self._true_at(node, now)
-            due = now + self.age - late if late else now
-        self.published += 1
-        return self._add(&new, due, self.published)
+            age = now - self._true_at(node, now)
+            due = now + self.age - age if age else now
+        self.n_publications += 1
+        return self._add(&new, due, self.n_publications)
 
     cdef long long _true_at(self, Py_ssize_t node, long long now) noexcept:
-        """When what the board shows of `node` at `now` was so, ns; before the first refresh that is before 0."""
+        """Return the instant (ns) of the number that is shown of `node` at `now`; negative before the first refresh."""
         cdef long long phase = self.phase[node] if self.refresh == INDIVIDUAL else 0
         if self.refresh == CONTINUOUS:
             return now - self.age
@@ -136,37 +133,37 @@ cdef class Board:
             return phase - self.age
         return now - (now - phase) % self.age
 
-    cdef int _add(self, const Published* new, long long due, long long sequence) except -1:
-        """Let `new` be shown at `due`."""
-        cdef int slot, more
+    cdef int _add(self, const Publication* new, long long due, long long sequence) except -1:
+        """Show `new` from `due` ns on."""
+        cdef int slot, room
         if self.n_unused == 0:
-            more = 2 * self.room + 64
-            self.waiting = <Published*> grown(self.waiting, more * sizeof(Published))
-            self.unused = <int*> grown(self.unused, more * sizeof(int))
-            for slot in range(self.room, more):
+            room = 2 * self.room + 64
+            self.waiting = <Publication*> reallocate(self.waiting, room * sizeof(Publication))
+            self.unused = <int*> reallocate(self.unused, room * sizeof(int))
+            for slot in range(self.room, room):
                 self.unused[slot - self.room] = slot
-            self.n_unused, self.room = more - self.room, more
+            self.n_unused, self.room = room - self.room, room
         self.n_unused -= 1
         slot = self.unused[self.n_unused]
         self.waiting[slot] = new[0]
         self.read_at = -1
         return pending_push(&self.pending, due, sequence, slot)
 
-    cdef int _show(self, const Published* new) except -1:
-        cdef Published* at = &self.at[new.node]
+    cdef int _show(self, const Publication* new) except -1:
+        cdef Publication* at = &self.at[new.node]
         self.n_falling += new.falling - at.falling
         at[0] = new[0]
-        self.shown[new.node] = new.value * new.factor
+        self.values[new.node] = new.value * new.factor
         return 0
 
     cdef double* _read(self, long long now) except NULL:
-        """What the board shows at `now`, which must not be before what has been read; there must be nodes."""
+        """Return the shown numbers at `now`, which must not be before the last read; there must be nodes."""
         cdef const Event* first
-        cdef const Published* at
+        cdef const Publication* at
         cdef Py_ssize_t k
         cdef int slot
         if self.read_at == now:
-            return &self.shown[0]
+            return &self.values[0]
         while True:
             first = pending_first(&self.pending)
             if first == NULL or first.time > now:
@@ -178,53 +175,54 @@ cdef class Board:
         for k in range(self.nodes if self.n_falling else 0):
             at = &self.at[k]
             if at.falling:
-                self.shown[k] = max(0.0, at.value - (self._true_at(k, now) - at.since) / 1e9) * at.factor
+                self.values[k] = max(0.0, at.value - (self._true_at(k, now) - at.since) / 1e9) * at.factor
         self.read_at = now
-        return &self.shown[0]
+        return &self.values[0]
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """What has changed since the board was made; see `gridcore.common.state`."""
+        """Return the changes since construction, as described in `gridcore.common.state`."""
         return read_only(self._entries())
 
     def setstate(self, state):
-        """Go on from what `getstate` of a board made with the same arguments gave; raises ValueError."""
+        """Restore a state of `getstate` of a board with the same arguments; raise ValueError if it is invalid."""
         self._set(state)
 
     cdef dict _entries(self):
-        """Entries of a state: rows of (since, node, falling[, due, number]) and of (value, factor)."""
+        """Return the entries of a state: rows of (since, node, falling[, due, number]) and of (value, factor)."""
         cdef Py_ssize_t k, n = self.pending.n + self.pending.n_run
-        cdef const Published* each
+        cdef const Publication* publication
         events = np.empty((n, 3), np.int64)
         cdef long long[:, ::1] rows = events
         pending_read(&self.pending, rows)
-        whole, real = np.zeros((self.nodes + n, 5), np.int64), np.zeros((self.nodes + n, 2))
+        integers, floats = np.zeros((self.nodes + n, 5), np.int64), np.zeros((self.nodes + n, 2))
         for k in range(self.nodes + n):
-            each = &self.at[k] if k < self.nodes else &self.waiting[rows[k - self.nodes, 2]]
-            whole[k, :3] = each.since, each.node, each.falling
+            publication = &self.at[k] if k < self.nodes else &self.waiting[rows[k - self.nodes, 2]]
+            integers[k, :3] = publication.since, publication.node, publication.falling
             if k >= self.nodes:
-                whole[k, 3:] = events[k - self.nodes, :2]
-            real[k] = each.value, each.factor
-        return {"published": self.published, "board": whole, "board_values": real, "errors": int(self.errors.drawn)}
+                integers[k, 3:] = events[k - self.nodes, :2]
+            floats[k] = publication.value, publication.factor
+        return {"published": self.n_publications, "board": integers, "board_values": floats,
+                "errors": int(self.errors.drawn)}
 
     cdef int _set(self, state) except -1:
-        """Go on from a state; raises ValueError."""
+        """Restore a state; raise ValueError if it is invalid."""
         cdef Py_ssize_t k
-        cdef Published new
-        given = read(state, _STATE, nodes=self.nodes)
-        whole, real = given["board"], given["board_values"]
-        if len(whole) < self.nodes or (whole[:self.nodes, 1] != np.arange(self.nodes)).any():
-            raise ValueError(f"state['board'] must have rows for {self.nodes} nodes, in order, then others of them")
+        cdef Publication new
+        entries = read(state, _STATE, nodes=self.nodes)
+        integers, floats = entries["board"], entries["board_values"]
+        if len(integers) < self.nodes or (integers[:self.nodes, 1] != np.arange(self.nodes)).any():
+            raise ValueError(f"state['board'] must have a row for each of {self.nodes} nodes, in order, before other rows")
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
-        self.published, self.errors.drawn = given["published"], given["errors"]
-        for k in range(len(whole)):
-            new.since, new.node, new.falling = whole[k, 0], whole[k, 1], whole[k, 2]
-            new.value, new.factor = real[k]
+        self.n_publications, self.errors.drawn = entries["published"], entries["errors"]
+        for k in range(len(integers)):
+            new.since, new.node, new.falling = integers[k, 0], integers[k, 1], integers[k, 2]
+            new.value, new.factor = floats[k]
             if k < self.nodes:
                 self._show(&new)
             else:
-                self._add(&new, whole[k, 3], whole[k, 4])
+                self._add(&new, integers[k, 3], integers[k, 4])
         self.read_at = -1
         return 0

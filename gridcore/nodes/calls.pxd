@@ -1,4 +1,4 @@
-"""Calls of methods of Python objects, and new ones, without a tuple of arguments: for the message core."""
+"""Calls of methods, and new objects, without a tuple of arguments: for the message core."""
 
 from cpython.ref cimport PyObject
 
@@ -6,9 +6,9 @@ cdef extern from *:
     """
     static inline PyObject *gridcore_call(PyObject *name, PyObject *self, PyObject *a, PyObject *b, PyObject *c)
     {
-        PyObject *given[5] = {NULL, self, a, b, c};
+        PyObject *arguments[5] = {NULL, self, a, b, c};
         size_t n = c != NULL ? 4 : b != NULL ? 3 : 2;
-        return PyObject_VectorcallMethod(name, given + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        return PyObject_VectorcallMethod(name, arguments + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
     static inline PyObject *gridcore_new(PyObject *type) { return PyType_GenericAlloc((PyTypeObject *) type, 0); }
     """

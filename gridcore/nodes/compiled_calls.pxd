@@ -1,10 +1,10 @@
-"""C-level contract of compiled handlers: what they get, and what they call."""
+"""C-level contract of compiled handlers: their arguments, and the functions that they call."""
 
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.node_actions cimport NodeActions
 
-# What compiled handlers get, all of 64 bits, and the names of its fields in order.  See `NodeCore` on `compiled`.
+# The first argument of compiled handlers: fields of 64 bits each, in the order of `CONTEXT`.
 cdef struct Context:
     PyObject* core
     const long long* now                # ns
@@ -36,7 +36,7 @@ cdef struct Context:
     long long (*here)(PyObject*, long long) except -1
 
 
-# (context, node, the record of the message or what else there is to say, state of the node)
+# (context, node, record of the message or arguments of the event, state of the node)
 ctypedef int (*Handler)(Context*, long long, const long long*, char*) except -1
 
 cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1

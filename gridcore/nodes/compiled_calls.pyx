@@ -1,8 +1,8 @@
-"""What compiled handlers call, through pointers in their `Context`; the checks are those of `gridcore.nodes.view`."""
+"""The functions that compiled handlers call through their `Context`, with the checks of `gridcore.nodes.view`."""
 
 from cpython.ref cimport PyObject
 
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
 from gridcore.nodes.timers cimport timers_cancel
 from gridcore.queues.task_queues cimport TaskQueues
@@ -20,7 +20,7 @@ CONTEXT = (
 
 
 cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1:
-    """Fill in what the handlers of `core.compiled` get; tasks : per application."""
+    """Fill in the context of the handlers of `core.compiled`; `tasks` is the number of tasks by application."""
     cdef const long long[:, ::1] neighbours = core.neighbours
     cdef const unsigned char[::1] parameters = core.compiled.parameters.view(np.uint8).reshape(-1)
     cdef TaskQueues queues = core.queues
@@ -39,19 +39,20 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
 
 
 cdef long long* on_send(PyObject* core, long long node, long long kind, long long to) except NULL:
-    """Add a message to those that leave; the handler fills in the fields that are returned."""
+    """Add a message to the outbox and return its fields, which the handler fills in."""
     cdef NodeActions c = <NodeActions> core
     if not 0 <= to < c.nodes:
-        raise c._wrong_send(node, to, (<Kind> c.kinds[kind]).name, dict.fromkeys((<Kind> c.kinds[kind]).fields))
-    if (<Kind> c.kinds[kind]).delay < 0:
+        raise c._wrong_send(node, to, (<MessageKind> c.kinds[kind]).name,
+                            dict.fromkeys((<MessageKind> c.kinds[kind]).fields))
+    if (<MessageKind> c.kinds[kind]).delay < 0:
         c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
 
 cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message that is about an application, and send it now if it has a delay of its own."""
+    """Check the fields of a message, and send it at once if its kind has a delay of its own."""
     cdef NodeActions c = <NodeActions> core
-    cdef Kind k = <Kind> c.kinds[kind]
+    cdef MessageKind k = <MessageKind> c.kinds[kind]
     if k.application_at >= 0:
         try:
             c._check_sent(node, k, row)
@@ -61,12 +62,12 @@ cdef int on_sent(PyObject* core, long long node, long long kind, const long long
     if k.delay < 0:
         return 0
     outbox_drop(&c.out[kind])           # the record stays where it is until another one is added
-    return c._leave(k, row - 2)
+    return c._send_now(k, row - 2)
 
 
 cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
     cdef NodeActions c = <NodeActions> core
-    c._check_heard(node, application)
+    c._check_known(node, application)
     return c._enqueue(node, application, tasks)
 
 
@@ -93,11 +94,11 @@ cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
 
 
 cdef int on_heard(PyObject* core, long long node, long long application) except -1:
-    return (<NodeActions> core)._check_heard(node, application)
+    return (<NodeActions> core)._check_known(node, application)
 
 
 cdef int on_draw(PyObject* core, long long node, long long kind, double factor, double shift, double* out) except -1:
-    out[0] = (<NodeActions> core)._stream(node)._scaled(<int> kind, factor, shift)
+    out[0] = (<NodeActions> core)._stream(node)._variate(<int> kind, factor, shift)
     return 0
 
 
@@ -107,16 +108,16 @@ cdef int on_integer(PyObject* core, long long node, long long low, long long hig
 
 
 cdef long long on_held(PyObject* core, long long node, long long application) except -1:
-    return (<NodeActions> core)._held(node, application)
+    return (<NodeActions> core)._tasks_to_place(node, application)
 
 
 cdef long long on_take(PyObject* core, long long node, long long application, long long tasks) except -1:
-    (<NodeActions> core)._check_heard(node, application)
+    (<NodeActions> core)._check_known(node, application)
     return (<NodeActions> core)._take(node, application, tasks)
 
 
 cdef long long on_queued(PyObject* core, long long node, long long* out) except -1:
-    """How many applications wait in the queue of the node; if `out` is not NULL, (application, tasks) of each."""
+    """Return the number of waiting applications of a node; write (application, tasks) of each unless `out` is NULL."""
     cdef TaskQueues queues = (<NodeActions> core).queues
     cdef Py_ssize_t k, first
     if out == NULL:
@@ -132,7 +133,7 @@ cdef int on_publish(PyObject* core, long long node, double value, long long fall
 
 
 cdef double* on_board(PyObject* core, long long node) except NULL:
-    """float64[nodes]: the memory of the board, which may change when the handler has returned."""
+    """Return the memory of the board, float64[nodes], which may change after the handler has returned."""
     (<NodeActions> core)._check_board(node)
     return (<NodeActions> core).board._read((<NodeActions> core).now)
 
@@ -149,13 +150,13 @@ cdef int on_note(PyObject* core, long long node, long long table, const long lon
 
 
 cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
-    """Note a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    """Record a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
     cdef NodeActions c = <NodeActions> core
-    cdef const double* real = <const double*> row
-    c._check_heard(node, row[0])
+    cdef const double* floats = <const double*> row
+    c._check_known(node, row[0])
     if c.decided is None:
         return 0
     c.decided(node, c.compiled.actions[action], row[0], {
-        "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": real[5], "limit": real[6],
-        "age": real[7]})
+        "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": floats[5], "limit": floats[6],
+        "age": floats[7]})
     return 0

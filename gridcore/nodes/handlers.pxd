@@ -12,5 +12,5 @@ cdef class Handlers:
 
     cdef int _bind(self, NodeActions core) except -1
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1
-    cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* given) except -1
+    cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1
     cdef int _forget(self, Py_ssize_t node) except -1

@@ -1,4 +1,4 @@
-"""Handlers of a node program that are written in Cython, in place of the program's own."""
+"""Handlers written in Cython, which replace those of a node program."""
 
 __all__ = ["Handlers"]
 
@@ -9,32 +9,32 @@ cdef class Handlers:
     Parameters
     ----------
     nodes, applications
-        How many there are.
+        Their numbers.
     """
 
-    def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_more):
+    def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_options):
         self.nodes, self.applications = nodes, applications
 
     def getstate(self) -> dict[str, Any]:
-        """What has changed since this was made; see `gridcore.common.state`."""
+        """Return the changes since construction, as described in `gridcore.common.state`."""
         raise NotImplementedError
 
     def setstate(self, state):
-        """Go on from what `getstate` of an object made with the same arguments gave; raises ValueError."""
+        """Restore a state of `getstate` of an object with the same arguments; raise ValueError if it is invalid."""
         raise NotImplementedError
 
     cdef int _bind(self, NodeActions core) except -1:
-        """Read what the core knows by name, before the first handler is called."""
+        """Look up the kinds and timers of the core by name, before the first handler is called."""
         return 0
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
-        """Handle a message: receiver, sender, fields; an array is its number in ``core.payloads``."""
+        """Handle a message; `row` is receiver, sender and fields, an array is given by its number in ``core.payloads``."""
         raise NotImplementedError
 
-    cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* given) except -1:
-        """Handle an event; given : application and tasks of releases and losses, name and value of timers."""
+    cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
+        """Handle an event with its arguments: application and tasks of releases and losses, name and value of timers."""
         raise NotImplementedError
 
     cdef int _forget(self, Py_ssize_t node) except -1:
-        """Handle that a node fails: its state is that of a new one."""
+        """Reset the state of a node that fails."""
         raise NotImplementedError

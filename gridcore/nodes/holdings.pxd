@@ -6,16 +6,16 @@ A hash table of (node, application) with chains; the entries of a node are linke
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef struct Holding:
     long long tasks                     # that the node must place
     int node, application
-    int chained                         # the next entry of the same bucket, or of the unused; -1 for none
-    int following                       # the next entry of the node
+    int next_in_bucket                  # the next entry of the same bucket, or of the unused; -1 for none
+    int next_of_node                    # the next entry of the node
 
 
-cdef struct Holdings:                   # made by `holdings_make`
+cdef struct Holdings:                   # initialised by `holdings_make`
     Holding* entry
     int n, room, unused                 # entries in use and made, and the first unused one
     int* bucket
@@ -29,11 +29,11 @@ cdef inline Py_ssize_t holdings_bucket(const Holdings* h, long long node, long l
 
 
 cdef inline int holdings_make(Holdings* h, Py_ssize_t nodes) except -1:
-    """Make `h`, whatever it was, hold nothing."""
+    """Initialise `h` without entries; memory that it had is not freed."""
     cdef Py_ssize_t k
     memset(h, 0, sizeof(Holdings))
     h.unused = -1
-    h.first = <int*> grown(NULL, max(1, nodes) * sizeof(int))
+    h.first = <int*> reallocate(NULL, max(1, nodes) * sizeof(int))
     for k in range(nodes):
         h.first[k] = -1
     return holdings_grow(h)
@@ -47,31 +47,31 @@ cdef inline void holdings_free(Holdings* h) noexcept nogil:
 
 cdef inline int holdings_grow(Holdings* h) except -1:
     """Make room for twice as many entries."""
-    cdef int more = 2 * h.room + 64, k
+    cdef int room = 2 * h.room + 64, k
     cdef Py_ssize_t at
-    if more > 2**30:
+    if room > 2**30:
         raise MemoryError(f"more than {2**30} applications known to nodes")
-    h.entry = <Holding*> grown(h.entry, more * sizeof(Holding))
+    h.entry = <Holding*> reallocate(h.entry, room * sizeof(Holding))
     at = 64
-    while at < more:
+    while at < room:
         at *= 2
-    h.bucket = <int*> grown(h.bucket, at * sizeof(int))
+    h.bucket = <int*> reallocate(h.bucket, at * sizeof(int))
     h.buckets = at
     for at in range(h.buckets):
         h.bucket[at] = -1
     for k in range(h.room):             # all are in use, or the table would not grow
         at = holdings_bucket(h, h.entry[k].node, h.entry[k].application)
-        h.entry[k].chained = h.bucket[at]
+        h.entry[k].next_in_bucket = h.bucket[at]
         h.bucket[at] = k
-    for k in range(more - 1, h.room - 1, -1):
-        h.entry[k].chained = h.unused
+    for k in range(room - 1, h.room - 1, -1):
+        h.entry[k].next_in_bucket = h.unused
         h.unused = k
-    h.room = more
+    h.room = room
     return 0
 
 
 cdef inline Holding* holdings_find(const Holdings* h, long long node, long long application) noexcept nogil:
-    """The entry of the node for the application; NULL if it does not know it."""
+    """Return the entry of a node for an application; NULL if the node does not know it."""
     cdef int k
     if application != <int> application:
         return NULL
@@ -79,48 +79,48 @@ cdef inline Holding* holdings_find(const Holdings* h, long long node, long long 
     while k >= 0:
         if h.entry[k].node == node and h.entry[k].application == application:
             return &h.entry[k]
-        k = h.entry[k].chained
+        k = h.entry[k].next_in_bucket
     return NULL
 
 
 cdef inline Holding* holdings_add(Holdings* h, long long node, long long application) except NULL:
-    """The entry of the node for the application, made if there is none."""
-    cdef Holding* found = holdings_find(h, node, application)
+    """Return the entry of a node for an application; add it if there is none."""
+    cdef Holding* entry = holdings_find(h, node, application)
     cdef Py_ssize_t at
     cdef int k
-    if found != NULL:
-        return found
+    if entry != NULL:
+        return entry
     if h.unused < 0:
         holdings_grow(h)
     k = h.unused
-    found = &h.entry[k]
-    h.unused = found.chained
+    entry = &h.entry[k]
+    h.unused = entry.next_in_bucket
     at = holdings_bucket(h, node, application)
-    found.tasks, found.node, found.application = 0, <int> node, <int> application
-    found.chained, found.following = h.bucket[at], h.first[node]
+    entry.tasks, entry.node, entry.application = 0, <int> node, <int> application
+    entry.next_in_bucket, entry.next_of_node = h.bucket[at], h.first[node]
     h.bucket[at] = h.first[node] = k
     h.n += 1
-    return found
+    return entry
 
 
 cdef inline int holdings_give(Holdings* h, long long node, long long application, long long tasks) except -1:
-    """Make the application known to the node, and give it tasks that it must place."""
+    """Make an application known to a node, and add tasks of it that the node must place."""
     holdings_add(h, node, application).tasks += tasks
     return 0
 
 
 cdef inline void holdings_forget(Holdings* h, long long node) noexcept nogil:
     """Remove all entries of a node."""
-    cdef int k = h.first[node], after
+    cdef int k = h.first[node], next_entry
     cdef int* link
     while k >= 0:
-        after = h.entry[k].following
+        next_entry = h.entry[k].next_of_node
         link = &h.bucket[holdings_bucket(h, node, h.entry[k].application)]
         while link[0] != k:
-            link = &h.entry[link[0]].chained
-        link[0] = h.entry[k].chained
-        h.entry[k].chained = h.unused
+            link = &h.entry[link[0]].next_in_bucket
+        link[0] = h.entry[k].next_in_bucket
+        h.entry[k].next_in_bucket = h.unused
         h.unused = k
         h.n -= 1
-        k = after
+        k = next_entry
     h.first[node] = -1

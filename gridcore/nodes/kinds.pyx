@@ -1,22 +1,22 @@
-"""Kinds of messages: what a message of a kind consists of, and what its receiver gets."""
+"""Kinds of messages, and the message objects that receivers get."""
 
 cimport cython
 
 import sys
 
-__all__ = ["Kind", "Received"]
+__all__ = ["MessageKind", "Received"]
 
 
 @cython.final
 @cython.auto_pickle(False)
-cdef class Kind:
-    """A kind of message: its number in the links (-1 for a local kind), and what a message object looks like."""
+cdef class MessageKind:
+    """A kind of message: its number in the links (-1 for a local kind), its fields and its message class."""
 
     def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
-                 bint counted=True):
+                 bint is_counted=True):
         self.name, self.number, self.moves = name, number, moves
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
-        self.delay, self.counted = delay, counted
+        self.delay, self.is_counted = delay, is_counted
         self.handler = sys.intern(handler)
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
         self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
@@ -32,7 +32,7 @@ class Received:
     __slots__ = ()
     kind: str = ""
     sender: int
-    plain: bool = True                  # in a checkpoint its `__dict__` stands for it
+    plain: bool = True                  # a checkpoint saves its `__dict__`
 
     @property
     def __dict__(self):

@@ -1,20 +1,20 @@
-"""C-level contract of the messages that nodes have sent themselves."""
+"""C-level contract of local messages, which nodes send to themselves."""
 
 from gridcore.common.pending cimport Pending
 from gridcore.common.instants cimport NEVER
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.payloads cimport Payloads
 
 cdef class LocalMessages:
     cdef Py_ssize_t nodes
-    cdef list kinds                     # those that are not of the links
+    cdef list kinds                     # the local kinds
     cdef Pending due                    # by the time and order in which they arrive, with their slots
     cdef list messages                  # by slot: (node, kind, message), or None for one whose machine has failed
     cdef list unused                    # unused slots
-    cdef long long number               # of those sent so far
+    cdef long long number               # number of messages sent so far
 
-    cdef int _add(self, long long time, int node, Kind kind, message) except -1
-    cdef int _put(self, long long time, long long number, int node, Kind kind, message) except -1
+    cdef int _add(self, long long time, int node, MessageKind kind, message) except -1
+    cdef int _put(self, long long time, long long number, int node, MessageKind kind, message) except -1
     cdef long long _first(self) except -1
     cdef list _take(self, long long now)
     cdef int _drop(self, long long node) except -1
@@ -23,5 +23,5 @@ cdef class LocalMessages:
 
 
 cdef inline long long local_first(LocalMessages m) except -1:
-    """When the next local message arrives, ns; `NEVER` if there is none."""
+    """Return when the next local message arrives, ns; `NEVER` if there is none."""
     return m._first() if m.due.n or m.due.n_run else NEVER

@@ -1,27 +1,28 @@
-"""Local messages: those that nodes have sent themselves, see `View.later`."""
+"""Local messages, which nodes send to themselves by `View.later`."""
 
 cimport cython
 
-from gridcore.common.pending cimport (Event, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-                                      pending_read)
+from gridcore.common.pending cimport (
+    Event, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
+)
 from gridcore.nodes.calls cimport new_object
 
 import numpy as np
 
-from gridcore.common.state import INSTANT, LATEST, Array, Number, Rows, read
+from gridcore.common.state import INSTANT, LATEST, ArrayEntry, NumberEntry, TableEntry, read
 
 __all__ = ["LocalMessages"]
 
 _STATE = {
-    "local": Rows({"time": (0, 2 * LATEST + 1), "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
-    "local_fields": Array(np.int64), "local_number": Number(0, LATEST + 1),
+    "local": TableEntry({"time": (0, 2 * LATEST + 1), "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
+    "local_fields": ArrayEntry(np.int64), "local_number": NumberEntry(0, LATEST + 1),
 }
 
 
 @cython.final
 @cython.auto_pickle(False)
 cdef class LocalMessages:
-    """Local messages of so many nodes that have not arrived."""
+    """The local messages of all nodes that have not arrived."""
 
     def __cinit__(self, Py_ssize_t nodes):
         self.nodes = nodes
@@ -30,13 +31,13 @@ cdef class LocalMessages:
     def __dealloc__(self):
         pending_free(&self.due)
 
-    cdef int _add(self, long long time, int node, Kind kind, message) except -1:
-        """Let a message arrive at `time` ns, after all that have been added before for this instant."""
+    cdef int _add(self, long long time, int node, MessageKind kind, message) except -1:
+        """Add a message that arrives at `time` ns, after all that have been added for this instant."""
         self._put(time, self.number, node, kind, message)
         self.number += 1
         return 0
 
-    cdef int _put(self, long long time, long long number, int node, Kind kind, message) except -1:
+    cdef int _put(self, long long time, long long number, int node, MessageKind kind, message) except -1:
         cdef int slot
         if self.unused:
             slot = self.unused.pop()
@@ -47,7 +48,7 @@ cdef class LocalMessages:
         return pending_push(&self.due, time, number, slot)
 
     cdef long long _first(self) except -1:
-        """When the next message arrives, ns; `NEVER` if there is none."""
+        """Return when the next message arrives, ns; `NEVER` if there is none."""
         cdef const Event* e
         while True:
             e = pending_first(&self.due)
@@ -58,7 +59,7 @@ cdef class LocalMessages:
             self.unused.append(pending_pop(&self.due).slot)
 
     cdef list _take(self, long long now):
-        """Take out those that have arrived: (node, kind, message), by receiver."""
+        """Remove the messages that have arrived; return (node, kind, message) by receiver."""
         cdef Event e
         due = []
         while self._first() <= now:
@@ -79,12 +80,12 @@ cdef class LocalMessages:
         return 0
 
     cdef tuple _entries(self, Payloads payloads):
-        """Local messages as entries of a state, and all arrays in messages, those of `payloads` first.
+        """Return local messages as entries of a state, and all arrays in messages, those of `payloads` first.
 
-        The entries are ``local``, columns time, number, node and number of the kind, and ``local_fields``, the fields
-        of all of them: a number, the bits of a float, or the number of an array.
+        ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields of all
+        messages: a number, the bits of a float, or the number of an array.
         """
-        cdef Kind kind
+        cdef MessageKind kind
         cdef Py_ssize_t k
         arrays, rows, words = list(payloads.arrays), [], []
         events = np.empty((self.due.n + self.due.n_run, 3), np.int64)
@@ -105,10 +106,10 @@ cdef class LocalMessages:
 
     cdef int _read(self, state, Payloads payloads) except -1:
         """Read the local messages of a state, whose arrays are in `payloads`."""
-        cdef Kind kind
+        cdef MessageKind kind
         cdef Py_ssize_t k, at = 0
-        given = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
-        rows, fields, self.number = given["local"], given["local_fields"], given["local_number"]
+        entries = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
+        rows, fields, self.number = entries["local"], entries["local_fields"], entries["local_number"]
         self.messages, self.unused = [], []
         pending_clear(&self.due)
         for time, number, node, index in rows.tolist():

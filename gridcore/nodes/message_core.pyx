@@ -1,21 +1,21 @@
-"""Runs node programs: one Python object a node, which handles what happens there and acts through its view.
+"""Runs node programs: a Python object for each node, which handles events and acts through its view.
 
 Nodes sit on machines.  By default each machine has one node of the same number; a layout may put several nodes on
-a machine, one of which is its *home* node: it gets what is submitted there, and hears of the machine's queue.
+a machine, one of which is its *home* node: it handles releases at the machine and events of the machine's queue.
 
-`NodeCore` owns what is due: the messages in `links`, the ends of queues, releases and timers.  It calls the
-handlers of the nodes one after another and passes on what they send, without an array or a closure for a single
-message.  It is a source of the engine: between two events of the engine it runs by itself.
+`NodeCore` has all events of nodes: the messages in `links`, the ends of queues, releases and timers.  It calls the
+handlers of the nodes one after another and sends their messages, without an array or a closure for a single
+message.  It is a source of the engine, and runs by itself between two events of the engine.
 
-It is made of three parts, each the base class of the next:
+It consists of three classes, each the base class of the next:
 
-- `gridcore.nodes.node_actions`: what nodes have and can do, for which `gridcore.nodes.view` and
-  `gridcore.nodes.compiled_calls` call it;
-- `gridcore.nodes.node_events`: what is due, in which order it is handled, and how handlers are called;
-- what is here: what it is made of, what the engine and schedulers ask of it, failures, and its state.
+- `gridcore.nodes.node_actions`: the state and the actions of nodes, called by `gridcore.nodes.view` and
+  `gridcore.nodes.compiled_calls`;
+- `gridcore.nodes.node_events`: the events, their order, and the calls of handlers;
+- this module: construction, the interface for the engine and schedulers, failures, and checkpoints.
 
-There is no reference implementation of its own: a policy of the engine's first tier that calls the same nodes by
-cohorts is one (see the tests).
+The reference implementation is `tests.reference.node_programs`, a policy of the engine that calls the same nodes by
+cohorts.
 """
 
 from cpython.ref cimport PyObject
@@ -29,14 +29,14 @@ from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.node_events cimport NOTHING, STRIDE, TIMERS, NodeEvents
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport Timer, timers_cancel, timers_free, timers_make, timers_set
-from gridcore.nodes.touched cimport Touched, touched_add, touched_clear, touched_make
+from gridcore.nodes.touched cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
@@ -56,8 +56,6 @@ __all__ = ["NodeCore"]
 cdef class NodeCore(NodeEvents):
     """Runs the nodes of a grid.
 
-    Raises ValueError for arguments that do not fit.
-
     Parameters
     ----------
     links, queues
@@ -66,11 +64,11 @@ cdef class NodeCore(NodeEvents):
     programs
         List, the object of each node; `restart` replaces those of nodes that fail.
     kinds
-        Of each kind (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
+        For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
         callable that gets the fields and returns them.  A field is ``int``, ``float``, or another type for an
-        array; the links must keep dropped messages of a kind with arrays.  The number is -1 for a local kind,
-        see `View.later`.
+        array; the links must keep dropped messages of a kind with arrays.  The number is -1 for a local kind
+        (`View.later`).
     timers
         The names of timers.
     handlers
@@ -84,41 +82,46 @@ cdef class NodeCore(NodeEvents):
     release, submitter, tasks
         int64[applications], ns, machine, number; release ascending.
     home
-        int64[machines], the node of each machine that gets what is submitted there, and that handles what its
-        queue does; by default the node of the same number.
+        int64[machines], the home node of each machine, which handles releases at the machine and events of its
+        queue; by default the node of the same number.
     until
-        When the run is over: ``"done"``, all tasks are; ``"placed"``, all tasks are in queues; or ``""``, for
-        others to decide.
+        The end of the run: ``"done"``, all tasks are completed; ``"placed"``, all tasks are in queues; or
+        ``""``, the caller decides.
     application
         Callable, index -> the application as nodes see it.
     seed
-        0..2**64 - 1, of the random streams of the nodes.
+        0..2**64 - 1, the seed of the random streams of the nodes.
     lost
-        Callable, (application, tasks, node), for tasks that a failure has caught on their way to a node; the
-        node is -1 for tasks that are submitted while all nodes at home are down.
+        Callable, (application, tasks, node), for tasks that are lost on their way to a node; the node is -1 for
+        tasks that are released while all home nodes are down.
     noted, decided
-        Callables for `View.note` and `View.decide`, with the node first; None where compiled nodes need not
-        say what they decide.
+        Callables for `View.note` and `View.decide`, with the node first; `decided` is None if decisions of
+        compiled nodes are not recorded.
     checked
-        Callable, (type, value, node, name) -> the value as that type, or an error.
+        Callable, (type, value, node, name) -> the value as that type; it raises an error for other values.
     error
         The type of the errors that nodes cause.
     compiled
         None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
         record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the
         record that handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and
-        names.  Or `Handlers`, which have the states; `programs` are then None.
+        names.  Or `Handlers`, which have the states; each of `programs` is then None.
     observe
-        Callable, (ns, number of a kind, uint8[k, width] records), for all that is sent; or None.
+        Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
         Messages leave at once, in the order in which handlers send them.
     slots
         Callable, node -> its `View.slots`; or None.
     board
-        What nodes publish and see; or None.
+        The board on which nodes publish numbers; or None.
+
+    Raises
+    ------
+    ValueError
+        If arguments do not fit one another.
     """
 
-    cdef bint occupied                  # see `gridcore.common.arguments.guard`
+    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
@@ -150,15 +153,15 @@ cdef class NodeCore(NodeEvents):
         self.timer_names = tuple(timers)
         self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
         self.ends, self.acts = "on_end" in handlers and queues.each_task, "on_act" in handlers
-        self.values, self.dones = "value" in handlers, "on_done" in handlers
-        if self.dones and not (queues.watch == "completion" and queues.log):
+        self.values, self.completes = "value" in handlers, "on_done" in handlers
+        if self.completes and not (queues.watch == "completion" and queues.log):
             raise ValueError("queues must watch and log completions, as the programs have on_done")
         if until not in ("done", "placed", ""):
             raise ValueError(f"until must be 'done', 'placed' or '', got {until!r}")
         self.until_done, self.until_placed = until == "done", until == "placed"
-        self.placed_at, self.unreported = -1, {}
+        self.placed_at, self.unread_completions = -1, {}
         self.at_once = at_once
-        self.direct = np.array([k for k in range(self.n_kinds) if (<Kind> self.kinds[k]).delay >= 0], np.int32)
+        self.direct = np.array([k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).delay >= 0], np.int32)
         self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
@@ -181,75 +184,74 @@ cdef class NodeCore(NodeEvents):
         timers_make(&self.timers, self.nodes)
         timers_make(&self.turns, self.nodes)
         holdings_make(&self.holdings, self.nodes)
-        touched_make(&self.reorder, queues.machines)
-        touched_make(&self.start, self.nodes)
-        touched_make(&self.end, queues.machines)
-        touched_make(&self.idle, queues.machines)
+        active_make(&self.reorder, queues.machines)
+        active_make(&self.start, self.nodes)
+        active_make(&self.end, queues.machines)
+        active_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at = 0, NOTHING, STRIDE
         if isinstance(compiled, Handlers):
-            self._write(compiled)
+            self._use_handlers(compiled)
         elif compiled is not None:
             self._compile(compiled)
         for k in range(self.nodes if self.starts else 0):
-            touched_add(&self.start, <int> k)
+            active_add(&self.start, <int> k)
 
-    # -- what the engine calls ----------------------------------------------------------------------------------
+    # -- calls of the engine ------------------------------------------------------------------------------------
 
     def advance(self, long long limit) -> int:
-        """Run all that is due up to `limit` ns; the instant at which the engine is needed, else `NEVER`.
+        """Run all events up to `limit` ns; return the instant at which the engine is needed, else `NEVER`.
 
-        It is needed where all tasks are done or `stop` was called (`finished`), and now and then for what the engine
-        does meanwhile.
-        What was sent by the last releases or timers of the instant `limit` has not left yet: an event of the
-        engine at that instant may still fall into the same wave, after which `flush` must be called.
+        The engine is needed when all tasks are completed or `stop` was called (`finished`), and now and then for
+        checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not left yet:
+        an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         try:
             return self._advance(limit)
         except AttributeError as error:
-            _say_closest(error, self.now)
+            _explain_attribute_error(error, self.now)
             raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # of machine code, which has no traceback
-            if said := self._said():
-                error.add_note(said)
+        except (ArithmeticError, IndexError, ValueError) as error:  # machine code has no traceback
+            if location := self._handler_location():
+                error.add_note(location)
             raise
 
     def wake(self, long long time):
-        """Let the engine have control at `time` ns: it has an event then that the present `advance` does not know."""
+        """Return control to the engine at `time` ns, for an event that the present `advance` does not know."""
         if time < self.limit:
             self.limit = time
 
     def stop(self):
-        """Let `advance` return, `finished`, once the present wave has been handled."""
+        """End the run after the present wave: `advance` returns, and `finished` is True."""
         self.finished = True
 
     def enter(self, long long now):
-        """Let an event of the engine at `now` ns call handlers itself: what they send leaves after its wave (`flush`)."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Begin an event of the engine at `now` ns that calls handlers itself and then `flush`."""
+        cdef _Guard reservation = guard(&self.occupied)
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
     def view_of(self, Py_ssize_t node, Py_ssize_t application) -> View:
-        """Return the view of `node`, to which this makes an application known."""
+        """Return the view of `node`, and make an application known to it."""
         self._check_node(node, application)
         holdings_give(&self.holdings, node, application, 0)
         return self._view(node)
 
     def flush(self):
-        """Let what has been sent leave, at the end of a wave of the engine."""
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied))
+        """Send the messages of a wave of the engine on their way."""
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
         if self.dirty:
             self._flush()
 
     @property
     def exhausted(self) -> bool:
-        """Whether nothing is left to do."""
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied))
+        """Whether no events are left."""
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
 
     cdef int _reach(self, long long now) except -1:
-        """An event of the engine happens at `now` ns."""
+        """Advance the clock to an event of the engine at `now` ns."""
         if not self.now <= now <= LATEST:
             raise ValueError(f"now must be in {self.now}..{LATEST} ns, got {now}")
         self.now = now
@@ -258,11 +260,11 @@ cdef class NodeCore(NodeEvents):
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Give lost tasks of `applications` (int64[k] both) to nodes again, at an event of the engine at `now` ns.
+        """Give lost tasks of `applications` to nodes again (int64[k] both), at an event of the engine at `now` ns.
 
-        Timers that are set for this very instant fall into the same wave.
+        Timers of this instant belong to the same wave.
         """
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
@@ -275,13 +277,13 @@ cdef class NodeCore(NodeEvents):
             self._release_or_fire()
 
     def give(self, node: int, application: int, tasks: int):
-        """Give `tasks` tasks that are submitted now to `node` even if it is down: what it sends is then lost."""
+        """Give `tasks` tasks that are released now to `node`, even if it is down; its messages are then lost."""
         self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
 
     def tick(self, nodes: ArrayLike, name: str, long long now):
-        """Let the timer `name` fire on each of `nodes`, at an event of the engine at `now` ns."""
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -297,13 +299,13 @@ cdef class NodeCore(NodeEvents):
 
     def drain(self, long long now):
         """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
-        cdef _Guard alone = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         self._reach(now)
         self._drain()
 
     def act(self, nodes: ArrayLike, long long now):
-        """Let `nodes` act at `now` ns, an instant of the engine; see `View.act`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Call `on_act` of `nodes` at `now` ns, an instant of the engine, as `View.act` does."""
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         self._reach(now)
@@ -311,35 +313,35 @@ cdef class NodeCore(NodeEvents):
             timers_set(&self.turns, now, <int> u[k], 0, 0.0)
 
     def add_applications(self, submitter: ArrayLike):
-        """Append further applications, submitted by the machines `submitter`: only `resubmit` gives them to nodes."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
+        cdef _Guard reservation = guard(&self.occupied)
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
     def with_completions(self, long long now) -> list[int]:
-        """Return the machines, ascending, that have completed tasks by `now` ns for which no node has asked."""
-        cdef _Guard alone = guard(&self.occupied, guard(&self.queues.occupied))
+        """Return the machines, ascending, with tasks completed by `now` ns that no node has read."""
+        cdef _Guard reservation = guard(&self.occupied, guard(&self.queues.occupied))
         self._reach(now)
         self.queues._catch_up(now)
         self._read_completions()
-        return sorted(self.unreported)
+        return sorted(self.unread_completions)
 
     def restart(self, nodes: ArrayLike, programs, long long now) -> list[tuple[int, int]]:
-        """Let `nodes` fail at `now` ns; `programs` are the new objects in their place.
+        """Make `nodes` fail at `now` ns, and replace them by the new `programs`.
 
-        Returns (application, tasks) pairs: what the nodes held and had placed nowhere.
+        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef int at
         self._reach(now)
-        held = []
+        pending_tasks = []
         if len(programs) != u.shape[0]:
             raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
-            if self.written is not None:
-                self.written._forget(u[k])
+            if self.cython_handlers is not None:
+                self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
             if self.board is not None and not self.board.of_applications:
@@ -347,43 +349,46 @@ cdef class NodeCore(NodeEvents):
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:
-                    held.append((self.holdings.entry[at].application, self.holdings.entry[at].tasks))
-                at = self.holdings.entry[at].following
+                    pending_tasks.append((self.holdings.entry[at].application, self.holdings.entry[at].tasks))
+                at = self.holdings.entry[at].next_of_node
             holdings_forget(&self.holdings, u[k])
-        return held
+        return pending_tasks
 
     def begin(self, nodes: ArrayLike):
-        """Let `nodes` start at this instant."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Call `on_start` of `nodes` at this instant."""
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.starts else 0):
-            touched_add(&self.start, <int> u[k])
+            active_add(&self.start, <int> u[k])
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
-        """Return which applications nodes know, and how many tasks they must place: int64[k, (node, application, tasks)]."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the applications that nodes know, and the tasks that they must place: (node, application, tasks) rows."""
+        cdef _Guard reservation = guard(&self.occupied)
         return self._holding()
 
     cdef object _holding(self):
         cdef Py_ssize_t k
         cdef int at
-        found = []
+        rows = []
         for k in range(self.nodes):
             at = self.holdings.first[k]
             while at >= 0:
-                found.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
-                at = self.holdings.entry[at].following
-        return np.array(sorted(found), np.int64).reshape(-1, 3)
+                rows.append((k, self.holdings.entry[at].application, self.holdings.entry[at].tasks))
+                at = self.holdings.entry[at].next_of_node
+        return np.array(sorted(rows), np.int64).reshape(-1, 3)
 
     def getstate(self) -> dict[str, Any]:
-        """What has changed since the core was made, but for the programs; see `gridcore.common.state`.
+        """Return the changes since construction without the programs, as described in `gridcore.common.state`.
 
-        It can be read at the end of a wave only.  Raises RuntimeError at another time.
+        Raises
+        ------
+        RuntimeError
+            If the call is not at the end of a wave.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef int slot
         cdef Timer* timer
@@ -411,59 +416,64 @@ cdef class NodeCore(NodeEvents):
             "released": self.released, "number": self.timers.number, "directs": self.directs,
             "placed": self.placed_at + 1,
             "turns": np.array(turns, np.int64).reshape(-1, 3), "turn_number": self.turns.number,
-            "completed": np.array([(u, i, n) for u, of in sorted(self.unreported.items()) for i, n in sorted(of.items())],
+            "completed": np.array([(u, i, n) for u, of in sorted(self.unread_completions.items()) for i,
+                                   n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
             "held": self._holding(),
-            "reorder": touched_read(&self.reorder), "start": touched_read(&self.start),
-            "end": touched_read(&self.end), "idle": touched_read(&self.idle),
+            "reorder": active_read(&self.reorder), "start": active_read(&self.start),
+            "end": active_read(&self.end), "idle": active_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
             **local, **payload_entries(arrays), **({} if self.board is None else self.board._entries()),
         })
 
     def setstate(self, state):
-        """Go on from what `getstate` of a core made with the same arguments gave.
+        """Restore a state of `getstate` of a core with the same arguments.
 
-        Raises ValueError for a state that cannot be its own.
+        Raises
+        ------
+        ValueError
+            If the state cannot belong to this core.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
-        found = read(state, STATE, nodes=self.nodes, machines=self.queues.machines, applications=self.submitter.shape[0],
+        entries = read(state, STATE, nodes=self.nodes, machines=self.queues.machines,
+                       applications=self.submitter.shape[0],
                      names=len(self.timer_names), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
-        timers, values = found["timers"], found["values"]
-        self.now, self.events = found["now"], found["events"]
-        self.pause_at, self.phase = found["pause_at"], found["phase"]
-        self.since, self.stuck = self.events, False
-        self.released, self.finished = found["released"], False
-        self.directs, self.unheard = found["directs"], 0
-        self.placed_at = found["placed"] - 1
+        timers, values = entries["timers"], entries["values"]
+        self.now, self.events = entries["now"], entries["events"]
+        self.pause_at, self.phase = entries["pause_at"], entries["phase"]
+        self.since, self.needs_engine = self.events, False
+        self.released, self.finished = entries["released"], False
+        self.directs, self.n_instant = entries["directs"], 0
+        self.placed_at = entries["placed"] - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
         for k in np.argsort(timers[:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
-        self.timers.number = found["number"]
+        self.timers.number = entries["number"]
         timers_free(&self.turns)
         timers_make(&self.turns, self.nodes)
-        turns = found["turns"]
+        turns = entries["turns"]
         for k in np.argsort(turns[:, 1], kind="stable"):
             self.turns.number = turns[k, 1]
             timers_set(&self.turns, turns[k, 0], turns[k, 2], 0, 0.0)
-        self.turns.number = found["turn_number"]
-        self.unreported = {}
-        for machine, application, tasks in found["completed"].tolist():
-            self.unreported.setdefault(machine, {})[application] = tasks
+        self.turns.number = entries["turn_number"]
+        self.unread_completions = {}
+        for machine, application, tasks in entries["completed"].tolist():
+            self.unread_completions.setdefault(machine, {})[application] = tasks
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
         holdings_free(&self.holdings)
         holdings_make(&self.holdings, self.nodes)
-        for node, application, tasks in found["held"].tolist():
+        for node, application, tasks in entries["held"].tolist():
             holdings_give(&self.holdings, node, application, tasks)
-        for node, drawn in found["random"].tolist():
+        for node, drawn in entries["random"].tolist():
             self.streams[node] = RandomStream(self.seed, node, drawn)
-        touched_fill(&self.reorder, found["reorder"])
-        touched_fill(&self.start, found["start"])
-        touched_fill(&self.end, found["end"])
-        touched_fill(&self.idle, found["idle"])
+        active_fill(&self.reorder, entries["reorder"])
+        active_fill(&self.start, entries["start"])
+        active_fill(&self.end, entries["end"])
+        active_fill(&self.idle, entries["idle"])
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
         self.dirty = False
@@ -472,45 +482,45 @@ cdef class NodeCore(NodeEvents):
         if self.board is not None:
             self.board._set(state)
 
-    # -- what others may read -----------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------
 
     def machine_of(self, Py_ssize_t node) -> int:
-        """The machine on which `node` sits now."""
+        """Return the machine on which `node` sits now."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return self.links.machine_of[node]
 
     def work_of(self, Py_ssize_t machine) -> float:
-        """How long `machine` needs for its running task and all that wait there, s."""
+        """Return how long `machine` needs for its running and waiting tasks, s."""
         self._check(machine)
         return self._work(machine)
 
     def available(self, double stretch, double release, double size, double task_size, long long now,
                   machines: ArrayLike) -> Integers:
-        """`TaskQueues.available`, which may be called while nodes run, since it changes nothing that they see."""
-        cdef bint held = self.queues.occupied
+        """Call `TaskQueues.available` while nodes run; it changes nothing that they see."""
+        cdef bint was_occupied = self.queues.occupied
         self.queues.occupied = False
         try:
             return self.queues.available(stretch, release, size, task_size, now, machines)
         finally:
-            self.queues.occupied = held
+            self.queues.occupied = was_occupied
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
-        """Ask `DataQueues.room`, also while the core runs: the queues are the core's meanwhile."""
-        cdef bint held = self.queues.occupied
+        """Call `DataQueues.room` while nodes run; it changes nothing that they see."""
+        cdef bint was_occupied = self.queues.occupied
         self.queues.occupied = False
         try:
             return (<object> self.queues).room(stretch, application, now, machines)
         finally:
-            self.queues.occupied = held
+            self.queues.occupied = was_occupied
 
     def tasks_at(self, Py_ssize_t machine) -> int:
-        """How many tasks `machine` has, with the running one."""
+        """Return how many tasks wait or run at `machine`."""
         self._check(machine)
         return self._tasks_at(machine)
 
     def waiting_at(self, Py_ssize_t machine) -> int:
-        """How many tasks wait at `machine`; a running task does not count."""
+        """Return how many tasks wait at `machine`; a running task does not count."""
         self._check(machine)
         self._catch_up(machine)
         return self.queues.waiting[machine]
@@ -528,30 +538,30 @@ cdef class NodeCore(NodeEvents):
         return 0
 
 
-cdef int _say_closest(error, long long now) except -1:
-    """Let the error of a handler that reads what views and messages do not have say what they have.
+cdef int _explain_attribute_error(error, long long now) except -1:
+    """Add the known attributes to the error of a handler that reads an unknown one of a view or a message.
 
-    A ``__getattr__`` of theirs could say it, too, but would make each read of an attribute slower.
+    A ``__getattr__`` of views and messages would make each read of an attribute slower.
     """
-    of = error.obj
-    if isinstance(of, View):
-        what, known = f"node {of.node}: the view", [name for name in dir(View) if not name.startswith("_")]
-    elif isinstance(of, Received):
-        what, known = f"a message of the kind {of.kind!r}", ["kind", *of.__slots__]
+    owner = error.obj
+    if isinstance(owner, View):
+        subject, known = f"node {owner.node}: the view", [name for name in dir(View) if not name.startswith("_")]
+    elif isinstance(owner, Received):
+        subject, known = f"a message of the kind {owner.kind!r}", ["kind", *owner.__slots__]
     else:
         return 0
-    error.args, error.obj = (f"t = {now / 1e9} s: {what} has no {error.name!r}; {listed(known, error.name)}",), None
+    error.args, error.obj = (f"t = {now / 1e9} s: {subject} has no {error.name!r}; {listed(known, error.name)}",), None
     return 0
 
 
-cdef object touched_read(const Touched* t):
-    """int64[n]: the machines that are to act, ascending."""
+cdef object active_read(const ActiveSet* t):
+    """Return the machines of a set, ascending, int64[n]."""
     cdef Py_ssize_t k
     return np.array(sorted([t.machine[k] for k in range(t.n)]), np.int64)
 
 
-cdef int touched_fill(Touched* t, machines) except -1:
-    touched_clear(t)
+cdef int active_fill(ActiveSet* t, machines) except -1:
+    active_clear(t)
     for machine in machines.tolist():
-        touched_add(t, machine)
+        active_add(t, machine)
     return 0

@@ -1,15 +1,15 @@
-"""C-level contract of what nodes have and can do."""
+"""C-level contract of the state and the actions of nodes."""
 
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.holdings cimport Holdings
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.outbox cimport Outbox
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport Timers
-from gridcore.nodes.touched cimport Touched
+from gridcore.nodes.touched cimport ActiveSet
 from gridcore.queues.task_queues cimport TaskQueues
 
 cdef class NodeActions:
@@ -17,7 +17,7 @@ cdef class NodeActions:
     cdef TaskQueues queues
     cdef readonly Py_ssize_t nodes
     cdef readonly long long now         #: ns
-    cdef object checked, error, noted, decided  # see `NodeCore`, as those without a comment
+    cdef object checked, error, noted, decided  # attributes without a comment: see `NodeCore`
     cdef object compiled
     # messages
     cdef Py_ssize_t n_kinds
@@ -25,32 +25,32 @@ cdef class NodeActions:
     cdef dict by_name
     cdef Outbox* out
     cdef bint at_once
-    cdef bint dirty                     # something has been sent that has not left
-    cdef object noting                  # the kind of the deferred message that is being handled, or None
+    cdef bint dirty                     # whether sent messages wait for the end of the wave
+    cdef object deferred_kind           # the kind of the deferred message that is being handled, or None
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local
-    cdef long long directs              # messages with a delay of their own sent so far
-    cdef long long unheard              # messages with a delay of 0 that have not been handled
-    # what nodes know and have
+    cdef long long directs              # number of messages with a delay of their own sent so far
+    cdef long long n_instant            # number of messages with a delay of 0 that have not been handled
+    # the knowledge of nodes
     cdef object neighbours, make_application
     cdef dict applications
     cdef Holdings holdings
-    cdef Board board                    # None if nodes see no board
+    cdef Board board                    # None if there is no board
     cdef unsigned long long seed
-    cdef list streams                   # per node; None for one that has drawn nothing
-    # what happens later
+    cdef list streams                   # per node; None until the first draw
+    # timers and turns
     cdef tuple timer_names
     cdef bint acts, idles, fires        # whether programs have these handlers
-    cdef Timers timers, turns           # turns: the nodes that want to act, and when
-    cdef Touched reorder, idle          # machines
-    cdef dict unreported                # machine -> application -> completed tasks that no node has asked for
+    cdef Timers timers, turns           # turns: when nodes will act
+    cdef ActiveSet reorder, idle        # machines
+    cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
 
     cdef object _application(self, long long index)
     cdef RandomStream _stream(self, Py_ssize_t node)
     cdef int _check_board(self, Py_ssize_t node) except -1
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1
-    cdef int _check_heard(self, Py_ssize_t node, long long application) except -1
+    cdef int _check_known(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 
     cdef int _catch_up(self, Py_ssize_t machine) except -1
@@ -63,17 +63,17 @@ cdef class NodeActions:
     cdef int _read_completions(self) except -1
 
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1
-    cdef long long _held(self, Py_ssize_t node, long long application) noexcept
+    cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
     cdef object _wrong_timer(self, node, name, seconds)
 
     cdef int _make_kinds(self, kinds) except -1
-    cdef int _add_kind(self, Kind kind) except -1
-    cdef int _check_sent(self, Py_ssize_t node, Kind k, const long long* row) except -1
-    cdef long long _bytes_of(self, Py_ssize_t node, Kind kind, dict fields) except -1
+    cdef int _add_kind(self, MessageKind kind) except -1
+    cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
+    cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
     cdef object _wrong_send(self, node, to, kind, dict fields)
-    cdef int _leave(self, Kind kind, const long long* row) except -1
+    cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1
-    cdef int _tell(self, Outbox* box, int number) except -1
+    cdef int _report_sent(self, Outbox* box, int number) except -1

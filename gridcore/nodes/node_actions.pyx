@@ -1,8 +1,7 @@
-"""What nodes have, and what they can do: the part of the message core on which views and compiled handlers work.
+"""The state and the actions of nodes: the part of the message core that views and compiled handlers call.
 
-It has the kinds of messages, what nodes have sent that has not left, their timers, what they know and must place, and
-their random streams; and it asks the queues of their machines.  What is due it does not say: see
-`gridcore.nodes.node_events`.
+It has the kinds of messages, outboxes, timers, the tasks that nodes must place, and random streams, and it reads the
+queues of the machines.  `gridcore.nodes.node_events` has the events.
 """
 
 from libc.math cimport INFINITY
@@ -12,13 +11,13 @@ from libc.string cimport memcpy
 cimport cython
 
 from gridcore.common.arguments cimport check_instant
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport timers_free, timers_set
-from gridcore.nodes.touched cimport touched_add, touched_free
+from gridcore.nodes.touched cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
 from gridcore.queues.journal cimport journal_copy
@@ -36,7 +35,7 @@ __all__ = ["NodeActions"]
 
 @cython.auto_pickle(False)
 cdef class NodeActions:
-    """What the nodes of a grid have, and what they can do; the attributes are set by `NodeCore`."""
+    """The state and the actions of nodes; base class of `NodeCore`, which sets the attributes."""
 
     def __dealloc__(self):
         cdef Py_ssize_t k
@@ -46,19 +45,19 @@ cdef class NodeActions:
         timers_free(&self.timers)
         timers_free(&self.turns)
         holdings_free(&self.holdings)
-        touched_free(&self.reorder)
-        touched_free(&self.idle)
+        active_free(&self.reorder)
+        active_free(&self.idle)
 
-    # -- what they know -------------------------------------------------------------------------------------
+    # -- knowledge of nodes ---------------------------------------------------------------------------------
 
     cdef object _application(self, long long index):
-        found = self.applications.get(index)
-        if found is None:
-            found = self.applications[index] = self.make_application(index)
-        return found
+        application = self.applications.get(index)
+        if application is None:
+            application = self.applications[index] = self.make_application(index)
+        return application
 
     cdef RandomStream _stream(self, Py_ssize_t node):
-        """The random stream of a node."""
+        """Return the random stream of a node."""
         cdef RandomStream stream = <RandomStream> self.streams[node]
         if stream is None:
             stream = self.streams[node] = RandomStream(self.seed, node)
@@ -66,11 +65,11 @@ cdef class NodeActions:
 
     cdef int _check_board(self, Py_ssize_t node) except -1:
         if self.board is None:
-            raise self.error(f"node {node} uses the board, which only schedulers have that derive from BoardScheduler")
+            raise self.error(f"node {node} uses the board, which requires a scheduler that derives from BoardScheduler")
         return 0
 
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
-        """Put a number on the board: of the node, or of an application if that is not -1."""
+        """Publish a number of the node, or of an application unless that is -1."""
         self._check_board(node)
         if self.board.of_applications != (application >= 0) or application >= self.queues.n_applications:
             raise self.error(f"node {node} publishes for application {application}; the board is of "
@@ -79,27 +78,27 @@ cdef class NodeActions:
             raise self.error(f"t = {self.now / 1e9} s: node {node} publishes {value!r}, which is not a number")
         return self.board._publish(node if application < 0 else application, value, falling, self.now)
 
-    cdef int _check_heard(self, Py_ssize_t node, long long application) except -1:
-        """Raise the error of nodes if this node does not know the application."""
+    cdef int _check_known(self, Py_ssize_t node, long long application) except -1:
+        """Raise `error` if the node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} has not heard of application {application}")
+            raise self.error(f"t = {self.now / 1e9} s: node {node} does not know application {application}")
         return 0
 
-    cdef long long _held(self, Py_ssize_t node, long long application) noexcept:
-        """How many tasks of the application the node has to place."""
-        cdef Holding* held = holdings_find(&self.holdings, node, application)
-        return 0 if held == NULL else held.tasks
+    cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept:
+        """Return how many tasks of the application the node must place."""
+        cdef Holding* holding = holdings_find(&self.holdings, node, application)
+        return 0 if holding == NULL else holding.tasks
 
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1:
-        """Take tasks that the node places; raises the error of nodes if it holds fewer."""
-        cdef Holding* held = holdings_find(&self.holdings, node, application)
-        if held == NULL or not 0 <= tasks <= held.tasks:
+        """Subtract placed tasks from those that the node must place; raise `error` if there are fewer."""
+        cdef Holding* holding = holdings_find(&self.holdings, node, application)
+        if holding == NULL or not 0 <= tasks <= holding.tasks:
             raise self.error(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks of application {application}, "
-                             f"and has {0 if held == NULL else held.tasks} of it to place")
-        held.tasks -= tasks
+                             f"and has {0 if holding == NULL else holding.tasks} of it to place")
+        holding.tasks -= tasks
         return 0
 
-    # -- their machines -------------------------------------------------------------------------------------
+    # -- machines -------------------------------------------------------------------------------------------
 
     cdef int _catch_up(self, Py_ssize_t machine) except -1:
         self.queues._advance(machine, self.now)
@@ -109,7 +108,7 @@ cdef class NodeActions:
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
         cdef TaskQueues queues = self.queues
         self._catch_up(machine)
-        # what has been enqueued at this instant waits until it is over, also where nothing runs
+        # tasks enqueued at this instant wait until its end, even on an idle machine
         return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
@@ -128,16 +127,16 @@ cdef class NodeActions:
         cdef TaskQueues queues = self.queues
         cdef Queue q
         cdef Scratch s
-        cdef double found
+        cdef double stretch
         self._catch_up(machine)
         if queues.running[machine] < 0 and queues.count[machine] == 0:
             return INFINITY
         if not scratch_make(&s, queues.capacity):
             raise MemoryError
         queues._gather(machine, self.now, False, &q, &s)
-        found = queues._minimum(&q, &s)
+        stretch = queues._minimum(&q, &s)
         scratch_free(&s)
-        return found
+        return stretch
 
     cdef object _sample(self, Py_ssize_t machine, grid, long long release):
         cdef Grid g
@@ -169,17 +168,17 @@ cdef class NodeActions:
     cdef list _completed(self, Py_ssize_t machine):
         self._catch_up(machine)
         self._read_completions()
-        return sorted(self.unreported.pop(machine, {}).items())
+        return sorted(self.unread_completions.pop(machine, {}).items())
 
     cdef int _read_completions(self) except -1:
-        """Sort what the queues have completed by machine."""
-        if self.queues.ended.n == 0:
+        """Add the completions of the queues to those of each machine."""
+        if self.queues.completion_log.n == 0:
             return 0
-        rows = np.empty((self.queues.ended.n, 6), np.int64)
-        journal_copy(&self.queues.ended, rows)
-        self.queues.ended.n = 0
-        for machine, application, tasks, _ in zip(*(each.tolist() for each in journal_tables.completions(rows))):
-            done = self.unreported.setdefault(machine, {})
+        rows = np.empty((self.queues.completion_log.n, 6), np.int64)
+        journal_copy(&self.queues.completion_log, rows)
+        self.queues.completion_log.n = 0
+        for machine, application, tasks, _ in zip(*(column.tolist() for column in journal_tables.completions(rows))):
+            done = self.unread_completions.setdefault(machine, {})
             done[application] = done.get(application, 0) + tasks
         return 0
 
@@ -194,7 +193,7 @@ cdef class NodeActions:
         except BaseException:
             self.queues._update(machine)
             raise
-        touched_add(&self.reorder, <int> machine)
+        active_add(&self.reorder, <int> machine)
         return 0
 
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1:
@@ -207,9 +206,9 @@ cdef class NodeActions:
         if tasks == 0:
             return 0
         holdings_give(&self.holdings, node, application, tasks)
-        touched_add(&self.reorder, <int> machine)
+        active_add(&self.reorder, <int> machine)
         if self.idles and queues.count[machine] == 0 and queues.running[machine] < 0:
-            touched_add(&self.idle, <int> machine)
+            active_add(&self.idle, <int> machine)
         return tasks
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
@@ -218,32 +217,32 @@ cdef class NodeActions:
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
     cdef object _wrong_timer(self, node, name, seconds):
-        what = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
+        message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
         if name not in self.timer_names:
-            return self.error(f"{what}, which the scheduler does not declare; {listed(self.timer_names, name)}")
+            return self.error(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
         if not self.fires:
-            return self.error(f"{what}, and its class does not define on_timer, which would be called then")
-        return self.error(f"{what} in {seconds!r} s; it must be in 0 s or more")
+            return self.error(f"{message}, and its class does not define on_timer, which would be called then")
+        return self.error(f"{message} in {seconds!r} s; it must be in 0 s or more")
 
     # -- messages -------------------------------------------------------------------------------------------
 
     cdef int _make_kinds(self, kinds) except -1:
-        """Take in all kinds of messages, of each the arguments of `Kind`."""
+        """Make all kinds of messages from the arguments of `MessageKind`."""
         cdef Py_ssize_t k
         self.n_kinds = self.links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
-        self.out = <Outbox*> grown(NULL, max(1, self.n_kinds) * sizeof(Outbox))
+        self.out = <Outbox*> reallocate(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
             self.out[k].words = self.out[k].n = self.out[k].room = self.out[k].place_room = 0
             self.out[k].unsorted = False
-        for given in kinds:
-            self._add_kind(Kind(*given))
+        for arguments in kinds:
+            self._add_kind(MessageKind(*arguments))
         if None in self.kinds:
             raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
         return 0
 
-    cdef int _add_kind(self, Kind kind) except -1:
+    cdef int _add_kind(self, MessageKind kind) except -1:
         cdef int number = kind.number
         if number == -1:
             self.by_name[kind.name] = kind
@@ -258,19 +257,19 @@ cdef class NodeActions:
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n + (kind.size is not None)  # bytes that differ come last
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # a size of its own is the last word
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
-    cdef int _check_sent(self, Py_ssize_t node, Kind k, const long long* row) except -1:
-        """Check that the node knows the application it sends, and take the tasks that the message moves from it."""
+    cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1:
+        """Check that the node knows the application of a message, and subtract the tasks that the message moves."""
         cdef long long application = row[k.application_at]
         if holdings_find(&self.holdings, node, application) == NULL:
             raise self.error(f"t = {self.now / 1e9} s: node {node} sends {k.name!r} with application "
-                             f"{application}, of which it has not heard")
+                             f"{application}, which it does not know")
         return self._place(node, application, row[k.tasks_at]) if k.moves else 0
 
-    cdef long long _bytes_of(self, Py_ssize_t node, Kind kind, dict fields) except -1:
+    cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1:
         """Return the bytes of a message whose size depends on its fields."""
         nbytes = self.checked(int, kind.size(**fields), node, f"the bytes of {kind.name!r}")
         if not 0 <= nbytes < 2**31:
@@ -280,22 +279,22 @@ cdef class NodeActions:
         return nbytes
 
     cdef object _wrong_send(self, node, to, kind, dict fields):
-        cdef Kind known = self.by_name.get(kind)
-        what = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
+        cdef MessageKind known = self.by_name.get(kind)
+        message = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
         if known is None:
-            return self.error(f"{what}, which is no kind of message; {listed(self.by_name, kind)}")
+            return self.error(f"{message}, which is no kind of message; {listed(self.by_name, kind)}")
         for name in sorted(fields.keys() - {*known.fields}):
-            return self.error(f"{what}, which has no field {name!r}; {listed(known.fields, name)}")
+            return self.error(f"{message}, which has no field {name!r}; {listed(known.fields, name)}")
         if len(fields) < len(known.fields):
             missing = [name for name in known.fields if name not in fields]
-            return self.error(f"{what} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
+            return self.error(f"{message} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
         if not 0 <= to < self.nodes:
-            return self.error(f"{what} to node {to}; it must be in 0..{self.nodes - 1}")
-        return self.error(f"{what}, which is {'' if known.number < 0 else 'not '}a local kind: send local kinds by "
+            return self.error(f"{message} to node {to}; it must be in 0..{self.nodes - 1}")
+        return self.error(f"{message}, which is {'' if known.number < 0 else 'not '}a local kind: send local kinds by "
                           "view.later, others by view.send")
 
-    cdef int _leave(self, Kind kind, const long long* row) except -1:
-        """Send one message, whose record is at `row`."""
+    cdef int _send_now(self, MessageKind kind, const long long* row) except -1:
+        """Send the message with the record `row` at once."""
         cdef Links links = self.links
         cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
         check_instant(self.now, "now", max(kind.delay, 2 * links.latency + LONGEST_MESSAGE))
@@ -306,10 +305,10 @@ cdef class NodeActions:
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
                                kind.length if kind.size is None else links._length(nbytes))
-        links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.counted)
+        links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.is_counted)
         self.directs += 1
         if kind.delay == 0:
-            self.unheard += 1
+            self.n_instant += 1
         return 0
 
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1:
@@ -319,7 +318,7 @@ cdef class NodeActions:
     cdef int _flush(self) except -1:
         cdef Py_ssize_t number, k
         cdef Outbox* box
-        cdef Kind kind
+        cdef MessageKind kind
         cdef const long long* row
         cdef long long nbytes
         self.dirty = False
@@ -328,11 +327,11 @@ cdef class NodeActions:
             if box.n == 0:
                 continue
             check_instant(self.now, "now", 2 * self.links.latency + LONGEST_MESSAGE)
-            kind = <Kind> self.kinds[number]
+            kind = <MessageKind> self.kinds[number]
             if box.unsorted:
                 outbox_sort(box)
             if self.observe is not None:
-                self._tell(box, <int> number)
+                self._report_sent(box, <int> number)
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
                 if kind.size is None:
@@ -343,7 +342,7 @@ cdef class NodeActions:
             outbox_clear(box)
         return 0
 
-    cdef int _tell(self, Outbox* box, int number) except -1:
+    cdef int _report_sent(self, Outbox* box, int number) except -1:
         cdef Py_ssize_t k, nbytes = self.links.width[number]
         records = np.empty((box.n, nbytes), np.uint8)
         cdef unsigned char[:, ::1] to = records

@@ -1,14 +1,14 @@
-"""C-level contract of what is due for nodes."""
+"""C-level contract of the events of nodes."""
 
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.compiled_calls cimport Context, Handler
 from gridcore.nodes.handlers cimport Handlers
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.touched cimport Touched
+from gridcore.nodes.touched cimport ActiveSet
 
-# What a step handles, in its order within an instant.
+# The phases of an instant, in order.
 cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
 # How many events the core handles before the engine gets control, for a checkpoint or a progress bar.
@@ -23,56 +23,56 @@ cdef struct Fire:                       # a timer that is due
 
 cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or array of states
-    cdef list views                     # per node; None for one that has seen nothing
+    cdef list views                     # per node; None until the first event
     cdef object slots, lost
-    cdef bint starts, ends, dones, values  # whether programs have these handlers
+    cdef bint starts, ends, completes, values  # whether programs have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
     cdef const long long[::1] home, release, submitter, tasks
     cdef Py_ssize_t released
     cdef long long total
-    cdef Touched start, end
+    cdef ActiveSet start, end
     cdef Fire* firing
     cdef Py_ssize_t firing_room
     cdef int* acting                    # scratch: the machines that act
     cdef Py_ssize_t acting_room
-    cdef readonly long long events      #: how many handler calls there have been
+    cdef readonly long long events      #: number of handler calls so far
     cdef long long limit, pause_at
-    cdef long long since                # how many events there had been when this instant began
-    cdef bint stuck                     # whether there have been so many since that the engine must have a look
-    cdef int phase                      # of what has been handled last
+    cdef long long since                # `events` when this instant began
+    cdef bint needs_engine              # whether this instant has so many events that the engine must check
+    cdef int phase                      # handled last
     cdef int[::1] direct                # numbers of the kinds with a delay of their own
     cdef bint handling_now              # whether messages with a delay of 0 are being handled
     cdef readonly bint finished         #: whether the run is over
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
-    cdef Py_ssize_t doing, doer         # the compiled handler called last, an index of `handle`, and its node
-    cdef Handlers written               # handlers written in Cython, then `handle` has none; or None
-    cdef long long[::1] given           # scratch: the message that a compiled handler gets
+    cdef Py_ssize_t last_handler, last_node  # the compiled handler called last, an index of `handle`, and its node
+    cdef Handlers cython_handlers       # instead of `handle`; or None
+    cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state
 
     cdef int _compile(self, compiled) except -1
     cdef int _make_handle(self) except -1
-    cdef str _said(self)
-    cdef int _write(self, Handlers handlers) except -1
-    cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1
-    cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1
+    cdef str _handler_location(self)
+    cdef int _use_handlers(self, Handlers handlers) except -1
+    cdef int _run(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
+    cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
     cdef object _view(self, Py_ssize_t node)
 
     cdef long long _advance(self, long long limit) except -1
     cdef long long _due(self) except -1
-    cdef bint _touched(self) noexcept
+    cdef bint _has_active(self) noexcept
     cdef int _phase_due(self) except -1
     cdef int _collect_idle(self) except -1
     cdef int _end_tasks(self) except -1
 
     cdef int _wave(self) except -1
     cdef int _drain(self) except -1
-    cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1
+    cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef int _deliver_local(self) except -1
     cdef int task_lost(self, int slot) except -1
 

@@ -1,18 +1,17 @@
-"""What is due for nodes, in which order it is handled, and how handlers are called.
+"""The events of nodes, their order, and the calls of handlers.
 
-Order of what is due at one instant, as the engine has it:
+The order of the events of one instant, which is that of the engine:
 
     tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> messages with a delay of
     their own, then releases -> timers
 
-Tasks: by application, then machine.  Within a wave: by kind of message, then receiver, then order of sending; then
-the messages that nodes have sent themselves by `View.later`, by receiver and order of sending.
-Messages with a delay of their own: in the order of sending, also those that are sent meanwhile.  Whenever something
-earlier in this list becomes due, it goes first; but releases follow the messages before them at once.
-What nodes send leaves when the deliveries of a wave, all acts, or all releases and timers have been handled, in the
-order of kind, sender, and the sender's own order; or at once, if the programs send so (`at_once`).  Messages with a
-delay of their own always leave at once.  Those whose delay is 0 are handled as soon as the handler that sends them
-returns.
+Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message, receiver and
+order of sending, followed by local messages (`View.later`) by receiver and order of sending.  Messages with a delay of
+their own are handled in the order of sending.  An event that becomes due and is earlier in this list is handled
+first, except that releases follow the messages before them immediately.
+Messages leave when the deliveries of a wave, all acts, or all releases and timers have been handled, by kind, sender
+and order of sending; or at once, with the option `at_once`.  Messages with a delay of their own always leave at once.
+Those with a delay of 0 are handled as soon as the handler that sends them returns.
 """
 
 from cpython.ref cimport PyObject
@@ -21,19 +20,20 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.compiled_calls cimport fill_context
-from gridcore.nodes.handlers cimport (EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER,
-                                      Handlers)
+from gridcore.nodes.handlers cimport (
+    EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, Handlers,
+)
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
-from gridcore.nodes.touched cimport touched_add, touched_clear, touched_free
+from gridcore.nodes.touched cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
@@ -43,7 +43,7 @@ import numpy as np
 __all__ = ["NodeEvents"]
 
 _EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]  # by `handlers`
-# So many events at one instant, and so many more for each node, look as if nodes acted there for ever.
+# The numbers of events at one instant, in all and for each node, from which on the engine checks for endless loops.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
@@ -53,7 +53,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 
 
 cdef int by_setting(const void* x, const void* y) noexcept nogil:
-    """Timers of one instant by (node, name, setting)."""
+    """Compare timers of one instant by (node, name, order of setting)."""
     cdef const Fire* a = <const Fire*> x
     cdef const Fire* b = <const Fire*> y
     if a.item != b.item:
@@ -63,17 +63,17 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
 
 @cython.auto_pickle(False)
 cdef class NodeEvents(NodeActions):
-    """Handles what is due for nodes; the attributes are set by `NodeCore`.
+    """The events of nodes; base class of `NodeCore`, which sets the attributes.
 
-    What is called for each message is final, so that it is called without a look into the table of methods.
+    Methods that are called for each message are final, so that calls do not use the table of virtual methods.
     """
 
     def __dealloc__(self):
         free(self.handle)
         free(self.firing)
         free(self.acting)
-        touched_free(&self.start)
-        touched_free(&self.end)
+        active_free(&self.start)
+        active_free(&self.end)
 
     # -- handlers ---------------------------------------------------------------------------------------------
 
@@ -87,8 +87,8 @@ cdef class NodeEvents(NodeActions):
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
         self._make_handle()
-        self.doing = -1
-        names = [(<Kind> kind).name for kind in self.kinds] + _EVENT_NAMES
+        self.last_handler = -1
+        names = [(<MessageKind> kind).name for kind in self.kinds] + _EVENT_NAMES
         for k in range(self.n_kinds + EVENTS):
             address = compiled.handlers.get(names[k], 0)
             self.handle[k] = <Handler> address
@@ -96,62 +96,62 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _make_handle(self) except -1:
         cdef Py_ssize_t k
-        self.handle = <Handler*> grown(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        self.handle = <Handler*> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
         for k in range(self.n_kinds + EVENTS):
             self.handle[k] = NULL
-        self.given = np.zeros(2 + max([(<Kind> kind).n for kind in self.kinds], default=0), np.int64)
+        self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.kinds], default=0), np.int64)
         return 0
 
-    cdef str _said(self):
-        """Which compiled handler was called last, where and when, for its error."""
-        if self.handle == NULL or self.written is not None or self.doing < 0:
+    cdef str _handler_location(self):
+        """Return the time, name and node of the last call of a compiled handler, for errors."""
+        if self.handle == NULL or self.cython_handlers is not None or self.last_handler < 0:
             return ""
-        names = [f"on_{(<Kind> kind).name}" for kind in self.kinds] + _EVENT_NAMES
-        return f"at t = {self.now / 1e9} s, in {names[self.doing].replace('-', '_')} of node {self.doer}"
+        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + _EVENT_NAMES
+        return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
 
-    cdef int _write(self, Handlers handlers) except -1:
-        """Call handlers that are written in Cython from now on."""
+    cdef int _use_handlers(self, Handlers handlers) except -1:
+        """Call handlers written in Cython from now on."""
         if (handlers.nodes, handlers.applications) != (self.nodes, self.submitter.shape[0]):
             raise ValueError(f"compiled must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, got "
                              f"{handlers.nodes} and {handlers.applications}")
         self._make_handle()
-        self.written = handlers
+        self.cython_handlers = handlers
         return handlers._bind(self)
 
     @cython.final
-    cdef int _run(self, Py_ssize_t which, Py_ssize_t node, const long long* given) except -1:
-        """Call a compiled handler, if there is one; without those of messages and releases nothing goes on."""
-        if self.written is not None:
-            if which < self.n_kinds:
-                self.written._message(self, which, node, given)
+    cdef int _run(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
+        """Call a compiled handler if there is one; those of messages and releases are required."""
+        if self.cython_handlers is not None:
+            if handler < self.n_kinds:
+                self.cython_handlers._message(self, handler, node, arguments)
             else:
-                self.written._event(self, which - self.n_kinds, node, given)
-            return self._handle_now() if self.unheard else 0
-        if self.handle[which] != NULL:
-            self.doing, self.doer = which, node
-            self.handle[which](&self.context, node, given, self.state + node * self.stride)
-            return self._handle_now() if self.unheard else 0
-        if which < self.n_kinds or which - self.n_kinds in (ON_RELEASE, ON_LOST):
-            what, missing = "tasks", "on_release"
-            if which < self.n_kinds:
-                name = (<Kind> self.kinds[which]).name
-                what, missing = f"a message {name!r}", f"on_{name} or on_message".replace("-", "_")
-            raise self.error(f"t = {self.now / 1e9} s: node {node} gets {what}, and {self.compiled.name} does not "
+                self.cython_handlers._event(self, handler - self.n_kinds, node, arguments)
+            return self._handle_now() if self.n_instant else 0
+        if self.handle[handler] != NULL:
+            self.last_handler, self.last_node = handler, node
+            self.handle[handler](&self.context, node, arguments, self.state + node * self.stride)
+            return self._handle_now() if self.n_instant else 0
+        if handler < self.n_kinds or handler - self.n_kinds in (ON_RELEASE, ON_LOST):
+            subject, missing = "tasks", "on_release"
+            if handler < self.n_kinds:
+                name = (<MessageKind> self.kinds[handler]).name
+                subject, missing = f"a message {name!r}", f"on_{name} or on_message".replace("-", "_")
+            raise self.error(f"t = {self.now / 1e9} s: node {node} gets {subject}, and {self.compiled.name} does not "
                              f"define {missing}")
         return 0
 
     @cython.final
-    cdef int _tell_node(self, Py_ssize_t which, str handler, int node) except -1:
-        """Call a handler that gets nothing but the view."""
+    cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1:
+        """Call a handler whose only argument is the view."""
         if self.handle != NULL:
-            return self._run(self.n_kinds + which, node, NULL)
+            return self._run(self.n_kinds + event, node, NULL)
         return self._call(handler, node, NULL, NULL)
 
     @cython.final
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1:
-        """Call an interpreted handler, and handle what it sends without delay."""
+        """Call an interpreted handler, and handle the messages that it sends with a delay of 0."""
         call(handler, self.programs[node], self._view(node), first, second)
-        return self._handle_now() if self.unheard else 0
+        return self._handle_now() if self.n_instant else 0
 
     @cython.final
     cdef object _view(self, Py_ssize_t node):
@@ -161,21 +161,21 @@ cdef class NodeEvents(NodeActions):
             self.views[node] = view
         return view
 
-    # -- what is due ------------------------------------------------------------------------------------------
+    # -- due events -------------------------------------------------------------------------------------------
 
     cdef long long _advance(self, long long limit) except -1:
-        """Run all that is due up to `limit` ns, see `NodeCore.advance`."""
+        """Run all events up to `limit` ns, as `NodeCore.advance` describes."""
         cdef long long at, endless = _ENDLESS + _ENDLESS_A_NODE * self.nodes
         cdef int phase
         self.limit = limit
-        if self.stuck:
-            # let the engine have its event at this instant, after which it looks at its limits
-            self.stuck = False
+        if self.needs_engine:
+            # return to the engine for its event at this instant, after which it checks its limits
+            self.needs_engine = False
             if limit <= self.now:
                 return NEVER
         while True:
             if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
-                # unless more of the same wave is due, which only releases and timers can be
+                # only releases and timers can belong to the same wave
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             if self.finished:
@@ -186,11 +186,11 @@ cdef class NodeEvents(NodeActions):
             if at > self.now:
                 self.now, self.since = at, self.events
             if self.events >= self.pause_at:
-                self.stuck = self.events > self.since + endless
+                self.needs_engine = self.events > self.since + endless
                 if self.events > self.since + 16 * (endless + self.total):
-                    raise self.error(f"t = {self.now / 1e9} s: the run never leaves this instant: there have been "
-                                     f"{self.events - self.since} events, and there is still something to do")
-                if self.stuck or not self.dirty:
+                    raise self.error(f"t = {self.now / 1e9} s: the run does not leave this instant: it has had "
+                                     f"{self.events - self.since} events, and more are due")
+                if self.needs_engine or not self.dirty:
                     self.pause_at = self.events + STRIDE
                     return self.now
             if self.queues.machines and self.queues.change[self.queues.heap[0]] <= self.now:
@@ -211,9 +211,9 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef long long _due(self) except -1:
-        """When something is due next, ns; `NEVER` if nothing is."""
+        """Return the instant of the next event, ns; `NEVER` if there is none."""
         cdef long long first
-        if self._touched():
+        if self._has_active():
             self.links._advance(self.now)
             return self.now
         first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
@@ -221,20 +221,20 @@ cdef class NodeEvents(NodeActions):
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
-        # the links run no further: what happens first may send something that arrives before what is under way
+        # the links run no further, since the next event may send a message that arrives before those under way
         return min(first, self.links._advance(min(first, self.limit)))
 
     @cython.final
-    cdef bint _touched(self) noexcept:
-        """Whether machines or nodes are to act at this instant, besides those that have asked for it."""
+    cdef bint _has_active(self) noexcept:
+        """Return whether machines or nodes act at this instant, besides those with a turn."""
         return self.reorder.n or self.start.n or self.end.n or self.idle.n
 
     @cython.final
     cdef int _phase_due(self) except -1:
-        """The phase of what is to be handled first at this instant."""
+        """Return the first phase of this instant with a due event."""
         if self.links._first_outer() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
-        if self._touched() or timers_first(&self.turns) <= self.now:
+        if self._has_active() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -243,7 +243,7 @@ cdef class NodeEvents(NodeActions):
         return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
 
     cdef int _collect_idle(self) except -1:
-        """Take the machines whose queues have run idle, or that have ended a task."""
+        """Collect the machines whose queues have run idle, or that have ended a task."""
         cdef TaskQueues queues = self.queues
         cdef int machine
         while queues.change[queues.heap[0]] <= self.now:
@@ -251,20 +251,20 @@ cdef class NodeEvents(NodeActions):
             queues._advance(machine, self.now)
             queues._update(machine)
             if self.ends:
-                touched_add(&self.end, machine)
+                active_add(&self.end, machine)
             if self.idles:
-                touched_add(&self.idle, machine)
+                active_add(&self.idle, machine)
         self.finished = self.until_done and queues.tasks_done == self.total
-        if self.dones:
+        if self.completes:
             self._end_tasks()
         return 0
 
     cdef int _end_tasks(self) except -1:
-        """Tell the nodes of the tasks that have ended at this instant."""
+        """Call `on_done` for the tasks that have ended at this instant."""
         cdef object application
-        rows = np.empty((self.queues.ended.n, 6), np.int64)
-        journal_copy(&self.queues.ended, rows)
-        self.queues.ended.n = 0
+        rows = np.empty((self.queues.completion_log.n, 6), np.int64)
+        journal_copy(&self.queues.completion_log, rows)
+        self.queues.completion_log.n = 0
         for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
             application, node = self._application(index), self.home[machine]
             for _ in range(tasks):
@@ -278,17 +278,17 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _wave(self) except -1:
-        """Handle all messages that have arrived, and let what was sent meanwhile leave."""
+        """Handle all messages that have arrived, and send the messages of their handlers."""
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
             if (links.deferred[number] or pending_first(&links.queue[number]) == NULL
-                    or (<Kind> self.kinds[number]).delay >= 0):
+                    or (<MessageKind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
             links._by_node(n)
             for k in range(n):
-                self._deliver(<Kind> self.kinds[number], links.due[k].slot, NULL)
+                self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
         if local_first(self.local) <= self.now:
             self._deliver_local()
@@ -310,20 +310,20 @@ cdef class NodeEvents(NodeActions):
             machine, times, records = (np.concatenate(column) for column in zip(
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
             rows, order = records, np.lexsort((times, machine))
-            self.noting = self.kinds[number]
+            self.deferred_kind = self.kinds[number]
             try:
                 for k in range(order.shape[0]):
-                    self._deliver(<Kind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
+                    self._deliver(<MessageKind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
             finally:
-                self.noting = None
+                self.deferred_kind = None
             self.events += order.shape[0]
         mailboxes_tidy(&self.links.boxes)
         return 0
 
     @cython.final
-    cdef int _deliver(self, Kind kind, int slot, const long long* row) except -1:
-        """Hand a message over to its receiver: that in `slot`, which is freed, or that in `row` if that is given."""
-        cdef object come
+    cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1:
+        """Deliver a message to its receiver: that of `slot`, which is freed, or that of `row` unless it is NULL."""
+        cdef object message
         cdef long long node
         cdef int i
         if row == NULL:
@@ -333,38 +333,38 @@ cdef class NodeEvents(NodeActions):
                           row[2 + kind.tasks_at] if kind.moves else 0)
         if self.handle != NULL:
             if self.direct.shape[0]:
-                # what the handler sends at once may move the records of the links
-                memcpy(&self.given[0], row, (2 + kind.n) * sizeof(long long))
-                row = &self.given[0]
+                # messages that the handler sends at once may move the records of the links
+                memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
+                row = &self.record[0]
             self._run(kind.number, row[0], row)
             self.links._give_back(slot)
             return 0
         node = row[0]
-        come = new_object(kind.type)
-        come.sender = row[1]
+        message = new_object(kind.type)
+        message.sender = row[1]
         for i in range(kind.n):
             if kind.real[i] == 2:
-                setattr(come, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
+                setattr(message, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
             elif kind.real[i]:
-                setattr(come, <str> kind.fields[i], (<const double*> row)[2 + i])
+                setattr(message, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
-                setattr(come, <str> kind.fields[i], row[2 + i])
+                setattr(message, <str> kind.fields[i], row[2 + i])
         if slot >= 0:
             self.links._give_back(slot)
-        return self._call(kind.handler, node, <PyObject*> come, NULL)
+        return self._call(kind.handler, node, <PyObject*> message, NULL)
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""
         cdef list due = self.local._take(self.now)
         self.events += len(due)
         for node, kind, message in due:
-            call((<Kind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+            call((<MessageKind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
     cdef int task_lost(self, int slot) except -1:
-        """A message that moves tasks or has arrays has been dropped."""
+        """Handle a dropped message that moves tasks or has arrays."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
-        cdef Kind kind = <Kind> self.kinds[self.links.message[slot].kind]
+        cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
         cdef long long application = 0, tasks = 0
         cdef int i
         if kind.moves:
@@ -382,7 +382,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _next_direct(self) noexcept:
-        """The kind of the first message with a delay of its own that has arrived; -1 if there is none."""
+        """Return the kind of the first arrived message with a delay of its own; -1 if there is none."""
         cdef Py_ssize_t k
         cdef int first = -1
         cdef long long time = self.now, sequence = NEVER
@@ -398,7 +398,7 @@ cdef class NodeEvents(NodeActions):
         cdef int slot = self.links._take_first(number)
         self.events += 1
         if slot >= 0:
-            return self._deliver(<Kind> self.kinds[number], slot, NULL)
+            return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
         while self.links.n_missing:
             self.links.n_missing -= 1
             self.task_lost(self.links.missing[self.links.n_missing])
@@ -406,27 +406,27 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _handle_now(self) except -1:
-        """Handle the messages with a delay of 0, also those that are sent meanwhile, in the order of sending."""
+        """Handle the messages with a delay of 0, including new ones, in the order of sending."""
         cdef Py_ssize_t k
         cdef int first
         cdef const Event* e = NULL
-        cdef const Event* other
-        cdef long long most = self.events + _ENDLESS + _ENDLESS_A_NODE * self.nodes
+        cdef const Event* candidate
+        cdef long long limit = self.events + _ENDLESS + _ENDLESS_A_NODE * self.nodes
         if self.handling_now:
             return 0
         self.handling_now = True
         try:
-            while self.unheard:
+            while self.n_instant:
                 first = -1
                 for k in range(self.direct.shape[0]):
-                    if (<Kind> self.kinds[self.direct[k]]).delay == 0:
-                        other = pending_first(&self.links.queue[self.direct[k]])
-                        if other != NULL and (first < 0 or other.sequence < e.sequence):
-                            e, first = other, self.direct[k]
-                self.unheard -= 1
-                if self.events > most:
-                    raise self.error(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 for ever: "
-                                     f"{(<Kind> self.kinds[first]).name!r}")
+                    if (<MessageKind> self.kinds[self.direct[k]]).delay == 0:
+                        candidate = pending_first(&self.links.queue[self.direct[k]])
+                        if candidate != NULL and (first < 0 or candidate.sequence < e.sequence):
+                            e, first = candidate, self.direct[k]
+                self.n_instant -= 1
+                if self.events > limit:
+                    raise self.error(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly: "
+                                     f"{(<MessageKind> self.kinds[first]).name!r}")
                 self._take_direct(first)
         finally:
             self.handling_now = False
@@ -436,20 +436,19 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _act(self) except -1:
-        """Let the machines act that must be reordered, else nodes that start, else those at home on machines that
-        have ended a task, else those at home on machines that are idle, else those that want to act.
+        """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`.
         """
-        if not self._touched():
+        if not self._has_active():
             return self._take_turns()
-        cdef Touched* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
+        cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)
         cdef Py_ssize_t k, n = t.n
         cdef int machine, node
         if n > self.acting_room:
-            self.acting = <int*> grown(self.acting, n * sizeof(int))
+            self.acting = <int*> reallocate(self.acting, n * sizeof(int))
             self.acting_room = n
         memcpy(self.acting, t.machine, n * sizeof(int))
-        touched_clear(t)
+        active_clear(t)
         if n > 1:
             qsort(self.acting, n, sizeof(int), ascending)
         self.events += n
@@ -466,21 +465,21 @@ cdef class NodeEvents(NodeActions):
             if not self.up[node]:
                 continue
             if t == &self.start:
-                self._tell_node(ON_START, "on_start", node)
+                self._call_without_arguments(ON_START, "on_start", node)
             elif t == &self.end:
-                self._tell_node(ON_END, "on_end", node)
+                self._call_without_arguments(ON_END, "on_end", node)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
-                self._tell_node(ON_IDLE, "on_idle", node)
+                self._call_without_arguments(ON_IDLE, "on_idle", node)
         return 0
 
     cdef int _take_turns(self) except -1:
-        """Let the nodes act that want to act at this instant."""
+        """Call `on_act` of the nodes with a turn at this instant."""
         cdef Py_ssize_t k, n = 0
         cdef int slot
         while timers_first(&self.turns) <= self.now:
             slot = pending_pop(&self.turns.heap).slot
             if n == self.acting_room:
-                self.acting = <int*> grown(self.acting, (2 * n + 16) * sizeof(int))
+                self.acting = <int*> reallocate(self.acting, (2 * n + 16) * sizeof(int))
                 self.acting_room = 2 * n + 16
             self.acting[n] = self.turns.timer[slot].node
             n += 1
@@ -490,11 +489,11 @@ cdef class NodeEvents(NodeActions):
         self.events += n
         for k in range(n):
             if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
-                self._tell_node(ON_ACT, "on_act", self.acting[k])
+                self._call_without_arguments(ON_ACT, "on_act", self.acting[k])
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
-        """Bring the queues of the acting machines into their order, see `TaskQueues.reschedule`."""
+        """Reorder the queues of the acting machines as `TaskQueues.reschedule` does."""
         cdef Py_ssize_t k
         cdef Scratch s
         if not self.queues.edf:
@@ -538,7 +537,7 @@ cdef class NodeEvents(NodeActions):
         while timers_first(&self.timers) <= self.now:
             slot = pending_pop(&self.timers.heap).slot
             if n == self.firing_room:
-                self.firing = <Fire*> grown(self.firing, (2 * n + 16) * sizeof(Fire))
+                self.firing = <Fire*> reallocate(self.firing, (2 * n + 16) * sizeof(Fire))
                 self.firing_room = 2 * n + 16
             timer = &self.timers.timer[slot]
             self.firing[n].slot, self.firing[n].number = slot, timer.number
@@ -556,16 +555,16 @@ cdef class NodeEvents(NodeActions):
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
         cdef bint cancelled = self.timers.timer[slot].cancelled
         cdef object value = self.timers.timer[slot].value if self.values else None
-        cdef long long given[2]
-        given[0] = name
-        memcpy(&given[1], &self.timers.timer[slot].value, sizeof(double))
-        if cancelled:  # by one that fired before it at this instant
+        cdef long long arguments[2]
+        arguments[0] = name
+        memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
+        if cancelled:  # by a timer that fired earlier at this instant
             self.timers.cancelled -= 1
         else:
             timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)
         if not cancelled and self.handle != NULL:
-            self._run(self.n_kinds + ON_TIMER, node, given)
+            self._run(self.n_kinds + ON_TIMER, node, arguments)
         elif not cancelled and self.fires:
             self._call("on_timer", node, <PyObject*> self.timer_names[name],
                        <PyObject*> value if self.values else NULL)
@@ -573,7 +572,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
-        """Give tasks to the submitter of an application, or to the next machine that is up in its place."""
+        """Give tasks to the home node of the submitter of an application, or of the next machine that is up."""
         cdef Py_ssize_t k, node, machine = self.submitter[index]
         for k in range(self.queues.machines):
             node = self.home[machine]
@@ -587,11 +586,11 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
-        cdef object application, given = tasks
+        cdef object application, count = tasks
         cdef long long row[2]
         holdings_give(&self.holdings, node, index, tasks)
         if self.handle != NULL:
             row[0], row[1] = index, tasks
             return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
         application = self._application(index)
-        return self._call(handler, node, <PyObject*> application, <PyObject*> given)
+        return self._call(handler, node, <PyObject*> application, <PyObject*> count)

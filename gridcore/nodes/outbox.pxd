@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport free, qsort
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 # A record is int64 words: the receiving node, the sending node, then the fields; a float field is its bits.
 cdef struct Place:                      # where a record stands, for sorting by sender
@@ -23,7 +23,7 @@ cdef inline long long* outbox_add(Outbox* o, long long to, long long sender) exc
     """Add a record and return its fields, which the caller fills in; `outbox_drop` takes it back."""
     cdef long long* row
     if o.n == o.room:
-        o.data = <long long*> grown(o.data, (2 * o.room + 16) * o.words * sizeof(long long))
+        o.data = <long long*> reallocate(o.data, (2 * o.room + 16) * o.words * sizeof(long long))
         o.room = 2 * o.room + 16
     row = o.data + o.n * o.words
     if o.n and sender < (row - o.words)[1]:
@@ -49,7 +49,7 @@ cdef inline int outbox_sort(Outbox* o) except -1:
     """Put into `place` the records in the order of their senders, each sender's own order kept."""
     cdef Py_ssize_t k
     if o.n > o.place_room:
-        o.place = <Place*> grown(o.place, o.n * sizeof(Place))
+        o.place = <Place*> reallocate(o.place, o.n * sizeof(Place))
         o.place_room = o.n
     for k in range(o.n):
         o.place[k].sender, o.place[k].at = o.data[k * o.words + 1], k

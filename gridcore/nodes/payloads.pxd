@@ -2,7 +2,7 @@
 
 cdef class Payloads:
     cdef list arrays                    # by number; None for numbers that are not in use
-    cdef list unused                    # these numbers
+    cdef list unused                    # numbers that are not in use
 
     cdef long long _store(self, array) except -1
     cdef object _fetch(self, long long number)

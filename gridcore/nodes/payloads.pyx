@@ -1,4 +1,4 @@
-"""The arrays in messages: kept here until their message has arrived, which has their numbers."""
+"""The arrays in messages, kept by number until their message has arrived."""
 
 cimport cython
 
@@ -10,7 +10,7 @@ __all__ = ["Payloads"]
 @cython.final
 @cython.auto_pickle(False)
 cdef class Payloads:
-    """Arrays of messages that have been sent and have not arrived."""
+    """The arrays of messages under way."""
 
     def __cinit__(self):
         self.arrays, self.unused = [], []
@@ -26,16 +26,16 @@ cdef class Payloads:
         return len(self.arrays) - 1
 
     cdef object _fetch(self, long long number):
-        """Return an array that has been kept, and keep it no longer."""
-        # a state that was read from a file may name any
+        """Remove and return an array."""
+        # a state from a file may have any number here
         if not 0 <= number < len(self.arrays) or self.arrays[number] is None:
-            raise ValueError(f"a message has the array {number}, which is not there")
+            raise ValueError(f"a message must have an array of the core, got number {number}")
         array = self.arrays[number]
         self.arrays[number] = None
         self.unused.append(number)
         return array
 
     cdef int _read(self, state) except -1:
-        """Keep the arrays of a state, see `gridcore.nodes.state.payload_entries`."""
+        """Read the arrays of a state, which `gridcore.nodes.state.payload_entries` has written."""
         self.arrays, self.unused = read_payloads(state)
         return 0

@@ -18,7 +18,7 @@ cdef inline unsigned long long stream_key(unsigned long long seed, unsigned long
 
 
 cdef inline unsigned long long stream_bits(unsigned long long key, unsigned long long number) noexcept nogil:
-    """The draw `number`, from 0, of the stream with that key."""
+    """Return draw `number`, from 0, of the stream with this key."""
     return mix(key + (number + 1) * <unsigned long long> 0x9E3779B97F4A7C15)
 
 
@@ -29,9 +29,9 @@ cdef class RandomStream:
     cdef unsigned long long _bits(self) noexcept
     cdef double _random(self) noexcept
     cdef double _normal(self) noexcept
-    cdef double _scaled(self, int kind, double factor, double shift) except? -1.0
+    cdef double _variate(self, int kind, double factor, double shift) except? -1.0
     cdef double _float(self, int kind) noexcept
-    cdef unsigned long long _below(self, unsigned long long count) noexcept
+    cdef unsigned long long _integer_below(self, unsigned long long count) noexcept
     cdef long long _integer(self, long long low, long long high) except? -1
     cdef object _floats(self, size, int kind, double factor, double shift)
-    cdef object _shuffled(self, Py_ssize_t count, Py_ssize_t wanted)
+    cdef object _random_places(self, Py_ssize_t count, Py_ssize_t n_places)

@@ -1,8 +1,8 @@
-"""The random stream of a node: counter-based, so that its whole state is how many numbers have been drawn.
+"""The random stream of a node: counter-based, so that its state is the number of draws.
 
-The methods are named as those of `numpy.random.Generator` and take the same arguments; they give other numbers.
-The stream with a key gives the sequence of SplitMix64 (Steele, Lea and Flood 2014) that starts there; the keys of
-the nodes are hashes of the seed and the node.  The reference implementation is `tests.reference.random_stream`.
+The methods have the names and arguments of those of `numpy.random.Generator`; their numbers differ.  The stream of a
+key is the sequence of SplitMix64 (Steele, Lea and Flood 2014) that starts at the key; the keys of nodes are hashes
+of the seed and the node.  The reference implementation is `tests.reference.random_stream`.
 """
 
 from libc.math cimport INFINITY, cos, isfinite, log1p, sqrt
@@ -13,7 +13,7 @@ from gridcore.nodes.random_stream cimport stream_bits, stream_key
 
 import numpy as np
 
-from gridcore.common.state import Number, read
+from gridcore.common.state import NumberEntry, read
 
 __all__ = ["RandomStream"]
 
@@ -52,23 +52,23 @@ cdef class RandomStream:
     Parameters
     ----------
     seed
-        0..2**64 - 1, of all nodes.
+        0..2**64 - 1, the seed of all nodes.
     node
         The number of the node.
     drawn
-        How many numbers of 64 bits have been drawn before.
+        The number of 64-bit draws so far.
     """
 
     def __cinit__(self, unsigned long long seed, unsigned long long node, unsigned long long drawn=0):
         self.key, self.drawn = stream_key(seed, node), drawn
 
     def getstate(self):
-        """What has changed since the stream was made; see `gridcore.common.state`."""
+        """Return the changes since construction, as described in `gridcore.common.state`."""
         return {"drawn": int(self.drawn)}
 
     def setstate(self, state):
-        """Go on from what `getstate` of a stream made with the same arguments gave; raises ValueError."""
-        self.drawn = read(state, {"drawn": Number()})["drawn"]
+        """Restore a state of `getstate` of a stream with the same arguments; raise ValueError if it is invalid."""
+        self.drawn = read(state, {"drawn": NumberEntry()})["drawn"]
 
     cdef unsigned long long _bits(self) noexcept:
         cdef unsigned long long bits = stream_bits(self.key, self.drawn)
@@ -79,12 +79,12 @@ cdef class RandomStream:
         return (self._bits() >> 11) * (1.0 / 9007199254740992.0)
 
     cdef double _normal(self) noexcept:
-        """By the transform of Box and Muller (1958), of which one of the two numbers is used."""
+        """Return a standard normal number by the transform of Box and Muller (1958), which uses one of its two."""
         cdef double radius = sqrt(-2.0 * log1p(-self._random()))
         return radius * cos(_TWO_PI * self._random())
 
-    cdef unsigned long long _below(self, unsigned long long count) noexcept:
-        """A whole number in 0..count - 1: the lowest bits that can be it, drawn until they are."""
+    cdef unsigned long long _integer_below(self, unsigned long long count) noexcept:
+        """Return a whole number in 0..count - 1, by rejection from the smallest sufficient number of bits."""
         cdef unsigned long long mask = count - 1, bits
         mask |= mask >> 1
         mask |= mask >> 2
@@ -104,21 +104,30 @@ cdef class RandomStream:
     def uniform(self, double low=0.0, double high=1.0, size=None):
         """Return a number in [`low`, `high`), or float64 of the shape `size`.
 
-        Raises ValueError for limits that are not finite.
+        Raises
+        ------
+        ValueError
+            If a limit is not finite.
         """
         return self._floats(size, 3, high, low)
 
     def exponential(self, double scale=1.0, size=None):
         """Return an exponentially distributed number of mean `scale`, or float64 of the shape `size`.
 
-        Raises ValueError for a scale that is negative or not finite.
+        Raises
+        ------
+        ValueError
+            If `scale` is negative or not finite.
         """
         return self._floats(size, 1, scale, 0.0)
 
     def normal(self, double loc=0.0, double scale=1.0, size=None):
         """Return a normally distributed number, mean `loc`, deviation `scale`, or float64 of the shape `size`.
 
-        Raises ValueError for a scale that is negative, or numbers that are not finite.
+        Raises
+        ------
+        ValueError
+            If `scale` is negative, or a parameter is not finite.
         """
         return self._floats(size, 2, scale, loc)
 
@@ -126,16 +135,16 @@ cdef class RandomStream:
         cdef double[::1] out
         cdef Py_ssize_t k
         if size is None:
-            return self._scaled(kind, factor, shift)
+            return self._variate(kind, factor, shift)
         _check_scaled(kind, factor, shift)
         result = np.empty(size)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
-            out[k] = self._scaled(kind, factor, shift)
+            out[k] = self._variate(kind, factor, shift)
         return result
 
-    cdef double _scaled(self, int kind, double factor, double shift) except? -1.0:
-        """One number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
+    cdef double _variate(self, int kind, double factor, double shift) except? -1.0:
+        """Return a number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
         _check_scaled(kind, factor, shift)
         if kind == 3:
             factor -= shift
@@ -149,7 +158,10 @@ cdef class RandomStream:
     def integers(self, low, high=None, size=None):
         """Return a whole number in `low`..`high` - 1 (with one limit: 0..`low` - 1), or int64 of the shape `size`.
 
-        Raises ValueError if there is no such number.
+        Raises
+        ------
+        ValueError
+            If there is no such number.
         """
         cdef long long first = 0 if high is None else low, beyond = low if high is None else high
         cdef long long[::1] out
@@ -165,12 +177,12 @@ cdef class RandomStream:
 
     cdef long long _integer(self, long long low, long long high) except? -1:
         _check_limits(low, high)
-        return <long long> (<unsigned long long> low + self._below(<unsigned long long> high - <unsigned long long> low))
+        return <long long> (<unsigned long long> low + self._integer_below(<unsigned long long> high - <unsigned long long> low))
 
     def permutation(self, x):
         """Return the numbers 0..`x` - 1, or a copy of the sequence `x`, in random order, as an array."""
-        found = np.arange(x) if isinstance(x, int) else np.array(x)
-        return found[self._shuffled(len(found), len(found))]
+        result = np.arange(x) if isinstance(x, int) else np.array(x)
+        return result[self._random_places(len(result), len(result))]
 
     def choice(self, a, size=None, replace=True):
         """Return one of the numbers 0..`a` - 1 or of the sequence `a`, or an array of `size` of them.
@@ -178,32 +190,32 @@ cdef class RandomStream:
         Parameters
         ----------
         replace
-            Whether one may be chosen several times.
+            Whether an element may be chosen several times.
 
         Raises
         ------
         ValueError
-            If there is nothing to choose from, or less than `size` without replacement.
+            If `a` is empty, or has fewer than `size` elements without replacement.
         """
-        of = range(a) if isinstance(a, int) else a
-        cdef Py_ssize_t count = len(of)
+        options = range(a) if isinstance(a, int) else a
+        cdef Py_ssize_t count = len(options)
         if count == 0:
-            raise ValueError("a must have something to choose from, got nothing")
+            raise ValueError("a must have at least one element, got none")
         if size is None:
-            return of[self._below(count)]
+            return options[self._integer_below(count)]
         if not isinstance(size, int) or size < 0:
             raise ValueError(f"size must be a whole number of at least 0, got {size!r}")
         if not replace and size > count:
             raise ValueError(f"size must be at most {count} without replacement, got {size}")
-        which = self.integers(0, count, size) if replace else self._shuffled(count, size)
-        return np.asarray(of)[which]
+        places = self.integers(0, count, size) if replace else self._random_places(count, size)
+        return np.asarray(options)[places]
 
-    cdef object _shuffled(self, Py_ssize_t count, Py_ssize_t wanted):
-        """int64[wanted]: the first places of 0..count - 1 in random order (Fisher and Yates)."""
+    cdef object _random_places(self, Py_ssize_t count, Py_ssize_t n_places):
+        """Return the first `n_places` of 0..count - 1 in random order, int64 (Fisher and Yates)."""
         result = np.arange(count)
         cdef long long[::1] out = result
-        cdef Py_ssize_t k, other
-        for k in range(wanted):
-            other = k + <Py_ssize_t> self._below(count - k)
-            out[k], out[other] = out[other], out[k]
-        return result[:wanted]
+        cdef Py_ssize_t k, place
+        for k in range(n_places):
+            place = k + <Py_ssize_t> self._integer_below(count - k)
+            out[k], out[place] = out[place], out[k]
+        return result[:n_places]

@@ -1,4 +1,4 @@
-"""What a state of the message core must be like; see `gridcore.common.state`."""
+"""Declaration of the state of the message core, as described in `gridcore.common.state`."""
 
 from __future__ import annotations
 
@@ -7,33 +7,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.common.state import FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, Rows, read, refuse
+from gridcore.common.state import (
+    FLAG,
+    INSTANT,
+    LATEST,
+    ArrayEntry,
+    Entry,
+    Limits,
+    NumberEntry,
+    TableEntry,
+    read,
+    refuse,
+)
 
-_NUMBER = Number(0, LATEST + 1)
+_NUMBER = NumberEntry(0, LATEST + 1)
 _TIMER: Limits = (0, 2 * LATEST + 1)
-#: But for what messages and the board have, which read their own.
+#: Messages and the board declare their own entries.
 STATE: dict[str, Entry] = {
     **dict.fromkeys(("now", "events", "directs", "placed", "number", "turn_number"), _NUMBER),
-    "pause_at": Number(0, 2 * LATEST + 1),
-    "phase": Number(0, "phases"),
-    "released": Number(0, "up_to_releases"),
-    "timers": Rows({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "name": (0, "names")}),
-    "values": Array(np.float64, ("timers",)),
-    "turns": Rows({"time": _TIMER, "number": INSTANT, "node": (0, "nodes")}),
-    "held": Rows({"node": (0, "nodes"), "application": (0, "applications"), "tasks": INSTANT}),
-    "random": Rows({"node": (0, "nodes"), "drawn": INSTANT}),
-    "completed": Rows({"machine": (0, "machines"), "application": (0, "applications"), "tasks": INSTANT}),
-    "start": Array(np.int64, limits=(0, "nodes")),
-    **{name: Array(np.int64, limits=(0, "machines")) for name in ("reorder", "end", "idle")},
+    "pause_at": NumberEntry(0, 2 * LATEST + 1),
+    "phase": NumberEntry(0, "phases"),
+    "released": NumberEntry(0, "up_to_releases"),
+    "timers": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "name": (0, "names")}),
+    "values": ArrayEntry(np.float64, ("timers",)),
+    "turns": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes")}),
+    "held": TableEntry({"node": (0, "nodes"), "application": (0, "applications"), "tasks": INSTANT}),
+    "random": TableEntry({"node": (0, "nodes"), "drawn": INSTANT}),
+    "completed": TableEntry(
+        {"machine": (0, "machines"), "application": (0, "applications"), "tasks": INSTANT}
+    ),
+    "start": ArrayEntry(np.int64, limits=(0, "nodes")),
+    **{name: ArrayEntry(np.int64, limits=(0, "machines")) for name in ("reorder", "end", "idle")},
 }
 PAYLOADS: dict[str, Entry] = {
-    "payloads": Rows(
+    "payloads": TableEntry(
         {
             **{"number": (0, 2**31 + 1), "real": FLAG, "dimensions": (0, 3)},
             **{"length": (0, None), "width": (0, None)},
         }
     ),
-    "contents": Array(np.int64),
+    "contents": ArrayEntry(np.int64),
 }
 
 
@@ -47,11 +60,12 @@ def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[An
     payloads
         By number, int64 or float64 of up to two dimensions; None for numbers that are not in use.
     """
-    there = [(number, array) for number, array in enumerate(payloads) if array is not None]
+    numbered = [(number, array) for number, array in enumerate(payloads) if array is not None]
     rows = [
-        (number, array.dtype == np.float64, array.ndim, *(*array.shape, 1, 1)[:2]) for number, array in there
+        (number, array.dtype == np.float64, array.ndim, *(*array.shape, 1, 1)[:2])
+        for number, array in numbered
     ]
-    contents = [np.ascontiguousarray(array).reshape(-1).view(np.int64) for _, array in there]
+    contents = [np.ascontiguousarray(array).reshape(-1).view(np.int64) for _, array in numbered]
     return {
         "payloads": np.array(rows, np.int64).reshape(-1, 5),
         "contents": np.concatenate([np.zeros(0, np.int64), *contents]),
@@ -61,13 +75,16 @@ def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[An
 def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     """Return the arrays in messages by number, and the numbers that are not in use.
 
-    Raises ValueError for entries that `payload_entries` cannot have returned.
+    Raises
+    ------
+    ValueError
+        If the entries cannot be those of `payload_entries`.
     """
-    given = read(state, PAYLOADS)
-    rows, contents = given["payloads"], given["contents"]
+    entries = read(state, PAYLOADS)
+    rows, contents = entries["payloads"], entries["contents"]
     numbers = rows[:, 0]
     refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "of a number above the one before")
-    found: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
+    payloads: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
     at = 0
     for number, real, dimensions, *lengths in rows.tolist():
         shape = tuple(lengths[:dimensions])
@@ -76,8 +93,8 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
             raise ValueError(f"state['contents'] must have {size} numbers for payload {number}")
         array = contents[at : at + size].view(np.float64 if real else np.int64).reshape(shape)
         array.flags.writeable = False
-        found[number] = array
+        payloads[number] = array
         at += size
     if at != len(contents):
         raise ValueError(f"state['contents'] must have {at} numbers, got {len(contents)}")
-    return found, [number for number, array in enumerate(found) if array is None]
+    return payloads, [number for number, array in enumerate(payloads) if array is None]

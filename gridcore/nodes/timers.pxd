@@ -1,15 +1,16 @@
 """The timers of all nodes: for the message core.
 
 Timers that are due at one instant fire in the order of (node, name, setting).  A cancelled timer keeps its place
-in the heap until its instant, or until half of the heap is such timers and all of them are removed.
+in the heap until its instant, or until half of the timers in the heap are cancelled and these are removed.
 """
 
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from gridcore.common.memory cimport grown
-from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop,
-                                      pending_push)
+from gridcore.common.memory cimport reallocate
+from gridcore.common.pending cimport (
+    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
+)
 
 cdef struct Timer:
     long long time, number              # number: in the order of setting
@@ -18,7 +19,7 @@ cdef struct Timer:
     bint cancelled
 
 
-cdef struct Timers:                     # made by `timers_make`
+cdef struct Timers:                     # initialised by `timers_make`
     Timer* timer
     Py_ssize_t room
     int unused
@@ -29,11 +30,11 @@ cdef struct Timers:                     # made by `timers_make`
 
 
 cdef inline int timers_make(Timers* t, Py_ssize_t nodes) except -1:
-    """Make `t`, whatever it was, hold no timer."""
+    """Initialise `t` without timers; memory that it had is not freed."""
     cdef Py_ssize_t k
     memset(t, 0, sizeof(Timers))
     t.unused = -1
-    t.first = <int*> grown(NULL, nodes * sizeof(int))
+    t.first = <int*> reallocate(NULL, nodes * sizeof(int))
     t.nodes = nodes
     for k in range(nodes):
         t.first[k] = -1
@@ -47,17 +48,17 @@ cdef inline void timers_free(Timers* t) noexcept nogil:
 
 
 cdef inline int timers_slot(Timers* t) except -1:
-    cdef Py_ssize_t k, more
+    cdef Py_ssize_t k, room
     cdef int slot
     if t.unused < 0:
-        more = 2 * t.room + 64
-        if more > 2147483647:
+        room = 2 * t.room + 64
+        if room > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} timers")
-        t.timer = <Timer*> grown(t.timer, more * sizeof(Timer))
-        for k in range(more - 1, t.room - 1, -1):
+        t.timer = <Timer*> reallocate(t.timer, room * sizeof(Timer))
+        for k in range(room - 1, t.room - 1, -1):
             t.timer[k].next = t.unused
             t.unused = <int> k
-        t.room = more
+        t.room = room
     slot = t.unused
     t.unused = t.timer[slot].next
     return slot
@@ -99,10 +100,10 @@ cdef inline void timers_unlink(Timers* t, int slot) noexcept nogil:
 
 
 cdef inline int timers_sweep(Timers* t) except -1:
-    """Remove cancelled timers from the heap once they are most of it."""
-    cdef Pending kept
+    """Remove cancelled timers from the heap if they are more than half of it."""
+    cdef Pending pending
     cdef Event e
-    memset(&kept, 0, sizeof(Pending))
+    memset(&pending, 0, sizeof(Pending))
     if t.cancelled < 64 or t.cancelled < t.pending:
         return 0
     while pending_first(&t.heap) != NULL:
@@ -110,28 +111,28 @@ cdef inline int timers_sweep(Timers* t) except -1:
         if t.timer[e.slot].cancelled:
             timers_release(t, e.slot)
         else:
-            pending_push(&kept, e.time, e.sequence, e.slot)
+            pending_push(&pending, e.time, e.sequence, e.slot)
     pending_free(&t.heap)
-    t.heap = kept
+    t.heap = pending
     t.cancelled = 0
     return 0
 
 
 cdef inline int timers_cancel(Timers* t, int node, int name) except -1:
     """Cancel the timers `name` of `node`; with name -1 all of them."""
-    cdef int slot = t.first[node], following
+    cdef int slot = t.first[node], next_slot
     while slot >= 0:
-        following = t.timer[slot].next
+        next_slot = t.timer[slot].next
         if name < 0 or t.timer[slot].name == name:
             timers_unlink(t, slot)
             t.timer[slot].cancelled = True
             t.cancelled += 1
-        slot = following
+        slot = next_slot
     return timers_sweep(t)
 
 
 cdef inline long long timers_first(Timers* t) noexcept nogil:
-    """When the next timer fires, ns; the greatest int64 if there is none."""
+    """Return when the next timer fires, ns; the greatest int64 if there is none."""
     cdef const Event* e
     cdef int slot
     while True:

@@ -1,4 +1,4 @@
-"""What a node sees of the grid, and how it acts: the object that its handlers get."""
+"""The view of a node, through which its handlers see the grid and act."""
 
 from libc.math cimport INFINITY
 
@@ -7,7 +7,7 @@ cimport cython
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport LATEST, NEVER, later_by
-from gridcore.nodes.kinds cimport Kind
+from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
 from gridcore.nodes.timers cimport timers_cancel, timers_set
@@ -20,7 +20,7 @@ __all__ = ["View"]
 @cython.final
 @cython.auto_pickle(False)
 cdef class View:
-    """What a node can see and do: its machine and its queue, the clock, its neighbours' numbers, and messages.
+    """The interface of a node program: its machine, queue, clock, neighbours, messages and timers.
 
     Its attributes are read-only.
     """
@@ -37,7 +37,7 @@ cdef class View:
 
     @property
     def machines(self) -> int:
-        """How many machines there are; they have the numbers 0..machines - 1."""
+        """The number of machines, which are 0..machines - 1."""
         return self.core.queues.machines
 
     @property
@@ -77,36 +77,39 @@ cdef class View:
 
     @property
     def tasks(self) -> int:
-        """The number of tasks here: those that wait, and the one that runs."""
+        """The number of tasks that wait or run here."""
         return self.core._tasks_at(self._machine())
 
     @property
     def work(self) -> float:
-        """How long this machine needs for its running task and all that wait here, s."""
+        """How long this machine needs for its running and waiting tasks, s."""
         return self.core._work(self._machine())
 
     @property
     def board(self) -> Floats:
-        """What nodes have published, as old as the scheduler says: float64[nodes], read-only.
+        """The published numbers of all nodes, with the delay of the board: float64[nodes], read-only.
 
-        0 where nothing has been shown yet; inf for nodes that were down.  The array changes at the next look at
-        the board: copy what is to be kept.
+        A number is 0 until the first is shown, and inf for a node that was down.  The array changes at the next
+        read of the board: copy it to keep it.
         """
         self.core._check_board(self.node)
         self.core.board._read(self.core.now)
-        return self.core.board.given
+        return self.core.board.read_only_values
 
     def publish(self, value: float, falling: bool = False, application: int = -1):
-        """Put a number on the board in place of this node's last one; see `BoardScheduler` on when others see it.
-
-        Raises SchedulerError for what is not a number, and if the scheduler has no board.
+        """Publish a number on the board in place of the last one of this node; `BoardScheduler` shows it later.
 
         Parameters
         ----------
         falling
-            Whether it falls by 1 each second, down to 0, as s of work do.
+            Whether the number falls by 1 each second, down to 0, as seconds of work do.
         application
-            The application that it is about, where the board is of applications (`BoardScheduler.board_of`).
+            The application of the number, if the board has applications (`BoardScheduler.board_of`).
+
+        Raises
+        ------
+        SchedulerError
+            If `value` is not a number, or the scheduler has no board.
         """
         self._may_act()
         if type(value) is not float:
@@ -119,19 +122,19 @@ cdef class View:
         return self.core._minimum_stretch(self._machine())
 
     def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
-        """Return how many tasks this machine could take besides those it has: uint32[nS, nW, nA] on `grid`.
+        """Return how many more tasks this machine could take: uint32[nS, nW, nA] on `grid`.
 
         Parameters
         ----------
         release
-            ns, when the application with these tasks would be released; by default now.
+            ns, the release of the application of these tasks; by default now.
         """
         return self.core._sample(self._machine(), grid, self.core.now if release is None else release)
 
     def completed(self) -> list[tuple[int, int]]:
         """Return the tasks that this machine has completed since the last call: a list of (application, tasks).
 
-        The scheduler must ask for them (`NodeScheduler.reports`).
+        This requires `NodeScheduler.reports`.
         """
         self._may_act()
         done = self.core._completed(self._machine())
@@ -141,48 +144,58 @@ cdef class View:
 
     @property
     def queued(self) -> tuple[tuple[int, int], ...]:
-        """What waits here: (application, tasks) pairs in the order of the queue, without the running task.
+        """The waiting tasks: (application, tasks) pairs in the order of the queue, without the running task.
 
-        Tasks that have been enqueued since the queue was last brought into order come at its end.
+        Tasks that were enqueued after the queue was last ordered are at its end.
         """
         return self.core._queued(self._machine())
 
     def held(self, application: int) -> int:
-        """Return how many tasks of `application` are in this node's hands: submitted or moved here, not placed yet."""
+        """Return how many tasks of `application` this node must place: released or moved here, and not placed yet."""
         cdef object number = application
         if type(number) is not int:
             number = self.core.checked(int, number, self.node, "application")
-        return self.core._held(self.node, number)
+        return self.core._tasks_to_place(self.node, number)
 
     def application(self, index: int) -> Any:
         """Return an application that this node knows.
 
-        It knows those that were submitted here, and those that came in a message's field ``application``.
-        Raises SchedulerError for any other.
+        A node knows the applications released here, and those in the field ``application`` of its messages.
+
+        Raises
+        ------
+        SchedulerError
+            If the node does not know the application.
         """
-        return self.core._application(self._heard(index))
+        return self.core._application(self._known_application(index))
 
     cdef Py_ssize_t _machine(self) noexcept:
         return self.core.links.machine_of[self.node]
 
-    cdef long long _heard(self, index) except -1:
-        """`index` as an integer; raises the core's error if this node does not know the application."""
+    cdef long long _known_application(self, index) except -1:
+        """Return `index` as an integer; raise an error if this node does not know the application."""
         if type(index) is not int:
             index = self.core.checked(int, index, self.node, "application")
-        self.core._check_heard(self.node, index)
+        self.core._check_known(self.node, index)
         return index
 
     cdef int _may_act(self) except -1:
-        """Raise an error where only notes are taken: when such a handler is called depends on what others release."""
-        if self.core.noting is not None:
-            raise self.core.error(f"t = {self.now} s: node {self.node} acts in a handler of {self.core.noting.name!r}, a "
-                                  "deferred message, of which it may only take notes; leave out deferred=True")
+        """Raise an error in handlers of deferred messages, whose time of call depends on other events."""
+        if self.core.deferred_kind is not None:
+            raise self.core.error(f"t = {self.now} s: node {self.node} acts in a handler of {self.core.deferred_kind.name!r}, a "
+                                  "deferred message, whose handler may only take notes; leave out deferred=True")
         return 0
 
     def enqueue(self, application: int, tasks: int):
-        """Queue `tasks` tasks of `application` on this machine.  Raises SchedulerError if the node holds fewer."""
+        """Enqueue `tasks` tasks of `application` on this machine.
+
+        Raises
+        ------
+        SchedulerError
+            If the node has fewer tasks to place.
+        """
         self._may_act()
-        cdef long long index = self._heard(application)
+        cdef long long index = self._known_application(application)
         if type(tasks) is not int:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         self.core._enqueue(self.node, index, tasks)
@@ -190,12 +203,12 @@ cdef class View:
     def take(self, application: int, tasks: int) -> int:
         """Take tasks of `application` that wait here out of the queue again; return how many.
 
-        These are up to `tasks`, and none if none wait; a running task stays.  The node holds them as it holds
-        tasks that are submitted here.  If then no task runs or waits here, `NodeProgram.on_idle` is called at
-        this instant, after the handlers of the current wave, unless tasks have been enqueued by then.
+        At most `tasks` are taken; a running task stays.  The node must then place them, like tasks that are
+        released here.  If no task runs or waits here any more, `NodeProgram.on_idle` is called at this instant,
+        after the handlers of the current wave, unless tasks have been enqueued by then.
         """
         self._may_act()
-        cdef long long index = self._heard(application)
+        cdef long long index = self._known_application(application)
         if type(tasks) is not int or not 0 <= tasks <= NEVER:
             tasks = self.core.checked(int, tasks, self.node, "tasks")
         return self.core._take(self.node, index, tasks)
@@ -203,20 +216,22 @@ cdef class View:
     def send(self, to: int, kind: str, **fields: ArrayLike):
         """Send a message to node `to`.
 
-        It leaves once all events of the current wave have been handled, unless its kind has a delay of its own or
-        the scheduler says `at_once`.
+        The message leaves when all events of the current wave have been handled, unless its kind has a delay of its
+        own or the scheduler has `at_once`.
 
-        Raises SchedulerError for an unknown kind or node, for fields other than the declared ones, for
-        values of the wrong type, for an application that this node does not know, and for tasks that it does
-        not hold.
+        Raises
+        ------
+        SchedulerError
+            If kind or node are unknown, fields or their types are not the declared ones, the node does not know the
+            application, or it has fewer tasks to place.
         """
         self._may_act()
         cdef NodeActions core = self.core
-        cdef Kind k = core.by_name.get(kind)
+        cdef MessageKind k = core.by_name.get(kind)
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
-        cdef int i, stored = 0
+        cdef int i, n_stored = 0
         if type(to) is not int:
             to = core.checked(int, to, self.node, "the node it sends to")
         if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
@@ -233,7 +248,7 @@ cdef class View:
                 if k.real[i] == 2:
                     value = core.checked(k.types[i], value, self.node, name)
                     row[i] = core.payloads._store(value)
-                    stored = i + 1
+                    n_stored = i + 1
                 elif k.real[i]:
                     if type(value) is not float:
                         value = core.checked(float, value, self.node, name)
@@ -242,14 +257,14 @@ cdef class View:
                     if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
                         value = core.checked(int, value, self.node, name)
                     row[i] = value
-                if k.size is not None:  # its function gets what the receiver will
+                if k.size is not None:  # its function gets the fields as the receiver does
                     (<dict> fields)[name] = value
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)
             if k.application_at >= 0:
                 core._check_sent(self.node, k, row)
         except BaseException:
-            for i in range(stored):
+            for i in range(n_stored):
                 if k.real[i] == 2:
                     core.payloads._fetch(row[i])
             outbox_drop(box)
@@ -258,19 +273,22 @@ cdef class View:
             core.dirty = True
             return
         outbox_drop(box)                # the record stays where it is until another one is added
-        core._leave(k, row - 2)
+        core._send_now(k, row - 2)
 
     def later(self, seconds: float, kind: str, **fields: ArrayLike):
-        """Let a message of a local kind arrive here after `seconds`, unless the machine fails before that.
+        """Send a message of a local kind to this node, which arrives after `seconds` unless the machine fails before.
 
-        It is for what takes time on this machine, such as a search.  It is handled with the other messages of
-        its instant, after them, and is not counted.
+        Such messages model work of the scheduler that takes time, such as a search.  They are handled after the
+        other messages of the instant, and are not counted.
 
-        Raises SchedulerError for a kind that is not local, and for fields as `send` does.
+        Raises
+        ------
+        SchedulerError
+            If the kind is not local, or fields are invalid as for `send`.
         """
         self._may_act()
         cdef NodeActions core = self.core
-        cdef Kind k = core.by_name.get(kind)
+        cdef MessageKind k = core.by_name.get(kind)
         cdef int i
         if k is None or k.number >= 0 or len(fields) != k.n:
             raise core._wrong_send(self.node, self.node, kind, fields)
@@ -279,17 +297,17 @@ cdef class View:
         if not 0 <= seconds < INFINITY:
             raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
                              f"it must be 0 s or more")
-        come = new_object(k.type)
-        come.sender = self.node
+        message = new_object(k.type)
+        message.sender = self.node
         for i in range(k.n):
             name = <object> k.fields[i]
             value = (<dict> fields).get(name, core)
             if value is core:
                 raise core._wrong_send(self.node, self.node, kind, fields)
-            setattr(come, name, core.checked(k.types[i], value, self.node, name))
+            setattr(message, name, core.checked(k.types[i], value, self.node, name))
         if k.application_at >= 0:
-            self._heard(come.application)
-        core.local._add(later_by(core.now, seconds), self.node, k, come)
+            self._known_application(message.application)
+        core.local._add(later_by(core.now, seconds), self.node, k, message)
 
     def timer(self, seconds: float, name: str, value: float = 0.0):
         """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -299,7 +317,7 @@ cdef class View:
         Parameters
         ----------
         value
-            A number that `on_timer` gets as a third argument, if it takes three.
+            The third argument of `on_timer`, if it takes three.
         """
         self._may_act()
         cdef NodeActions core = self.core
@@ -312,7 +330,7 @@ cdef class View:
         core._set_timer(self.node, core.timer_names.index(name), seconds, value)
 
     def at(self, instant: int, name: str, value: float = 0.0):
-        """Set a timer as `timer` does, for an instant in ns (see `now_ns`): exact, however far ahead that is."""
+        """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
         self._may_act()
         cdef NodeActions core = self.core
         if type(instant) is not int:
@@ -324,9 +342,9 @@ cdef class View:
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
     def act(self, double seconds=0.0):
-        """Call `NodeProgram.on_act` once, in so many `seconds`, before anything is released at that instant.
+        """Call `NodeProgram.on_act` once after `seconds`, after the deliveries and before the releases of that instant.
 
-        What arrives at that instant arrives first.  If the node fails before that, its successor is called.
+        If the node fails before, the new node is called.
         """
         self._may_act()
         cdef NodeActions core = self.core
@@ -345,42 +363,47 @@ cdef class View:
         timers_cancel(&core.timers, self.node, core.timer_names.index(name))
 
     def note(self, table: str, **values: float):
-        """Add a row to a table of the result.  No node can read it, and no failure removes it.
+        """Add a row to a table of the result.  Nodes cannot read it, and failures do not remove it.
 
-        Raises SchedulerError for a table or columns that the scheduler does not declare, and for values of
-        the wrong type.
+        Raises
+        ------
+        SchedulerError
+            If the scheduler does not declare the table or its columns, or a value has the wrong type.
         """
         self.core.noted(self.node, table, values)
 
     def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
                among: int = -1, saw: float = float("nan"), limit: float = float("nan"), age: float = float("nan")):
-        """Note a decision for `Result.why`.  Nothing is noted unless decisions are recorded.
-
-        Raises SchedulerError for an action without words, and for an application that the node does not know.
+        """Record a decision for `Result.why`, if decisions are recorded.
 
         Parameters
         ----------
         action
-            One of the scheduler's `decision_words`, which say what the numbers measure.
+            One of the scheduler's `decision_words`, which explain the numbers.
         application, task, tasks
-            What it is about: an application, one of its tasks, or a number of tasks.
+            The subject: an application, one of its tasks, or a number of tasks.
         machine
-            The machine that it concerns.
+            The machine of the decision.
         among
             The number of alternatives.
         saw
             The value on which the decision is based.
         limit
-            The threshold it was compared with.
+            The threshold of the comparison.
         age
-            How old the value was, s.
+            The age of the value, s.
+
+        Raises
+        ------
+        SchedulerError
+            If the action is not one of `decision_words`, or the node does not know the application.
         """
-        self.core.decided(self.node, action, self._heard(application), {
+        self.core.decided(self.node, action, self._known_application(application), {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
 
 cdef object new_view(NodeActions core, int node, slots):
-    """Return the view of `node`, in whose name it calls `core`."""
+    """Return the view through which `node` calls `core`."""
     cdef View view = View.__new__(View)
     view.core, view.node, view.slots = core, node, slots
     return view

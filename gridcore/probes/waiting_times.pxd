@@ -1,4 +1,4 @@
-"""C-level contract of the books of a central scheduler."""
+"""C-level contract of the records of a central scheduler."""
 
 cdef extern from *:
     """
@@ -11,31 +11,31 @@ cdef extern from *:
     #define gridcore_lowest(x) __builtin_ctzll(x)
     #endif
     """
-    int ones "gridcore_ones"(unsigned long long x) noexcept nogil
-    int lowest "gridcore_lowest"(unsigned long long x) noexcept nogil
+    int count_ones "gridcore_ones"(unsigned long long x) noexcept nogil
+    int lowest_one "gridcore_lowest"(unsigned long long x) noexcept nogil
 
 
-cdef class Books:
+cdef class WaitingRecords:
     cdef readonly Py_ssize_t workers
     cdef readonly tuple firsts          # type: tuple[int, ...]
     cdef readonly double fetch_time
     cdef double[::1] speed              # Mflop/s
-    cdef double[::1] total              # s, the sum of the estimates of what was sent there and has not ended
-    cdef double[::1] began              # s, when the running one of them began; NaN if none runs
+    cdef double[::1] total              # s, the sum of the estimates of the tasks sent there that have not ended
+    cdef double[::1] began              # s, when the running one began; NaN if none runs
     cdef double[::1] running            # s, its estimate
-    cdef double[::1] fetching           # s, `fetch_time` where there are any
-    cdef long long[::1] tasks           # how many these are
-    cdef unsigned long long[::1] bits   # of each worker, whether it has any
+    cdef double[::1] fetching           # s, `fetch_time` where there are tasks, else 0
+    cdef long long[::1] tasks           # number of these tasks
+    cdef unsigned long long[::1] bits   # by worker, whether it has tasks
 
     cdef int _forget(self, Py_ssize_t u, double speed) except -1
     cdef int _begin(self, Py_ssize_t u, double size, double now) except -1
     cdef int _end(self, Py_ssize_t u, double now) except -1
     cdef int _send(self, Py_ssize_t u, double size, double now) except -1
-    cdef int _changed(self, Py_ssize_t u, double now) except -1
-    cdef int _check_place(self, Py_ssize_t which, long long tasks, double size, double now) except -1
+    cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1
+    cdef int _check_place(self, Py_ssize_t pool, long long tasks, double size, double now) except -1
 
 
-cdef class WaitingTimes(Books):
+cdef class WaitingTimes(WaitingRecords):
     cdef Py_ssize_t leaves              # a power of 2
     cdef double[:, ::1] key             # [2, leaves], inf where a worker is not in a tree
     cdef int[:, ::1] winner             # [2, 2 * leaves], the worker of least key below each branch
@@ -48,18 +48,18 @@ cdef class WaitingTimes(Books):
     cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept
     cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept
     cdef int _least(self, Py_ssize_t begin, double now) except -1
-    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, int* out) except -1
+    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, int* out) except -1
 
 
-cdef struct Waits:
+cdef struct WaitEntry:
     double time
     int worker
 
 
-cdef class StaleTimes(Books):
-    cdef double[::1] seen               # s, `total` at the last refresh
-    cdef Waits[::1] heap
+cdef class StaleTimes(WaitingRecords):
+    cdef double[::1] stale_total        # s, `total` at the last refresh
+    cdef WaitEntry[::1] heap
 
     cdef int _refresh(self) except -1
-    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, const long long* added,
+    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, const long long* delays,
                     int* out) except -1

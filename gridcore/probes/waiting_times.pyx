@@ -1,6 +1,6 @@
-"""The books of a central scheduler: how long a task would wait at each worker, by the estimates of tasks.
+"""The records of a central scheduler: the estimated waiting time of a task at each worker.
 
-The plain form is `tests.schedulers.probes.plain_waiting_times`.
+The reference implementation is `tests.schedulers.probes.plain_waiting_times`.
 """
 
 from libc.math cimport INFINITY, NAN, isfinite
@@ -11,40 +11,43 @@ from gridcore.common.arguments cimport indices, integers
 
 import numpy as np
 
-from gridcore.common.state import Array, read
+from gridcore.common.state import ArrayEntry, read
 
-__all__ = ["Books", "StaleTimes", "WaitingTimes"]
+__all__ = ["StaleTimes", "WaitingRecords", "WaitingTimes"]
 
 _KEPT = {
-    "numbers": Array(np.float64, (4, "workers")),
-    "tasks": Array(np.int64, ("workers",), (0, 2**31)),
+    "numbers": ArrayEntry(np.float64, (4, "workers")),
+    "tasks": ArrayEntry(np.int64, ("workers",), (0, 2**31)),
 }
-_FALLING = {**_KEPT, "falling": Array(np.bool_, ("workers",))}
-_SEEN = {**_KEPT, "seen": Array(np.float64, ("workers",))}
+_FALLING = {**_KEPT, "falling": ArrayEntry(np.bool_, ("workers",))}
+_SEEN = {**_KEPT, "seen": ArrayEntry(np.float64, ("workers",))}
 
 # Trees of `WaitingTimes`.
 cdef enum:
     CONSTANT, FALLING
 
 
-cdef class Books:
-    """What was sent to each worker and has not ended; base class.
-
-    Raises ValueError for arguments that are out of range.
+cdef class WaitingRecords:
+    """The tasks that were sent to each worker and have not ended; base class.
 
     Parameters
     ----------
     workers
-        How many there are.
+        Their number.
     firsts
-        From which numbers on workers can be asked for; `which` of `place` is an index of it.
+        The first worker of each pool; the parameter `pool` of `place` is an index of it.
     fetch_time
-        s that a worker takes to fetch a task; by so much longer one waits where there are tasks.
+        s that a worker takes to fetch a task; it is added to the waiting time of workers that have tasks.
     kept
-        What `kept` of other books with the same arguments was.
+        The property `kept` of other records with the same arguments.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
     """
 
-    _fields = ("workers", "firsts", "fetch_time", "kept")  # what a checkpoint keeps
+    _fields = ("workers", "firsts", "fetch_time", "kept")  # the fields in a checkpoint
 
     def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
                   kept: dict[str, Any] | None = None):
@@ -61,10 +64,10 @@ cdef class Books:
         self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
         self.fetching = np.zeros(workers)
         if kept is not None:
-            given = read(kept, _KEPT, workers=workers)
-            self.speed, self.total, self.began, self.running = given["numbers"]
-            self.tasks = given["tasks"]
-            if not (given["numbers"][0] > 0).all():
+            entries = read(kept, _KEPT, workers=workers)
+            self.speed, self.total, self.began, self.running = entries["numbers"]
+            self.tasks = entries["tasks"]
+            if not (entries["numbers"][0] > 0).all():
                 raise ValueError("kept['numbers'] must have speeds above 0")
             for u in range(workers):
                 if self.tasks[u]:
@@ -73,7 +76,7 @@ cdef class Books:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, to make equal books of; see the parameter."""
+        """The present state, for the parameter of the same name."""
         return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
                 "tasks": np.array(self.tasks)}
 
@@ -82,17 +85,17 @@ cdef class Books:
         return np.asarray(self.tasks) > 0
 
     def forget(self, Py_ssize_t u, double speed):
-        """Note that worker `u` has nothing, and its speed (Mflop/s)."""
+        """Reset worker `u`, which has no tasks, and set its speed (Mflop/s)."""
         self._check(u, speed, 0.0)
         self._forget(u, speed)
 
     def begin(self, Py_ssize_t u, double size, double now) -> list[int]:
-        """Note that worker `u` begins a task of `size` Mflop at `now` s."""
+        """Record that worker `u` begins a task of `size` Mflop at `now` s."""
         self._check(u, size, now)
         self._begin(u, size, now)
 
     def end(self, Py_ssize_t u, double now):
-        """Note that worker `u` has ended, at `now` s, the task that it had begun."""
+        """Record that worker `u` ends its running task at `now` s."""
         self._check(u, 1.0, now)
         self._end(u, now)
 
@@ -100,14 +103,14 @@ cdef class Books:
         self.speed[u], self.total[u], self.began[u], self.running[u], self.tasks[u] = speed, 0.0, NAN, 0.0, 0
         self.fetching[u] = 0.0
         self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
-        return self._changed(u, NAN)
+        return self._refresh_worker(u, NAN)
 
     cdef int _begin(self, Py_ssize_t u, double size, double now) except -1:
         self.began[u], self.running[u] = now, size / self.speed[u]
-        return self._changed(u, now)
+        return self._refresh_worker(u, now)
 
     cdef int _end(self, Py_ssize_t u, double now) except -1:
-        if self.tasks[u]:  # or it was forgotten meanwhile
+        if self.tasks[u]:  # else the worker was reset meanwhile
             self.tasks[u] -= 1
         if self.tasks[u]:
             self.total[u] -= self.running[u]
@@ -115,16 +118,16 @@ cdef class Books:
             self.total[u] = self.fetching[u] = 0.0
             self.bits[u >> 6] &= ~(<unsigned long long> 1 << (u & 63))
         self.began[u], self.running[u] = NAN, 0.0
-        return self._changed(u, now)
+        return self._refresh_worker(u, now)
 
     cdef int _send(self, Py_ssize_t u, double size, double now) except -1:
         self.tasks[u] += 1
         self.total[u] += size / self.speed[u]
         self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
-        return self._changed(u, now)
+        return self._refresh_worker(u, now)
 
-    cdef int _changed(self, Py_ssize_t u, double now) except -1:
-        """Handle that what is known of worker `u` has changed."""
+    cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1:
+        """Update the index of workers after a change of worker `u`."""
         return 0
 
     def _check(self, Py_ssize_t u, double positive, double now):
@@ -133,9 +136,9 @@ cdef class Books:
         if not (isfinite(positive) and positive > 0 and isfinite(now)):
             raise ValueError(f"sizes and speeds must be above 0 and instants finite, got {positive} and {now}")
 
-    cdef int _check_place(self, Py_ssize_t which, long long tasks, double size, double now) except -1:
-        if not 0 <= which < len(self.firsts):
-            raise ValueError(f"which must be in 0..{len(self.firsts) - 1}, got {which}")
+    cdef int _check_place(self, Py_ssize_t pool, long long tasks, double size, double now) except -1:
+        if not 0 <= pool < len(self.firsts):
+            raise ValueError(f"pool must be in 0..{len(self.firsts) - 1}, got {pool}")
         if not 0 <= tasks < 2**31:
             raise ValueError(f"tasks must be in 0..{2**31 - 1}, got {tasks}")
         self._check(0, size, now)
@@ -144,15 +147,14 @@ cdef class Books:
 
 @cython.final
 @cython.auto_pickle(False)
-cdef class WaitingTimes(Books):
-    """Books that are always true.
+cdef class WaitingTimes(WaitingRecords):
+    """Records that are always up to date.
 
-    The waiting time of a worker that has tasks is the sum of the estimates of what was sent there and has not ended,
-    less the time for which the running task has run, at most its estimate, and `fetch_time`.  That of a worker that
-    runs falls with the clock until the estimate is used up; all others stay as they are.  So each kind has a tree,
-    which knows its least.
+    The waiting time of a worker with tasks is the sum of the estimates of its tasks, less the time for which the
+    running task has run, at most its estimate, plus `fetch_time`.  While a task runs within its estimate, the waiting
+    time falls with the clock; otherwise it is constant.  Each of these two kinds of workers has a tree of minima.
 
-    See `Books` for the parameters.
+    The parameters are those of `WaitingRecords`.
     """
 
     def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
@@ -179,33 +181,33 @@ cdef class WaitingTimes(Books):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """See `Books`."""
-        return {**Books.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
+        """The present state, for the parameter of the same name."""
+        return {**WaitingRecords.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
 
-    def place(self, Py_ssize_t which, long long tasks, double size, double now) -> list[int]:
-        """Choose workers from number ``firsts[which]`` on for tasks of `size` Mflop each, and note them.
+    def place(self, Py_ssize_t pool, long long tasks, double size, double now) -> list[int]:
+        """Choose workers from number ``firsts[pool]`` on for tasks of `size` Mflop each, and record the tasks.
 
         Idle workers are first, in order of number, if there are enough; else one task after another goes to the
         worker with the least waiting time, the lower number first.
         """
-        self._check_place(which, tasks, size, now)
-        found = np.empty(tasks, np.int32)
-        cdef int[::1] out = found
+        self._check_place(pool, tasks, size, now)
+        workers = np.empty(tasks, np.int32)
+        cdef int[::1] out = workers
         if tasks:
-            self._place(which, tasks, size, now, &out[0])
-        return found.tolist()
+            self._place(pool, tasks, size, now, &out[0])
+        return workers.tolist()
 
-    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, int* out) except -1:
-        cdef Py_ssize_t begin = self.firsts[which], word = begin >> 6, k, u
+    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, int* out) except -1:
+        cdef Py_ssize_t begin = self.firsts[pool], word = begin >> 6, k, u
         cdef unsigned long long idle
         cdef long long count = 0, n = 0
         for k in range(word, self.bits.shape[0]):
-            count += ones(self._idle(k, begin))
+            count += count_ones(self._idle(k, begin))
         if count >= tasks:
             while n < tasks:
                 idle = self._idle(word, begin)
                 while idle and n < tasks:
-                    u = 64 * word + lowest(idle)
+                    u = 64 * word + lowest_one(idle)
                     idle &= idle - 1
                     out[n] = <int> u
                     n += 1
@@ -216,33 +218,33 @@ cdef class WaitingTimes(Books):
         for k in range(tasks):
             out[k] = self._least(begin, now)
             self._send(out[k], size, now)
-        for k in range(tasks):  # not before: what was idle takes no time to fetch while these are dealt
+        for k in range(tasks):  # only now, since idle workers count without fetch time during this call
             self._busy(out[k], now)
         return 0
 
     cdef int _busy(self, Py_ssize_t u, double now) except -1:
-        """Note that who comes after this has to wait for a task to be fetched."""
+        """Add the fetch time to the waiting times of later tasks."""
         self.fetching[u] = self.fetch_time
-        return self._changed(u, now)
+        return self._refresh_worker(u, now)
 
     cdef inline double _falling(self, Py_ssize_t u) noexcept:
-        """The instant (s) at which the tasks of a worker that runs will have ended."""
+        """Return the instant (s) at which the tasks of a running worker will have ended."""
         return self.began[u] + self.total[u] + self.fetching[u]
 
     cdef inline double _constant(self, Py_ssize_t u) noexcept:
-        """The waiting time (s) of a worker that runs nothing, or a task that has used up its estimate."""
+        """Return the waiting time (s) of a worker without a running task, or with one beyond its estimate."""
         return self.total[u] - self.running[u] + self.fetching[u]
 
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept:
-        """The workers of a word of bits, from number `begin` on, that have no task."""
-        cdef unsigned long long found = ~self.bits[word]
+        """Return the workers without tasks in a word of bits, from number `begin` on."""
+        cdef unsigned long long idle = ~self.bits[word]
         if word == begin >> 6:
-            found &= ~<unsigned long long> 0 << (begin & 63)
+            idle &= ~<unsigned long long> 0 << (begin & 63)
         if word == self.workers >> 6:
-            found &= (<unsigned long long> 1 << (self.workers & 63)) - 1
-        return found
+            idle &= (<unsigned long long> 1 << (self.workers & 63)) - 1
+        return idle
 
-    cdef int _changed(self, Py_ssize_t u, double now) except -1:
+    cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1:
         if self.began[u] + self.running[u] > now:  # False for NaN
             self._put(CONSTANT, u, INFINITY)
             return self._put(FALLING, u, self._falling(u))
@@ -250,7 +252,7 @@ cdef class WaitingTimes(Books):
         return self._put(CONSTANT, u, self._constant(u))
 
     cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept:
-        """Give worker `u` this key in a tree."""
+        """Set the key of worker `u` in a tree."""
         if self.key[tree, u] == key:
             return 0
         self.key[tree, u] = key
@@ -265,26 +267,26 @@ cdef class WaitingTimes(Books):
         self.winner[tree, branch] = left if self.key[tree, left] <= self.key[tree, right] else right
 
     cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept:
-        """The worker with the least key from number `begin` on, the lower number first."""
+        """Return the worker with the least key from number `begin` on, ties to the lowest number."""
         cdef Py_ssize_t branch = self.leaves + begin
-        cdef int best = self.winner[tree, branch], other
+        cdef int best = self.winner[tree, branch], candidate
         while branch > 1:
             if branch & 1 == 0:
-                other = self.winner[tree, branch + 1]
-                if self.key[tree, other] < self.key[tree, best]:
-                    best = other
+                candidate = self.winner[tree, branch + 1]
+                if self.key[tree, candidate] < self.key[tree, best]:
+                    best = candidate
             branch >>= 1
         return best
 
     cdef int _least(self, Py_ssize_t begin, double now) except -1:
-        """The worker of least waiting time from number `begin` on."""
+        """Return the worker with the least waiting time from number `begin` on."""
         cdef int u, v
         cdef double falling, constant
         while True:
             u = self._first(FALLING, begin)
             if self.key[FALLING, u] == INFINITY or self.began[u] + self.running[u] > now:
                 break
-            self._changed(u, now)       # its task has used up its estimate
+            self._refresh_worker(u, now)  # its task has used up its estimate
         v = self._first(CONSTANT, begin)
         falling, constant = self.key[FALLING, u] - now, self.key[CONSTANT, v]
         return v if constant < falling or constant == falling and v < u else u
@@ -292,55 +294,55 @@ cdef class WaitingTimes(Books):
 
 @cython.final
 @cython.auto_pickle(False)
-cdef class StaleTimes(Books):
-    """Books of which the sums are as old as the last `refresh`; what runs is seen as it is.
+cdef class StaleTimes(WaitingRecords):
+    """Records whose sums are as old as the last `refresh`; running tasks are up to date.
 
-    See `Books` for the parameters.
+    The parameters are those of `WaitingRecords`.
     """
 
     def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
                   kept: dict[str, Any] | None = None):
-        self.seen = np.zeros(workers) if kept is None else read(kept, _SEEN, workers=workers)["seen"]
+        self.stale_total = np.zeros(workers) if kept is None else read(kept, _SEEN, workers=workers)["seen"]
         self.heap = np.empty(workers, np.dtype([("time", np.float64), ("worker", np.int32)], align=True))
 
     @property
     def kept(self) -> dict[str, Any]:
-        """See `Books`."""
-        return {**Books.kept.__get__(self), "seen": np.array(self.seen)}
+        """The present state, for the parameter of the same name."""
+        return {**WaitingRecords.kept.__get__(self), "seen": np.array(self.stale_total)}
 
     def refresh(self):
-        """Take over the sums."""
+        """Copy the present sums."""
         self._refresh()
 
     cdef int _refresh(self) except -1:
-        self.seen[:] = self.total
+        self.stale_total[:] = self.total
         return 0
 
-    def place(self, Py_ssize_t which, long long tasks, double size, double now, added: ArrayLike) -> list[int]:
-        """Choose a worker for each of the tasks of `size` Mflop; see `WaitingTimes.place`.
+    def place(self, Py_ssize_t pool, long long tasks, double size, double now, delays: ArrayLike) -> list[int]:
+        """Choose a worker for each of the tasks of `size` Mflop, as `WaitingTimes.place` does.
 
         Parameters
         ----------
-        added
-            int64[workers], s, to be added to each waiting time.
+        delays
+            int64[workers], s, a term added to each waiting time.
         """
-        self._check_place(which, tasks, size, now)
-        cdef const long long[::1] more = integers(added, "added")
-        if more.shape[0] != self.workers:
-            raise ValueError(f"added must have {self.workers} entries, got {more.shape[0]}")
-        found = np.empty(tasks, np.int32)
-        cdef int[::1] out = found
+        self._check_place(pool, tasks, size, now)
+        cdef const long long[::1] terms = integers(delays, "delays")
+        if terms.shape[0] != self.workers:
+            raise ValueError(f"delays must have {self.workers} entries, got {terms.shape[0]}")
+        workers = np.empty(tasks, np.int32)
+        cdef int[::1] out = workers
         if tasks:
-            self._place(which, tasks, size, now, &more[0], &out[0])
-        return found.tolist()
+            self._place(pool, tasks, size, now, &terms[0], &out[0])
+        return workers.tolist()
 
-    cdef int _place(self, Py_ssize_t which, long long tasks, double size, double now, const long long* added,
+    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, const long long* delays,
                     int* out) except -1:
-        cdef Py_ssize_t begin = self.firsts[which], n = self.workers - begin, k, u
+        cdef Py_ssize_t begin = self.firsts[pool], n = self.workers - begin, k, u
         cdef long long idle = 0
         cdef double ran
         for u in range(begin, self.workers):
-            if self.seen[u] <= 0:
+            if self.stale_total[u] <= 0:
                 if idle < tasks:
                     out[idle] = <int> u
                 idle += 1
@@ -353,8 +355,8 @@ cdef class StaleTimes(Books):
             ran = 0.0
             if self.began[u] == self.began[u]:
                 ran = min(now - self.began[u], self.running[u])
-            self.heap[k].time, self.heap[k].worker = max(self.seen[u] - ran, 0.0) + added[u], <int> u
-            if self.seen[u] > 0:
+            self.heap[k].time, self.heap[k].worker = max(self.stale_total[u] - ran, 0.0) + delays[u], <int> u
+            if self.stale_total[u] > 0:
                 self.heap[k].time += self.fetch_time
         for k in range(n // 2 - 1, -1, -1):
             sift(&self.heap[0], n, k)
@@ -367,22 +369,22 @@ cdef class StaleTimes(Books):
         return 0
 
 
-cdef void sift(Waits* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+cdef void sift(WaitEntry* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
     """Move the entry at place `k` down to where it belongs in a heap of `n`."""
     cdef Py_ssize_t child
-    cdef Waits moved = heap[k]
+    cdef WaitEntry moved = heap[k]
     while True:
         child = 2 * k + 1
         if child >= n:
             break
-        if child + 1 < n and before(&heap[child + 1], &heap[child]):
+        if child + 1 < n and precedes(&heap[child + 1], &heap[child]):
             child += 1
-        if not before(&heap[child], &moved):
+        if not precedes(&heap[child], &moved):
             break
         heap[k] = heap[child]
         k = child
     heap[k] = moved
 
 
-cdef inline bint before(const Waits* a, const Waits* b) noexcept nogil:
+cdef inline bint precedes(const WaitEntry* a, const WaitEntry* b) noexcept nogil:
     return a.time < b.time or a.time == b.time and a.worker < b.worker

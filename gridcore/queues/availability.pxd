@@ -8,14 +8,16 @@ cdef struct Grid:
     const double* size
     const double* task_size
 
-cdef inline Py_ssize_t room_of(Py_ssize_t n) noexcept nogil:
-    """Return how many doubles of scratch memory the kernels need for a queue of n entries."""
+cdef inline Py_ssize_t scratch_size(Py_ssize_t n) noexcept nogil:
+    """Return the number of doubles of scratch memory that the kernels need for a queue of n entries."""
     return 7 * n + 1
 
-cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil
+cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
+                       double* scratch) noexcept nogil
     # order[n]: at entry any permutation (a warm start), at exit some permutation.
     # scratch: room_of(n) doubles. out: contiguous nS*nW*nA.
-cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil
+cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,
+                      double* scratch) noexcept nogil
     # order[n]: at entry any permutation, at exit the EDF order at `stretch` (unchanged if below the floor).
     # scratch: >= 2*n doubles.
 cdef object check_grid(object grid)

@@ -1,4 +1,4 @@
-"""How much work one queue can still take: the gap h, the task count n, and n sampled on a grid.
+"""The work that a queue can still take: the gap h, the task count n, and n sampled on a grid.
 
 h(S, w) is the work (Mflop) of a new application with deadline d = r + S*w that one queue can take while
 all its deadlines at stretch S are still met. With b the instant at which the processor can start the queue and
@@ -25,12 +25,11 @@ from libc.string cimport memcpy, memset
 import numpy as np
 
 from gridcore.common.arguments cimport (
-    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles,
-    integers,
+    FINITE, NOT_NEGATIVE, POSITIVE, check_array, check_lengths, check_offsets, check_scalar, doubles, integers,
 )
 from gridcore.common.cells cimport detect, divide
 from gridcore.common.deadlines cimport MAYBE_LATE, UNSORTED, deadlines_at
-from gridcore.queues.edf cimport Queue, check_running, late, running_floor, sort_by_deadline, spans_float64
+from gridcore.queues.edf cimport Queue, check_running, is_late, running_floor, sort_by_deadline, spans_float64
 
 from gridcore.queues.edf import _SPAN
 from gridcore.queues.summary_grid import SummaryGrid
@@ -40,9 +39,9 @@ __all__ = ["available_tasks", "gap", "sample_availability", "sample_availability
 detect(1)
 
 
-def _vector_level(int most) -> int:
-    """Limit the instruction set (0 baseline, 1 AVX2) and return the one in use. For tests."""
-    return detect(most)
+def _vector_level(int limit) -> int:
+    """Limit the instruction set (0 baseline, 1 AVX2) and return the one in use, for tests."""
+    return detect(limit)
 
 
 cdef double TOLERANCE = 1e-12
@@ -56,12 +55,12 @@ cdef struct Profile:               # the entries of a queue in EDF order, in the
     double* size
     double* end                    # s, when the queue has done the entry; -inf for one without work, never late
     double* done                   # Mflop, with the entry; -inf for one without work, which has no slack to lose
-    double* before                 # n + 1: Mflop before the entry
+    double* work_before            # n + 1: Mflop before the entry
     double* slack
 
 
-cdef inline void in_order(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
-    """Fill in what only depends on the order of the entries."""
+cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
+    """Fill in the fields that only depend on the order of the entries."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0
@@ -69,49 +68,51 @@ cdef inline void in_order(const Queue* q, const int* order, double start, const 
         i = order[k]
         p.release[k] = q.release[i]
         p.size[k] = q.size[i]
-        p.before[k] = done
+        p.work_before[k] = done
         done += q.work[i]
         p.done[k] = done if q.work[i] > 0.0 else -INFINITY
-    p.before[q.n] = done
+    p.work_before[q.n] = done
     for k in range(q.n):
         p.end[k] = start + p.done[k] / q.speed
 
 
-cdef inline bint profile(const Queue* q, double stretch, double start, int* order, bint first, const Profile* p) noexcept nogil:
+cdef inline bint update_profile(const Queue* q, double stretch, double start, int* order, bint first,
+                                const Profile* p) noexcept nogil:
     """Compute the deadlines at `stretch`, and the slack of each entry; return whether all deadlines are met.
 
-    If `first`, the profile is that of no order yet; else it is that of `order`, which seldom changes from one
+    If `first`, the profile is not filled yet; else it has the order of `order`, which seldom changes from one
     stretch to the next.
     """
     cdef Py_ssize_t k
-    cdef int found
+    cdef int flags
     if first:
-        in_order(q, order, start, p)
-    found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    if found & UNSORTED:
+        fill_profile(q, order, start, p)
+    flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    if flags & UNSORTED:
         sort_by_deadline(p.deadline, order, q.n, p.slack)  # the slack is computed again below
-        in_order(q, order, start, p)
-        found = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
-    if found & MAYBE_LATE:
+        fill_profile(q, order, start, p)
+        flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
+    if flags & MAYBE_LATE:
         for k in range(q.n):
-            if late(p.end[k], p.deadline[k]):
+            if is_late(p.end[k], p.deadline[k]):
                 return False
     return True
 
 
-cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out, double* scratch) noexcept nogil:
+cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double release_new, unsigned int* out,
+                       double* scratch) noexcept nogil:
     cdef Py_ssize_t n = q.n, row = grid.n_size * grid.n_task_size, i, j, k
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double stretch, deadline, gap, last, least
     cdef unsigned int* cell
     cdef Profile p
     p.deadline, p.release, p.size, p.end = scratch, scratch + n, scratch + 2 * n, scratch + 3 * n
-    p.done, p.slack, p.before = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n
+    p.done, p.slack, p.work_before = scratch + 4 * n, scratch + 5 * n, scratch + 6 * n
     # From the largest stretch down: below the first infeasible row all rows are infeasible.
     for i in range(grid.n_stretch - 1, -1, -1):
         stretch = grid.stretch[i]
         if stretch + stretch * TOLERANCE < q.floor or (
-            n > 0 and not profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
+            n > 0 and not update_profile(q, stretch, start, order, i == grid.n_stretch - 1, &p)
         ):
             memset(out, 0, (i + 1) * row * sizeof(unsigned int))
             return
@@ -128,7 +129,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
                 while k > 0 and p.deadline[k - 1] > deadline:
                     k -= 1
                     least = p.slack[k] if p.slack[k] < least else least
-                gap -= p.before[k]
+                gap -= p.work_before[k]
                 gap = least if least < gap else gap
             if not gap > 0.0:
                 gap = 0.0
@@ -140,12 +141,13 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
             last = gap
 
 
-cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new, double* scratch) noexcept nogil:
+cdef double queue_gap(const Queue* q, int* order, double stretch, double release_new, double size_new,
+                      double* scratch) noexcept nogil:
     cdef Py_ssize_t n = q.n, k
     cdef int i
     cdef double start = q.free_at if q.free_at > release_new else release_new
     cdef double deadline = release_new + stretch * size_new
-    cdef double done = 0.0, before = 0.0, room = INFINITY, slack, gap
+    cdef double done = 0.0, work_before = 0.0, room = INFINITY, slack, gap
     if stretch + stretch * TOLERANCE < q.floor:
         return 0.0
     for k in range(n):
@@ -156,15 +158,15 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
         i = order[k]
         if q.work[i] > 0.0:
             done += q.work[i]
-            if late(start + done / q.speed, scratch[k]):
+            if is_late(start + done / q.speed, scratch[k]):
                 return 0.0
             if scratch[k] <= deadline:
-                before = done
+                work_before = done
             else:
                 slack = (scratch[k] - start) * q.speed - done
                 if slack < room:
                     room = slack
-    gap = (deadline - start) * q.speed - before
+    gap = (deadline - start) * q.speed - work_before
     if room < gap:
         gap = room
     return gap if gap > 0.0 else 0.0
@@ -173,8 +175,8 @@ cdef double queue_gap(const Queue* q, int* order, double stretch, double release
 # --- Python level: one queue ----------------------------------------------------------------------
 
 @cython.auto_pickle(False)
-cdef class _Single:
-    """One queue, checked, with its buffers."""
+cdef class _CheckedQueue:
+    """A checked queue with its buffers."""
 
     cdef Queue q
     cdef const double[::1] r
@@ -207,10 +209,10 @@ cdef class _Single:
             self.q.work = &self.p[0]
         if not spans_float64(&self.q):
             raise OverflowError(_SPAN)
-        self.scratch = <double*>malloc(room_of(n) * sizeof(double) + n * sizeof(int) + 16)
+        self.scratch = <double*>malloc(scratch_size(n) * sizeof(double) + n * sizeof(int) + 16)
         if self.scratch == NULL:
             raise MemoryError()
-        self.order = <int*>(self.scratch + room_of(n))
+        self.order = <int*>(self.scratch + scratch_size(n))
         for k in range(n):
             self.order[k] = <int>k
 
@@ -218,7 +220,7 @@ cdef class _Single:
         free(self.scratch)
 
 
-cdef double one_gap(double stretch, double release_new, double size_new, _Single single) except -1.0:
+cdef double one_gap(double stretch, double release_new, double size_new, _CheckedQueue single) except -1.0:
     cdef double value
     check_scalar(stretch, "stretch", NOT_NEGATIVE)
     check_scalar(release_new, "release_new", FINITE)
@@ -256,15 +258,18 @@ def gap(double stretch, double release_new, double size_new, release: ArrayLike,
         The application of the running task, which must itself keep the stretch.
     """
     return one_gap(stretch, release_new, size_new,
-                   _Single(release, size, work, speed, free_at, running_release, running_size))
+                   _CheckedQueue(release, size, work, speed, free_at, running_release, running_size))
 
 
 def available_tasks(double stretch, double release_new, double size_new, double task_size_new, release: ArrayLike,
                     size: ArrayLike, work: ArrayLike, *, double speed, double free_at,
                     running_release: float | None = None, running_size: float | None = None) -> int:
-    """Return how many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a). See `gap`."""
+    """Return the number of whole tasks of ``task_size_new`` Mflop that fit into the gap: floor(h / a).
+
+    The other parameters are those of `gap`.
+    """
     cdef double h
-    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size)
+    cdef _CheckedQueue single = _CheckedQueue(release, size, work, speed, free_at, running_release, running_size)
     check_scalar(task_size_new, "task_size_new", POSITIVE)
     h = one_gap(stretch, release_new, size_new, single)
     h = floor(h / task_size_new)
@@ -309,7 +314,7 @@ def sample_availability(grid: SummaryGrid, double release_new, release: ArrayLik
     Counts above 2**32 - 1 are written as 2**32 - 1. Time O(nS * (n log n + nW) + cells).
     """
     cdef _Axes axes = _Axes(grid)
-    cdef _Single single = _Single(release, size, work, speed, free_at, running_release, running_size)
+    cdef _CheckedQueue single = _CheckedQueue(release, size, work, speed, free_at, running_release, running_size)
     check_scalar(release_new, "release_new", FINITE)
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result   # OUT
@@ -325,7 +330,7 @@ cdef class _Batch:
     cdef const long long[::1] offsets
     cdef unsigned int[:, :, :, ::1] out
     cdef double release_new
-    cdef bint pinned
+    cdef bint has_running
 
     def run(self, Py_ssize_t first, Py_ssize_t last):
         cdef Py_ssize_t u, k, n, longest = 0
@@ -337,10 +342,10 @@ cdef class _Batch:
         for u in range(first, last):
             n = self.offsets[u + 1] - self.offsets[u]
             longest = n if n > longest else longest
-        scratch = <double*>malloc(room_of(longest) * sizeof(double) + longest * sizeof(int) + 16)
+        scratch = <double*>malloc(scratch_size(longest) * sizeof(double) + longest * sizeof(int) + 16)
         if scratch == NULL:
             raise MemoryError()
-        order = <int*>(scratch + room_of(longest))
+        order = <int*>(scratch + scratch_size(longest))
         with nogil:
             for u in range(first, last):
                 q.n = self.offsets[u + 1] - self.offsets[u]
@@ -351,7 +356,7 @@ cdef class _Batch:
                 q.speed = self.s[u]
                 q.free_at = self.b[u]
                 q.floor = 0.0
-                if self.pinned and not isnan(self.rr[u]):
+                if self.has_running and not isnan(self.rr[u]):
                     value = (q.free_at - self.rr[u]) / self.rw[u]
                     q.floor = value if value > 0.0 else 0.0
                 if not spans_float64(&q):
@@ -382,8 +387,7 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
     running_release, running_size
         float64[nodes] or None; NaN for no running task.
     threads
-        The largest number of threads among which the nodes are divided; one thread is used if the work is too
-        small for more. The result does not depend on it.
+        The largest number of threads; small inputs use fewer. The result does not depend on it.
     """
     cdef _Batch batch = _Batch()
     cdef Py_ssize_t entries, nodes
@@ -408,14 +412,14 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
     check_array(batch.s, "speed", POSITIVE)
     check_array(batch.b, "free_at", FINITE)
     check_scalar(release_new, "release_new", FINITE)
-    batch.pinned = running_release is not None or running_size is not None
-    if batch.pinned:
+    batch.has_running = running_release is not None or running_size is not None
+    if batch.has_running:
         batch.rr, batch.rw = check_running(running_release, running_size, nodes)
     if threads < 1:
         raise ValueError(f"threads must be >= 1, got {threads}")
     result = np.empty((nodes, *grid.shape), dtype=np.uint32)
     batch.out = result
-    # About a millisecond of work pays for a thread.
+    # A thread is worth its overhead from about a millisecond of work on.
     threads = min(threads, nodes, result.size // 500_000 + 1)
     if threads <= 1:
         batch.run(0, nodes)

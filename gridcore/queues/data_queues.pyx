@@ -1,26 +1,25 @@
 """The task queues of machines that fetch the input of tasks over a link, and send their output back.
 
-A machine has a link of its own to where the data are, as wide up as down, and takes tasks one by one from its
-queue.  A task has three stages: its input is fetched, it is computed, its output is sent.  At each moment one
-task at most is in each stage: while the machine computes one, it fetches the input of the next and sends the
-output of the one before.  That is a permutation flow shop whose buffers have room for one task.  With the times
-f, p and g of the stages, a task that follows one which began to be computed at S' and left the processor at V',
-and whose output was sent by U',
+Each machine has its own link to the storage, with the same bandwidth up and down, and takes tasks one by one from
+its queue.  A task has three stages: fetch its input, compute, send its output.  Each stage has at most one task
+at a time: while a machine computes a task, it fetches the input of the next one and sends the output of the one
+before.  This is a permutation flow shop with buffers for one task.  Let f, p and g be the durations of the stages
+of a task, and let the task before it start computing at S', leave the processor at V' and be sent by U'.  Then it
 
-    begins to be computed at S = max(V', S' + f), leaves the processor at V = max(S + p, U'), and is over at V + g.
+    starts computing at S = max(V', S' + f), leaves the processor at V = max(S + p, U'), and ends at V + g.
 
-A task without input is taken from the queue when the processor is free, any other when its input begins to be
-fetched; a task without output is over at S + p and waits for nobody.  So without data all is as in `TaskQueues`.
-A machine does not fetch further ahead, since a task that has been taken is not overtaken by a more urgent one.
+A task without input is taken from the queue when the processor is free, any other when its fetch starts; a task
+without output ends at S + p and waits for no other output.  Without data the results are those of `TaskQueues`.
+A machine does not fetch further ahead, because a task that has been taken cannot be overtaken by a more urgent one.
 
-How much an aware machine can still take is a bound from below.  n tasks alone take at most
+The room of an aware machine is a lower bound.  n tasks alone take at most
 
     f + p + g + (n - 1) max(f, p, g),
 
-and a machine ends no later than if it began each share when the one before was over, since each S, V and U grows
-with the times of the tasks before.  So the queue counts as one of shares that take so long, one after another, on
-one processor: all formulas of `gridcore.queues.availability` guard, with these times in place of tasks * task size.
-A machine that is not aware counts the computing only.
+and a machine ends no later than if it started each share after the end of the one before, since S, V and U grow
+with the durations of the earlier tasks.  The queue is therefore treated as shares of these durations, one after
+another on one processor: the formulas of `gridcore.queues.availability` hold with these times in place of
+tasks * task size.  A machine that is not aware counts the computing only.
 
 The reference implementation is `tests.reference.data_queues`.
 """
@@ -30,21 +29,21 @@ cimport cython
 from libc.math cimport floor, llrint
 
 from gridcore.common.arguments cimport (
-    NOT_NEGATIVE, _Guard, check_array, check_lengths, check_scalar, doubles, guard, kept,
+    NOT_NEGATIVE, _Guard, check_array, check_lengths, check_scalar, doubles, doubles_copy, guard,
 )
 from gridcore.common.instants cimport NEVER
 from gridcore.queues.availability cimport queue_gap
 from gridcore.queues.edf cimport Queue
-from gridcore.queues.journal cimport journal_note
+from gridcore.queues.journal cimport journal_record
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
 
 import numpy as np
 
-from gridcore.common.state import LATEST, Array, read, read_only
+from gridcore.common.state import LATEST, ArrayEntry, read, read_only
 
 __all__ = ["DataQueues"]
 
-#: The most tasks that a machine has taken and that are not over: one in each stage.
+#: The largest number of tasks that a machine has taken and not completed: one in each stage.
 cdef enum:
     STAGES = 3
 
@@ -62,22 +61,23 @@ cdef class DataQueues(TaskQueues):
     speed
         float64[machines], Mflop/s.
     bandwidth
-        float64[machines], bytes/s, the same up and down; inf for a link that takes no time.
+        float64[machines], bytes/s, the same up and down; inf for no transmission time.
     aware
-        Whether the minimum stretch, the order, and what a machine can take count the data of tasks.
-    **more
-        As for `TaskQueues`.
+        Whether the minimum stretch, the order and the room of a machine include the data of tasks.
+    **options
+        Options of `TaskQueues`.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
-    def __cinit__(self, speed, *, bandwidth: ArrayLike, bint aware=True, **more):
-        unknown = set(more) - {"order", "watch", "log", "record", "tolerance"}
+    def __cinit__(self, speed, *, bandwidth: ArrayLike, bint aware=True, **options):
+        unknown = set(options) - {"order", "watch", "log", "record", "tolerance"}
         if unknown:
             raise TypeError(f"DataQueues() got an unexpected keyword argument {min(unknown)!r}")
-        self.bandwidth = kept(bandwidth, "bandwidth")
+        self.bandwidth = doubles_copy(bandwidth, "bandwidth")
         check_lengths(self.machines, self.bandwidth.shape[0], "speed", "bandwidth")
         for u in range(self.machines):
             if not self.bandwidth[u] > 0.0:
@@ -85,17 +85,15 @@ cdef class DataQueues(TaskQueues):
         self.aware = aware
         self.input = self.output = np.zeros(0)
         self.pipe = np.zeros((self.machines, 3), np.int64)
-        self.held = np.zeros((self.machines, STAGES, 4), np.int64)
-        self.n_held = np.zeros(self.machines, np.int64)
+        self.active = np.zeros((self.machines, STAGES, 4), np.int64)
+        self.n_active = np.zeros(self.machines, np.int64)
         self.stale = np.zeros(self.machines, np.uint8)
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
                          whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
                          tasks: ArrayLike | None = None, input_bytes: ArrayLike | None = None,
                          output_bytes: ArrayLike | None = None):
-        """Append applications; see `TaskQueues.add_applications`.
-
-        Tasks of own sizes are rejected.
+        """Append applications as `TaskQueues.add_applications` does, without `sizes` and `tasks`.
 
         Parameters
         ----------
@@ -103,20 +101,20 @@ cdef class DataQueues(TaskQueues):
             float64[k], bytes that a task fetches and sends; by default none.  Further bags have those of the
             application to which they belong.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         if sizes is not None or tasks is not None:
             raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
         k = doubles(release, "release").shape[0]
-        own = [np.zeros(k) if given is None else np.asarray(doubles(given, name)).copy()
-               for given, name in ((input_bytes, "input_bytes"), (output_bytes, "output_bytes"))]
-        for name, given in zip(("input_bytes", "output_bytes"), own):
-            check_lengths(k, given.shape[0], "release", name)
-            check_array(given, name, NOT_NEGATIVE)
-        alone = None  # the next call holds the queues itself
+        data = [np.zeros(k) if amounts is None else np.asarray(doubles(amounts, name)).copy()
+               for amounts, name in ((input_bytes, "input_bytes"), (output_bytes, "output_bytes"))]
+        for name, amounts in zip(("input_bytes", "output_bytes"), data):
+            check_lengths(k, amounts.shape[0], "release", name)
+            check_array(amounts, name, NOT_NEGATIVE)
+        reservation = None  # the next call reserves the queues itself
         super().add_applications(release, size, task_size, whose)
-        of = np.asarray(self.whose)
-        self.input = np.concatenate((self.input, own[0]))[of]
-        self.output = np.concatenate((self.output, own[1]))[of]
+        owners = np.asarray(self.owner)
+        self.input = np.concatenate((self.input, data[0]))[owners]
+        self.output = np.concatenate((self.output, data[1]))[owners]
 
     # -- the stages ---------------------------------------------------------------------------------------
 
@@ -131,45 +129,45 @@ cdef class DataQueues(TaskQueues):
         """Return when the next task is taken from the queue."""
         return pipe.fetching if task.fetch > 0 else pipe.free
 
-    cdef Held _take(self, Pipe* pipe, const Task* task, int application) noexcept nogil:
-        """Let a task pass the stages."""
-        cdef Held held
-        held.application = application
-        held.start = pipe.free
+    cdef ActiveTask _take(self, Pipe* pipe, const Task* task, int application) noexcept nogil:
+        """Put a task through the stages; return its instants."""
+        cdef ActiveTask active
+        active.application = application
+        active.start = pipe.free
         if task.fetch > 0:
-            held.start = max(pipe.free, pipe.fetching + task.fetch)
-        held.there = held.end = held.start + task.run
-        pipe.fetching = held.start
-        pipe.free = held.end
+            active.start = max(pipe.free, pipe.fetching + task.fetch)
+        active.arrival = active.end = active.start + task.run
+        pipe.fetching = active.start
+        pipe.free = active.end
         if task.send > 0:
-            pipe.free = max(held.end, pipe.sent)
-            held.there = pipe.sent = pipe.free + task.send
-        return held
+            pipe.free = max(active.end, pipe.sent)
+            active.arrival = pipe.sent = pipe.free + task.send
+        return active
 
     cdef Py_ssize_t _first_over(self, Py_ssize_t u) noexcept nogil:
-        """Return which of the tasks that `u` has taken is over first; -1 if it has none."""
+        """Return the index of the active task of `u` that ends first; -1 if there is none."""
         cdef Py_ssize_t k, first = -1
-        for k in range(self.n_held[u]):
-            if first < 0 or self.held[u, k, 3] < self.held[u, first, 3]:
+        for k in range(self.n_active[u]):
+            if first < 0 or self.active[u, k, 3] < self.active[u, first, 3]:
                 first = k
         return first
 
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
         cdef Pipe* pipe = <Pipe*> &self.pipe[u, 0]
-        cdef Held* held = <Held*> &self.held[u, 0, 0]
+        cdef ActiveTask* active = <ActiveTask*> &self.active[u, 0, 0]
         cdef Py_ssize_t k, j
-        cdef long long whose
+        cdef long long owner
         cdef int application
         cdef Task task
         while True:
             k = self._first_over(u)
-            while k >= 0 and held[k].there <= until:
-                self._complete(u, <int> held[k].application, 1, held[k].start, held[k].end, held[k].there)
-                self.n_held[u] -= 1
-                for j in range(k, self.n_held[u]):
-                    held[j] = held[j + 1]
+            while k >= 0 and active[k].arrival <= until:
+                self._complete(u, <int> active[k].application, 1, active[k].start, active[k].end, active[k].arrival)
+                self.n_active[u] -= 1
+                for j in range(k, self.n_active[u]):
+                    active[j] = active[j + 1]
                 k = self._first_over(u)
-            if self.n_held[u] == 0:
+            if self.n_active[u] == 0:
                 self.running[u] = -1
             if self.count[u] == 0:
                 return
@@ -177,16 +175,16 @@ cdef class DataQueues(TaskQueues):
             task = self._task(u, application)
             if self._taken_at(pipe, &task) >= until:
                 return
-            k = self.n_held[u]
-            held[k] = self._take(pipe, &task, application)
-            self.n_held[u] += 1
-            whose = self.whose[application]
-            if self.first_start[whose] < 0 or held[k].start < self.first_start[whose]:
-                self.first_start[whose] = held[k].start
-            self._use(u, <int> whose)
+            k = self.n_active[u]
+            active[k] = self._take(pipe, &task, application)
+            self.n_active[u] += 1
+            owner = self.owner[application]
+            if self.first_start[owner] < 0 or active[k].start < self.first_start[owner]:
+                self.first_start[owner] = active[k].start
+            self._mark_used(u, <int> owner)
             self.busy[u] += task.run
             self.running[u] = application
-            self.free_at[u] = max(self.free_at[u], held[k].there)
+            self.free_at[u] = max(self.free_at[u], active[k].arrival)
             self.waiting[u] -= 1
             self.share[u, self.first[u], 1] -= 1
             if self.share[u, self.first[u], 1] == 0:
@@ -195,63 +193,63 @@ cdef class DataQueues(TaskQueues):
                 if self.count[u] == 0:
                     self.first[u] = 0
 
-    cdef long long _drained(self, Py_ssize_t u) noexcept nogil:
-        """Return when all that `u` has is over."""
-        cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0], before
+    cdef long long _drain_time(self, Py_ssize_t u) noexcept nogil:
+        """Return when `u` has completed all its tasks, ns."""
+        cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0], previous
         cdef long long last = self.free_at[u], left
         cdef Py_ssize_t k
         cdef int application
         cdef Task task
-        cdef Held held
+        cdef ActiveTask active
         for k in range(self.first[u], self.first[u] + self.count[u]):
             application, left = self.share[u, k, 0], self.share[u, k, 1]
             task = self._task(u, application)
             while left > 0:
-                before = pipe
-                held = self._take(&pipe, &task, application)
+                previous = pipe
+                active = self._take(&pipe, &task, application)
                 left -= 1
-                # once all stages move by the same time, they do so for every further task
-                if left > 0 and pipe.free - before.free == pipe.fetching - before.fetching and (
-                    task.send == 0 or pipe.sent - before.sent == pipe.free - before.free
+                # once all stages advance by the same time, they do so for each further task of the share
+                if left > 0 and pipe.free - previous.free == pipe.fetching - previous.fetching and (
+                    task.send == 0 or pipe.sent - previous.sent == pipe.free - previous.free
                 ):
-                    pipe.fetching += left * (pipe.fetching - before.fetching)
-                    held.there += left * (pipe.free - before.free)
+                    pipe.fetching += left * (pipe.fetching - previous.fetching)
+                    active.arrival += left * (pipe.free - previous.free)
                     if task.send > 0:
-                        pipe.sent += left * (pipe.free - before.free)
-                    pipe.free += left * (pipe.free - before.free)
+                        pipe.sent += left * (pipe.free - previous.free)
+                    pipe.free += left * (pipe.free - previous.free)
                     left = 0
-                last = max(last, held.there)
+                last = max(last, active.arrival)
         return last
 
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
         return self.free_at[u]
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        # the end of a task that has been taken, or of one that overtakes its output
+        # the end of an active task, or of a task without output that ends before the outputs are sent
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef Py_ssize_t k = self._first_over(u)
-        cdef long long first = NEVER if k < 0 else self.held[u, k, 3], left
+        cdef long long first = NEVER if k < 0 else self.active[u, k, 3], left
         cdef Task task
         for k in range(self.first[u], self.first[u] + self.count[u]):
             task = self._task(u, self.share[u, k, 0])
             for left in range(self.share[u, k, 1]):
                 if pipe.free >= first:
                     return first
-                first = min(first, self._take(&pipe, &task, 0).there)
+                first = min(first, self._take(&pipe, &task, 0).arrival)
         return first
 
     cdef void _update(self, Py_ssize_t u) noexcept nogil:
         if self.stale[u]:
             self.stale[u] = False
-            self.idle_at[u] = self._drained(u)
+            self.idle_at[u] = self._drain_time(u)
         TaskQueues._update(self, u)
 
     # -- changes ------------------------------------------------------------------------------------------
 
     cdef void _change(self, Py_ssize_t u, long long now) noexcept nogil:
-        """Note that another task may be the next from `now` on, up to which `u` has worked.
+        """Update `u`, which has advanced to `now`, for a change of its queue.
 
-        A stage that could have begun before then stood still, and cannot begin earlier than now.
+        A stage that could have started before stood still, and cannot start earlier than now.
         """
         self.pipe[u, 0] = max(self.pipe[u, 0], now)
         self.pipe[u, 1] = max(self.pipe[u, 1], now)
@@ -261,7 +259,7 @@ cdef class DataQueues(TaskQueues):
         cdef Task task = self._task(u, application)
         self._advance(u, now)
         self._change(u, now)
-        if not self._alone(&task, tasks) < <double> (NEVER - max(now, self.idle_at[u])):
+        if not self._makespan(&task, tasks) < <double> (NEVER - max(now, self.idle_at[u])):
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
         return TaskQueues._enqueue(self, u, application, tasks, now)
 
@@ -274,21 +272,21 @@ cdef class DataQueues(TaskQueues):
         self._change(u, now)
         return TaskQueues._reorder(self, u, now, s)
 
-    cdef dict _cut(self, Py_ssize_t u, long long now):
+    cdef dict _interrupt(self, Py_ssize_t u, long long now):
         cdef Py_ssize_t k
-        cdef long long whose, end
+        cdef long long owner, end
         left = {}
-        for k in range(self.n_held[u]):
-            whose = self.whose[self.held[u, k, 0]]
-            left[whose] = left.get(whose, 0) + 1
-            end = min(self.held[u, k, 2], max(self.held[u, k, 1], now))
-            self.busy[u] -= self.held[u, k, 2] - end
-            if self.held[u, k, 1] >= now:
+        for k in range(self.n_active[u]):
+            owner = self.owner[self.active[u, k, 0]]
+            left[owner] = left.get(owner, 0) + 1
+            end = min(self.active[u, k, 2], max(self.active[u, k, 1], now))
+            self.busy[u] -= self.active[u, k, 2] - end
+            if self.active[u, k, 1] >= now:
                 continue
             self.interrupted[u] += 1
             if self.record:
-                journal_note(&self.ran, u, <int> whose, 1, self.held[u, k, 1], end, 0)
-        self.n_held[u] = 0
+                journal_record(&self.run_log, u, <int> owner, 1, self.active[u, k, 1], end, 0)
+        self.n_active[u] = 0
         self.running[u] = -1
         self.pipe[u, :] = now
         self.stale[u] = True
@@ -296,21 +294,21 @@ cdef class DataQueues(TaskQueues):
 
     # -- queries of the scheduler ----------------------------------------------------------------------------
 
-    cdef double _alone(self, const Task* task, long long tasks) noexcept nogil:
-        """Return how long so many tasks take on an idle machine, ns."""
+    cdef double _makespan(self, const Task* task, long long tasks) noexcept nogil:
+        """Return how long `tasks` tasks take on an idle machine, ns."""
         return <double> task.fetch + task.run + task.send + (tasks - 1.0) * max(task.fetch, task.run, task.send)
 
-    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil:
+    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef const int* row = &self.share[u, self.first[u], 0]
-        cdef long long edge = at + begun, start = at, tasks, end
+        cdef long long edge = at + inclusive, start = at, tasks, end
         cdef Py_ssize_t k, n = 0
         cdef double least = 0.0
         cdef Task task
-        cdef Held held
+        cdef ActiveTask active
         cdef int i
-        for k in range(self.n_held[u]):
-            i, end = <int> self.held[u, k, 0], self.held[u, k, 3] if self.aware else self.held[u, k, 2]
+        for k in range(self.n_active[u]):
+            i, end = <int> self.active[u, k, 0], self.active[u, k, 3] if self.aware else self.active[u, k, 2]
             if end > at:
                 start = max(start, end)
                 least = max(least, (end / 1e9 - self.release[i]) / self.size[i])
@@ -318,9 +316,9 @@ cdef class DataQueues(TaskQueues):
             i, tasks = row[2 * k], row[2 * k + 1]
             task = self._task(u, i)
             while n == 0 and tasks > 0 and self._taken_at(&pipe, &task) < edge:
-                held = self._take(&pipe, &task, i)
+                active = self._take(&pipe, &task, i)
                 tasks -= 1
-                end = held.there if self.aware else held.end
+                end = active.arrival if self.aware else active.end
                 if end > at:
                     start = max(start, end)
                     least = max(least, (end / 1e9 - self.release[i]) / self.size[i])
@@ -330,7 +328,7 @@ cdef class DataQueues(TaskQueues):
             s.size[n] = self.size[i]
             s.work[n] = tasks * self.task_size[i]
             if self.aware and (task.fetch > 0 or task.send > 0):
-                s.work[n] = self._alone(&task, tasks) / 1e9 * self.speed[u]
+                s.work[n] = self._makespan(&task, tasks) / 1e9 * self.speed[u]
             s.order[n] = <int> n
             n += 1
         q.n = n
@@ -342,9 +340,9 @@ cdef class DataQueues(TaskQueues):
     def room(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
         """Return int64[k]: how many more tasks of `application` each of `machines` can surely take at `stretch`.
 
-        With that many, all that the machine has is over by its deadline, release + stretch * size.
+        With that many, all tasks of the machine end by their deadlines, release + stretch * size.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -352,7 +350,7 @@ cdef class DataQueues(TaskQueues):
         result = np.zeros(u.shape[0], np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
-        cdef double gap, each
+        cdef double gap, longest_stage
         cdef Queue q
         cdef Scratch s
         cdef Task task
@@ -366,8 +364,8 @@ cdef class DataQueues(TaskQueues):
                 gap = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.room)
                 task = self._task(u[k], <int> application)
                 if self.aware and (task.fetch > 0 or task.send > 0):
-                    each = max(task.fetch, task.run, task.send)
-                    gap = (gap / self.speed[u[k]] * 1e9 - self._alone(&task, 1)) / each + 1.0
+                    longest_stage = max(task.fetch, task.run, task.send)
+                    gap = (gap / self.speed[u[k]] * 1e9 - self._makespan(&task, 1)) / longest_stage + 1.0
                 else:
                     gap /= self.task_size[application]
                 out[k] = <long long> max(0.0, floor(gap)) if gap < 2.0**63 else NEVER
@@ -377,28 +375,28 @@ cdef class DataQueues(TaskQueues):
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
-        mine = {"pipe": np.asarray(self.pipe), "held": np.asarray(self.held), "n_held": np.asarray(self.n_held)}
-        return {**super().getstate(), **read_only(mine)}
+        """Return the changes since applications were added, as described in `gridcore.common.state`."""
+        entries = {"pipe": np.asarray(self.pipe), "held": np.asarray(self.active), "n_held": np.asarray(self.n_active)}
+        return {**super().getstate(), **read_only(entries)}
 
     def setstate(self, state):
-        """Restore what `getstate` returned; see `TaskQueues.setstate`."""
-        cdef _Guard alone = guard(&self.occupied)
-        given = read(state, {
-            "pipe": Array(np.int64, ("machines", 3), (0, LATEST + 1)),
-            "held": Array(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
-            "n_held": Array(np.int64, ("machines",), (0, STAGES + 1)),
+        """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
+        cdef _Guard reservation = guard(&self.occupied)
+        entries = read(state, {
+            "pipe": ArrayEntry(np.int64, ("machines", 3), (0, LATEST + 1)),
+            "held": ArrayEntry(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
+            "n_held": ArrayEntry(np.int64, ("machines",), (0, STAGES + 1)),
         }, machines=self.machines)
-        place = np.arange(STAGES) < given["n_held"][:, None]
-        if (given["held"][place][:, 0] >= self.n_applications).any():
+        is_active = np.arange(STAGES) < entries["n_held"][:, None]
+        if (entries["held"][is_active][:, 0] >= self.n_applications).any():
             raise ValueError(f"state['held'] must have applications below {self.n_applications}")
-        if (given["held"][place][:, 1:3] > given["held"][place][:, 2:4]).any():
+        if (entries["held"][is_active][:, 1:3] > entries["held"][is_active][:, 2:4]).any():
             raise ValueError("state['held'] must have start, end and arrival of a task in this order")
-        if not isinstance(state["running"], np.ndarray) or ((given["n_held"] > 0) != (state["running"] >= 0)).any():
+        if not isinstance(state["running"], np.ndarray) or ((entries["n_held"] > 0) != (state["running"] >= 0)).any():
             raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
-        alone = None  # the next call holds the queues itself
+        reservation = None  # the next call reserves the queues itself
         super().setstate(state)
-        self.pipe, self.held, self.n_held = given["pipe"], given["held"], given["n_held"]
+        self.pipe, self.active, self.n_active = entries["pipe"], entries["held"], entries["n_held"]
         for k in range(self.machines):
             self.stale[k] = True
             self._update(k)

@@ -18,7 +18,7 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
 cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil
     # As minimum_stretch, but the result may be too large by up to the fraction `rtol` of it, 0 < rtol < 1.
 
-cdef inline bint late(double end, double deadline) noexcept nogil:
+cdef inline bint is_late(double end, double deadline) noexcept nogil:
     """Return whether `end` is later than `deadline` by more than 1e-12 relative."""
     cdef double a, b
     if end <= deadline:

@@ -26,7 +26,7 @@ __all__ = ["meets_deadlines", "optimal_stretch", "project_queues"]
 
 cdef double TOLERANCE = 1e-12
 cdef double EPSILON = 2.220446049250313e-16
-cdef double LEAST = 5e-324
+cdef double SMALLEST = 5e-324
 
 _SPAN = "the queue takes longer than float64 can hold"
 
@@ -70,7 +70,7 @@ cdef tuple check_running(object running_release, object running_size, Py_ssize_t
 
 # --- sorting --------------------------------------------------------------------------------------
 
-cdef inline bint after(double key, int index, double key2, int index2) noexcept nogil:
+cdef inline bint is_after(double key, int index, double key2, int index2) noexcept nogil:
     return key > key2 or (key == key2 and index > index2)
 
 
@@ -82,7 +82,7 @@ cdef inline void insertion(double* key, int* order, Py_ssize_t lo, Py_ssize_t hi
         v = key[i]
         o = order[i]
         j = i
-        while j > lo and after(key[j - 1], order[j - 1], v, o):
+        while j > lo and is_after(key[j - 1], order[j - 1], v, o):
             key[j] = key[j - 1]
             order[j] = order[j - 1]
             j -= 1
@@ -103,7 +103,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
         while lo + width < n:
             mid = lo + width
             hi = mid + width if mid + width < n else n
-            if after(key[mid - 1], order[mid - 1], key[mid], order[mid]):
+            if is_after(key[mid - 1], order[mid - 1], key[mid], order[mid]):
                 left = width
                 # Copy the left run out; it is at most n - 1 long. The right run may be shorter.
                 if left <= half:
@@ -114,7 +114,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                     r = mid
                     k = lo
                     while l < left and r < hi:
-                        right = after(key2[l], order2[l], key[r], order[r])
+                        right = is_after(key2[l], order2[l], key[r], order[r])
                         key[k] = key[r] if right else key2[l]
                         order[k] = order[r] if right else order2[l]
                         r += right
@@ -135,7 +135,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                     r = left - 1
                     k = hi - 1
                     while l >= lo and r >= 0:
-                        right = after(key[l], order[l], key2[r], order2[r])
+                        right = is_after(key[l], order[l], key2[r], order2[r])
                         key[k] = key[l] if right else key2[r]
                         order[k] = order[l] if right else order2[r]
                         l -= right
@@ -157,10 +157,10 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
     for i in range(1, n):
         v = key[i]
         o = order[i]
-        if not after(key[i - 1], order[i - 1], v, o):
+        if not is_after(key[i - 1], order[i - 1], v, o):
             continue
         j = i
-        while j > 0 and after(key[j - 1], order[j - 1], v, o):
+        while j > 0 and is_after(key[j - 1], order[j - 1], v, o):
             key[j] = key[j - 1]
             order[j] = order[j - 1]
             j -= 1
@@ -175,7 +175,7 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
 # --- minimum stretch ------------------------------------------------------------------------------
 
 cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
-    """Return the stretch that the queue has when it is served in this order, but at least the floor."""
+    """Return the stretch of the queue served in this order, at least the floor."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0, best = q.floor, lag
@@ -189,7 +189,7 @@ cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
     return best
 
 
-cdef inline bint feasible(const Queue* q, const int* order, const double* deadline) noexcept nogil:
+cdef inline bint is_feasible(const Queue* q, const int* order, const double* deadline) noexcept nogil:
     """Return whether serving in this order meets the deadlines, which are given in the same order."""
     cdef Py_ssize_t k
     cdef int i
@@ -198,7 +198,7 @@ cdef inline bint feasible(const Queue* q, const int* order, const double* deadli
         i = order[k]
         if q.work[i] > 0.0:
             done += q.work[i]
-            if late(q.free_at + done / q.speed, deadline[k]):
+            if is_late(q.free_at + done / q.speed, deadline[k]):
                 return False
     return True
 
@@ -232,11 +232,11 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
         if not value < stretch:
             break
         stretch = value
-    # r + S*w may round below the end it was computed from: step up by units in the last place.
+    # r + S*w may round below the end that it was computed from: step up by units in the last place.
     step = EPSILON
-    while not feasible(q, order, scratch):
+    while not is_feasible(q, order, scratch):
         # if the product underflows to 0, step by the smallest positive number
-        stretch += max(stretch * step, LEAST)
+        stretch += max(stretch * step, SMALLEST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)
     return stretch
@@ -252,26 +252,26 @@ cdef bint spans_float64(const Queue* q) noexcept nogil:
     return isfinite(total / q.speed + fabs(q.free_at) + most)
 
 
-cdef bint feasible_at(const Queue* q, double stretch, int* order, double* scratch) noexcept nogil:
+cdef bint is_feasible_at(const Queue* q, double stretch, int* order, double* scratch) noexcept nogil:
     if stretch + stretch * TOLERANCE < q.floor:
         return False
     arrange(q, stretch, order, scratch, scratch + q.n)
-    return feasible(q, order, scratch)
+    return is_feasible(q, order, scratch)
 
 
 cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil:
     cdef double lo = q.floor, hi, mid
-    if feasible_at(q, lo, order, scratch):
+    if is_feasible_at(q, lo, order, scratch):
         return lo
     hi = 1.0 if lo < 1.0 else lo
-    while not feasible_at(q, hi, order, scratch):
+    while not is_feasible_at(q, hi, order, scratch):
         lo = hi
         hi *= 2.0
     while hi - lo > rtol * hi:
         mid = lo + (hi - lo) * 0.5
         if not (lo < mid and mid < hi):
             break
-        if feasible_at(q, mid, order, scratch):
+        if is_feasible_at(q, mid, order, scratch):
             hi = mid
         else:
             lo = mid
@@ -323,7 +323,7 @@ def meets_deadlines(work: ArrayLike, deadlines: ArrayLike, *, double speed, doub
         for k in range(n):
             if p[order[k]] > 0.0:
                 done += p[order[k]]
-                if late(now + done / speed, key[k]):
+                if is_late(now + done / speed, key[k]):
                     met = False
                     break
     free(key)
@@ -410,8 +410,9 @@ def optimal_stretch(release: ArrayLike, size: ArrayLike, work: ArrayLike, *, dou
     return result
 
 
-cdef Py_ssize_t started(double base, double a, double speed, double until, double done, Py_ssize_t tasks) noexcept nogil:
-    """Return how many of `tasks` tasks of `a` Mflop, served one by one after `done` Mflop, start before `until`."""
+cdef Py_ssize_t n_started(double base, double a, double speed, double until, double done,
+                          Py_ssize_t tasks) noexcept nogil:
+    """Return how many of `tasks` tasks of `a` Mflop start before `until`, served one by one after `done` Mflop."""
     cdef double guess = ceil(((until - base) * speed - done) / a)
     cdef Py_ssize_t m
     if not guess > 0.0:
@@ -477,8 +478,8 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
     cdef double* scratch
     cdef int* order
     cdef Queue q
-    cdef double done, end, floor_, before, whole
-    cdef bint pinned = running_release is not None or running_size is not None, overflow = False
+    cdef double done, end, floor_, capacity, n_tasks
+    cdef bint has_running = running_release is not None or running_size is not None, overflow = False
     check_lengths(entries, w.shape[0], "release", "size")
     check_lengths(entries, p.shape[0], "release", "work")
     check_lengths(entries, a.shape[0], "release", "task_size")
@@ -495,10 +496,10 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
     check_scalar(instant, "until", FINITE)
     if not preemptive:
         for k in range(entries):
-            whole = rint(p[k] / a[k])
-            if not fabs(p[k] - whole * a[k]) <= 1e-9 * a[k] or whole > 9007199254740992.0:
+            n_tasks = rint(p[k] / a[k])
+            if not fabs(p[k] - n_tasks * a[k]) <= 1e-9 * a[k] or n_tasks > 9007199254740992.0:
                 raise refuse("work", k, f"must be a whole number of tasks of {a[k]!r}", p[k])
-    if pinned:
+    if has_running:
         rr, rw = check_running(running_release, running_size, nodes)
     left_array = np.array(p, dtype=np.float64)
     end_array = np.empty(nodes, dtype=np.float64)
@@ -519,7 +520,7 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
             q.speed = s[u]
             q.free_at = b[u]
             q.floor = 0.0
-            if pinned and not isnan(rr[u]):
+            if has_running and not isnan(rr[u]):
                 floor_ = (b[u] - rr[u]) / rw[u]
                 q.floor = floor_ if floor_ > 0.0 else 0.0
             out_running[u] = -1
@@ -540,18 +541,18 @@ def project_queues(offsets: ArrayLike, release: ArrayLike, size: ArrayLike, work
                 if not p[at] > 0.0:
                     continue
                 if preemptive:
-                    before = (instant - b[u]) * s[u] - done
-                    if not before > 0.0:
+                    capacity = (instant - b[u]) * s[u] - done
+                    if not capacity > 0.0:
                         break
-                    if before < p[at]:
-                        left[at] = p[at] - before
+                    if capacity < p[at]:
+                        left[at] = p[at] - capacity
                         out_running[u] = at
                         break
                     left[at] = 0.0
                     done += p[at]
                 else:
                     tasks = <Py_ssize_t>rint(p[at] / a[at])
-                    m = started(b[u], a[at], s[u], instant, done, tasks)
+                    m = n_started(b[u], a[at], s[u], instant, done, tasks)
                     if m == 0:
                         break
                     left[at] = (tasks - m) * a[at]

@@ -1,4 +1,4 @@
-"""A journal of what happened, row by row, for kernels that keep such records."""
+"""A journal of arrivals, runs or completions of tasks, a row for each."""
 
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
@@ -10,8 +10,8 @@ cdef struct Row:
 cdef struct Journal:                    # all zero when empty
     Row* row
     Py_ssize_t n, room
-    bint torn                           # True once there was no memory for a row,
-    Row lost                            # which was then written here
+    bint is_incomplete                  # whether a row was lost because there was no memory
+    Row spare                           # where such a row is written
 
 
 cdef inline Row* journal_add(Journal* j) noexcept nogil:
@@ -22,14 +22,14 @@ cdef inline Row* journal_add(Journal* j) noexcept nogil:
         room = j.room + j.room // 2 + 64
         wider = <Row*> realloc(j.row, room * sizeof(Row))
         if wider == NULL:
-            j.torn = True
-            return &j.lost
+            j.is_incomplete = True
+            return &j.spare
         j.row, j.room = wider, room
     j.n += 1
     return &j.row[j.n - 1]
 
 
-cdef inline void journal_note(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
+cdef inline void journal_record(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
                               long long end, long long completed) noexcept nogil:
     """Add a row; or extend the last one, if the same machine goes on completing tasks of the application."""
     cdef Row* row
@@ -47,7 +47,7 @@ cdef inline void journal_note(Journal* j, Py_ssize_t u, int application, long lo
 
 cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1:
     """Copy the rows into `rows`, int64[n, 6]."""
-    if j.torn:
+    if j.is_incomplete:
         raise MemoryError("no memory for a row of the record")
     if j.n:
         memcpy(&rows[0, 0], j.row, j.n * sizeof(Row))
@@ -57,9 +57,9 @@ cdef inline int journal_copy(const Journal* j, long long[:, ::1] rows) except -1
 cdef inline int journal_fill(Journal* j, const long long[:, ::1] rows) except -1:
     """Replace all rows by `rows`, int64[k, 6]."""
     cdef Py_ssize_t k
-    j.n, j.torn = 0, False
+    j.n, j.is_incomplete = 0, False
     for k in range(rows.shape[0]):
         memcpy(journal_add(j), &rows[k, 0], sizeof(Row))
-    if j.torn:
+    if j.is_incomplete:
         raise MemoryError("no memory for a row of the record")
     return 0

@@ -1,4 +1,4 @@
-"""What `gridcore.queues.task_queues` has noted, row by row, made into tables.
+"""Tables of the journals of `gridcore.queues.task_queues`.
 
 A row has machine, application, tasks, start, end (ns) and completed (tasks).
 """
@@ -13,41 +13,41 @@ COLUMNS = ("machine", "application", "tasks", "start", "end", "completed")
 
 
 def columns(rows: Integers) -> dict[str, Integers]:
-    """int64[k, 6] as columns."""
+    """Return the columns of int64[k, 6] by name."""
     return dict(zip(COLUMNS, rows.T.copy(), strict=True))
 
 
 def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
-    """In order of machine and start; with `merge`, rows that go on where the one before ended are one."""
+    """Return runs by machine and start; with `merge`, runs without a gap between them are one row."""
     if not len(rows):
         return columns(rows)
-    found = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
+    table = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
     if not merge:
-        return found
-    whole = found["completed"] > 0
-    on = np.zeros(len(rows), bool)
-    on[1:] = whole[1:] & whole[:-1] & (found["start"][1:] == found["end"][:-1])
+        return table
+    is_complete = table["completed"] > 0
+    continues = np.zeros(len(rows), bool)
+    continues[1:] = is_complete[1:] & is_complete[:-1] & (table["start"][1:] == table["end"][:-1])
     for name in ("machine", "application"):
-        on[1:] &= found[name][1:] == found[name][:-1]
-    first = np.flatnonzero(~on)
+        continues[1:] &= table[name][1:] == table[name][:-1]
+    first = np.flatnonzero(~continues)
     last = np.r_[first[1:], len(rows)] - 1
-    merged = {name: found[name][first] for name in ("machine", "application", "start")}
-    merged |= {name: np.add.reduceat(found[name], first) for name in ("tasks", "completed")}
-    merged["end"] = found["end"][last]
+    merged = {name: table[name][first] for name in ("machine", "application", "start")}
+    merged |= {name: np.add.reduceat(table[name], first) for name in ("tasks", "completed")}
+    merged["end"] = table["end"][last]
     return {name: merged[name] for name in COLUMNS}
 
 
 def arrivals(rows: Integers) -> dict[str, Integers]:
-    """In the order in which they came; the time of an arrival is its start."""
-    found = columns(rows)
+    """Return arrivals in the order of the rows; the time of an arrival is its start."""
+    table = columns(rows)
     return {
-        name: found["start" if name == "time" else name]
+        name: table["start" if name == "time" else name]
         for name in ("machine", "application", "tasks", "time")
     }
 
 
 def completions(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """(machine, application, tasks, end): a row a machine and application, `end` of its last task, sorted."""
+    """Return (machine, application, tasks, end of the last task), a row for each pair, sorted."""
     if len(rows):
         rows = rows[np.lexsort((rows[:, 4], rows[:, 1], rows[:, 0]))]
     machine, application, tasks, _, end, _ = rows.T

@@ -6,13 +6,13 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 
 
 cdef class MachineQueues:
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef readonly str watch
     cdef public bint log
     cdef bint each_task
     cdef const double[::1] speed
-    cdef readonly long long enqueued, tasks_done    # since the beginning; enqueued without those withdrawn
+    cdef readonly long long enqueued, tasks_done  # tasks so far; enqueued does not count withdrawn tasks
     # per machine
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share
@@ -21,21 +21,21 @@ cdef class MachineQueues:
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
-    cdef const long long[::1] whose     # the application to which a further bag belongs; else its own index
-    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if those of an application are equal
+    cdef const long long[::1] owner     # the application to which a further bag belongs; else its own index
+    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if the tasks of an application are equal
     cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used
-    # of which applications tasks have started or been lost here: a bit for each, or if these are too many, pairs
-    # that have a mark
+    # the applications of which tasks have started or been lost on each machine: a bit each or, if that takes too
+    # much memory, pairs with a mark
     cdef unsigned char[:, ::1] used
     cdef bint sparse
     cdef Pairs pairs
-    cdef Journal ended                  # completions not yet handed out
-    cdef Journal ran, came              # if `record`: what has run, and what has been enqueued or withdrawn
+    cdef Journal completion_log         # completions that `advance` has not returned
+    cdef Journal run_log, arrival_log   # if `record`: what has run, and what has been enqueued or withdrawn
     cdef readonly bint record
     # machines in order of their next change: an indexed heap, with ties by machine
     cdef long long[::1] change
-    cdef int[::1] heap, where
+    cdef int[::1] heap, position
 
     cdef _add_sizes(self, own, sizes, tasks)
     cdef dict _columns(self)
@@ -44,7 +44,7 @@ cdef class MachineQueues:
     cdef int _add_pairs(self) except -1
     cdef _read_pairs(self)
     cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil
-    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil
+    cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil
     cdef int _make_room(self, Py_ssize_t u) except -1
@@ -54,11 +54,11 @@ cdef class MachineQueues:
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
-                        long long end, long long there) noexcept nogil
-    cdef dict _cut(self, Py_ssize_t u, long long now)
+                        long long end, long long arrival) noexcept nogil
+    cdef dict _interrupt(self, Py_ssize_t u, long long now)
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil
     cdef void _update(self, Py_ssize_t u) noexcept nogil
-    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
+    cdef bint _precedes(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil
     cdef const long long[::1] _machines(self, machines)
     cdef int _check_machine(self, Py_ssize_t machine) except -1

@@ -1,19 +1,19 @@
-"""What waits and runs at every machine, and when it ends, in one object of flat arrays.
+"""The waiting and running tasks of all machines, and their ends, in one object of flat arrays.
 
 The queue of a machine holds shares (application, whole tasks left), grouped per application, never per task.
-They run in the order of the queue.  Between two changes nothing is decided, so a machine is advanced only
+They run in the order of the queue.  No decisions are made between two changes, so a machine is advanced only
 when a method needs it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
 
-Tasks of one application may have sizes of their own (`gridcore.queues.task_numbers`).  Then each task takes its own
-time, whatever task size is stated for the application.
+Tasks of one application may have sizes of their own (`gridcore.queues.task_numbers`).  Then the duration
+of a task depends on its own size, not on the task size that is stated for the application.
 
 Times are int64 nanoseconds.  The duration of a task is rounded once per (machine, task size), and is at least
 1 ns.  A task that could start at exactly `until` is not started yet: tasks that arrive at that instant may
 still go before it.
 
-Lost tasks may be submitted again as a further bag of their application.  A further bag is queued by an index,
-release and size of its own, but everything it does is counted for the application.
+Lost tasks may be submitted again as a further bag of their application.  A further bag has an index, release and
+size of its own in queues, but its totals are counted for the application.
 """
 
 cimport cython
@@ -22,32 +22,34 @@ from libc.math cimport llrint
 from libc.stdlib cimport free
 
 from gridcore.common.arguments cimport (
-    FINITE, POSITIVE, _Guard, check_array, check_instant, check_lengths, doubles, guard, indices, integers, kept,
+    FINITE, POSITIVE, _Guard, check_array, check_instant, check_lengths, doubles, doubles_copy, guard, indices,
+    integers,
 )
 from gridcore.common.instants cimport LATEST, NEVER
-from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_note
-from gridcore.queues.pairs cimport (
-    pair_of, pairs_add, pairs_free, pairs_mark, pairs_marked,
-)
+from gridcore.queues.journal cimport Journal, Row, journal_add, journal_copy, journal_fill, journal_record
+from gridcore.queues.pairs cimport pair_of, pairs_add, pairs_free, pairs_mark, pairs_marked
 from gridcore.queues.task_numbers cimport TaskNumbers
 
 import numpy as np
 
 from gridcore.queues import journal_tables
-from gridcore.common.state import INSTANT, OR_NEVER, Array, Number, Rows, like, read, refuse, read_only
+from gridcore.common.state import (
+    INSTANT, OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
+)
 
 __all__ = ["MachineQueues"]
 
-_JOURNAL = Array(np.int64, (None, 6))
+_JOURNAL = ArrayEntry(np.int64, (None, 6))
 _STATE = {
-    "whose": Array(np.int64, ("applications",)), "share": Array(np.int32, ("machines", None, 2)),
-    "used": Array(np.uint8, ("machines", "bytes")),
-    "pairs": Rows({"machine": (0, "machines"), "application": (0, "applications")}), "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
-    "enqueued": Number(0, LATEST + 1), "tasks_done": Number(0, LATEST + 1),
+    "whose": ArrayEntry(np.int64, ("applications",)), "share": ArrayEntry(np.int32, ("machines", None, 2)),
+    "used": ArrayEntry(np.uint8, ("machines", "bytes")),
+    "pairs": TableEntry({"machine": (0, "machines"), "application": (0, "applications")}),
+    "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
+    "enqueued": NumberEntry(0, LATEST + 1), "tasks_done": NumberEntry(0, LATEST + 1),
 }
 
 
-#: Up to so many pairs of a machine and an application each has a bit: 64 MiB.
+#: The largest number of pairs of a machine and an application that have a bit each: 64 MiB.
 cdef Py_ssize_t _MOST_BITS = 2**29
 
 
@@ -62,19 +64,19 @@ cdef _rows(const Journal* j):
     return rows
 
 
-cdef _grown(values, more):
-    """Return a new array: the entries of both; the first of many is often empty."""
+cdef _concatenate(values, more):
+    """Return a new array with the entries of both."""
     return np.concatenate((values, more)) if len(values) else np.array(more)
 
 
 @cython.auto_pickle(False)
 cdef class MachineQueues:
-    """The queues of machines, without an order other than that of arrival; `TaskQueues` says what the parameters are."""
+    """The queues of machines in the order of arrival; base class of `TaskQueues`, which has the parameters."""
 
     def __cinit__(self, speed, *, str watch="idle", bint log=False, bint record=False, **ordering):
         if watch not in ("idle", "completion"):
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
-        self.speed = kept(speed, "speed")
+        self.speed = doubles_copy(speed, "speed")
         check_array(self.speed, "speed", POSITIVE)
         cdef Py_ssize_t n = self.speed.shape[0]
         self.machines = n
@@ -93,30 +95,30 @@ cdef class MachineQueues:
         self.done = np.zeros(n, np.int64)
         self.interrupted = np.zeros(n, np.int64)
         self.release = self.size = self.task_size = np.zeros(0)
-        self.whose = self.first_start = np.zeros(0, np.int64)
+        self.owner = self.first_start = np.zeros(0, np.int64)
         self.finish = np.zeros(0, np.int64)
         self.completed = np.zeros(0, np.int64)
         self.nodes_used = np.zeros(0, np.int64)
         self.used = np.zeros((n, 0), np.uint8)
         self.change = np.full(n, NEVER, np.int64)
         self.heap = np.arange(n, dtype=np.int32)
-        self.where = np.arange(n, dtype=np.int32)
+        self.position = np.arange(n, dtype=np.int32)
 
     def __dealloc__(self):
-        free(self.ended.row)
-        free(self.ran.row)
-        free(self.came.row)
+        free(self.completion_log.row)
+        free(self.run_log.row)
+        free(self.arrival_log.row)
         pairs_free(&self.pairs)
 
-    # -- what is there ----------------------------------------------------------------------------------
+    # -- applications and queues ------------------------------------------------------------------------
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike,
                          whose: ArrayLike | None = None, *, sizes: ArrayLike | None = None,
                          tasks: ArrayLike | None = None):
         """Append applications; their indices are consecutive.
 
-        If applications that came before have tasks of their own sizes, all others must have such, too; further bags
-        need neither `sizes` nor `tasks`.
+        If earlier applications have `sizes`, later ones must have them, too; further bags need neither `sizes` nor
+        `tasks`.
 
         Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
         distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
@@ -135,13 +137,12 @@ cdef class MachineQueues:
             of that application, which must not be a further bag and must have the same `task_size`; for any
             other application its own index.  By default there are no further bags.
         sizes
-            float64[sum of tasks], Mflop, the true size of each task, application after application; then
-            `task_size` is what is stated of them.  By default all tasks of an application have its
-            `task_size`.
+            float64[sum of tasks], Mflop, the true size of each task, application after application; `task_size` is
+            then the stated size.  By default all tasks of an application have its `task_size`.
         tasks
             int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
         cdef Py_ssize_t n = self.n_applications, j
@@ -158,7 +159,7 @@ cdef class MachineQueues:
         for j in range(k):
             if i[j] == n + j:
                 continue
-            if not 0 <= i[j] < n or self.whose[i[j]] != i[j]:
+            if not 0 <= i[j] < n or self.owner[i[j]] != i[j]:
                 raise ValueError(f"whose[{j}] must be {n + j}, its own index, or an application below {n} "
                                  f"that is no further bag, got {i[j]}")
             if a[j] != self.task_size[i[j]]:
@@ -166,11 +167,12 @@ cdef class MachineQueues:
                                  f"{self.task_size[i[j]]!r}, got {a[j]!r}")
         if self.own_sizes or sizes is not None or tasks is not None:
             self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
-        self.whose = _grown(self.whose, i)
-        self.release, self.size, self.task_size = _grown(self.release, r), _grown(self.size, w), _grown(self.task_size, a)
+        self.owner = _concatenate(self.owner, i)
+        self.release, self.size = _concatenate(self.release, r), _concatenate(self.size, w)
+        self.task_size = _concatenate(self.task_size, a)
         zeros, never = np.zeros(k, np.int64), np.full(k, -1, np.int64)
-        self.first_start, self.finish = _grown(self.first_start, never), _grown(self.finish, never)
-        self.completed, self.nodes_used = _grown(self.completed, zeros), _grown(self.nodes_used, zeros)
+        self.first_start, self.finish = _concatenate(self.first_start, never), _concatenate(self.finish, never)
+        self.completed, self.nodes_used = _concatenate(self.completed, zeros), _concatenate(self.nodes_used, zeros)
         self.n_applications += k
         if not self.sparse and self.machines * ((self.n_applications + 7) // 8) > _MOST_BITS // 8:
             self._make_sparse()
@@ -179,12 +181,12 @@ cdef class MachineQueues:
             wider[:, :self.used.shape[1]] = self.used
             self.used = wider
 
-    cdef _add_sizes(self, own, sizes, tasks):
-        """Note the sizes of the tasks of applications to be added; own: bool[k], which are no further bags."""
+    cdef _add_sizes(self, is_new, sizes, tasks):
+        """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for further bags."""
         if (sizes is None) != (tasks is None):
             raise ValueError("sizes and tasks must be given together")
-        if sizes is None and (not self.own_sizes or not own.any()):
-            sizes, tasks = np.zeros(0), np.zeros(own.shape[0] if self.own_sizes else 0, np.int64)
+        if sizes is None and (not self.own_sizes or not is_new.any()):
+            sizes, tasks = np.zeros(0), np.zeros(is_new.shape[0] if self.own_sizes else 0, np.int64)
         elif sizes is None or (self.n_applications and not self.own_sizes):
             raise ValueError("sizes must be given for all applications, or for none")
         elif not self.own_sizes:
@@ -192,7 +194,7 @@ cdef class MachineQueues:
         if self.own_sizes:
             checked, counts = doubles(sizes, "sizes"), integers(tasks, "tasks")
             check_array(checked, "sizes", POSITIVE)
-            check_lengths(own.shape[0], counts.shape[0], "release", "tasks")
+            check_lengths(is_new.shape[0], counts.shape[0], "release", "tasks")
             self.numbers.add(checked, counts)
 
     def totals(self) -> dict[str, Integers]:
@@ -203,7 +205,7 @@ cdef class MachineQueues:
         finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
         failed), peak_queue (most tasks waiting), waiting.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "nodes_used": self._all_used(),
@@ -213,29 +215,29 @@ cdef class MachineQueues:
         }
 
     cdef _all_used(self):
-        """Return `nodes_used`, with the machines where tasks of an application wait and none has started."""
+        """Return `nodes_used`, including machines where tasks wait and none has started."""
         cdef Py_ssize_t u, k, j, f
-        cdef long long whose
-        cdef bint twice
-        found = np.array(self.nodes_used)
-        cdef long long[::1] out = found
+        cdef long long owner
+        cdef bint is_counted
+        nodes_used = np.array(self.nodes_used)
+        cdef long long[::1] out = nodes_used
         for u in range(self.machines):
             f = self.first[u]
             for k in range(f, f + self.count[u]):
-                whose = self.whose[self.share[u, k, 0]]
-                if self._is_used(u, whose):
+                owner = self.owner[self.share[u, k, 0]]
+                if self._is_used(u, owner):
                     continue
-                twice = False  # of shares of an application and its further bags one counts
-                for j in range(f, f + self.count[u] if whose != self.share[u, k, 0] else f):
-                    if self.whose[self.share[u, j, 0]] == whose and (j < k or self.share[u, j, 0] == whose):
-                        twice = True
+                is_counted = False  # an application and its further bags count once for a machine
+                for j in range(f, f + self.count[u] if owner != self.share[u, k, 0] else f):
+                    if self.owner[self.share[u, j, 0]] == owner and (j < k or self.share[u, j, 0] == owner):
+                        is_counted = True
                         break
-                out[whose] += not twice
-        return found
+                out[owner] += not is_counted
+        return nodes_used
 
     def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
         rows = np.asarray(self.share)[machine, f:f + n]
@@ -243,7 +245,7 @@ cdef class MachineQueues:
             self.free_at[machine]
 
     def schedule(self) -> dict[str, Integers]:
-        """Return what has run so far, as columns int64[k] by machine and start; empty without ``record``.
+        """Return the runs so far, as columns int64[k] by machine and start; empty without ``record``.
 
         Returns
         -------
@@ -256,103 +258,109 @@ cdef class MachineQueues:
         completed
             Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        return journal_tables.schedule(_rows(&self.ran), merge=not self.own_sizes)
+        cdef _Guard reservation = guard(&self.occupied)
+        return journal_tables.schedule(_rows(&self.run_log), merge=not self.own_sizes)
 
     def arrivals(self) -> dict[str, Integers]:
-        """Return what has been enqueued so far, in order: int64[k] columns machine, application, tasks, time (ns).
+        """Return the arrivals so far, in order: int64[k] columns machine, application, tasks, time (ns).
 
-        A row with a negative number of tasks says that so many were withdrawn.
+        The number of tasks is negative for withdrawn tasks.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        return journal_tables.arrivals(_rows(&self.came))
+        cdef _Guard reservation = guard(&self.occupied)
+        return journal_tables.arrivals(_rows(&self.arrival_log))
 
     def is_busy(self, machines: ArrayLike) -> Bools:
         """Return bool[k]: which of `machines` run a task or have tasks waiting."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     cdef _read_pairs(self):
-        """int64[n, 2]: the pairs with a mark, in order."""
+        """Return the pairs with a mark, in order: int64[n, 2]."""
         cdef Py_ssize_t k, n = 0
-        found = np.empty(self.pairs.n, np.int64)
-        cdef long long[::1] out = found
+        marked_pairs = np.empty(self.pairs.n, np.int64)
+        cdef long long[::1] out = marked_pairs
         for k in range(self.pairs.room):
             if self.pairs.slot[k] and (self.pairs.slot[k] - 1) & 1:
                 out[n] = <long long> ((self.pairs.slot[k] - 1) >> 1)
                 n += 1
-        found = np.sort(found[:n])
-        return np.column_stack((found >> 31, found & 2**31 - 1))
+        marked_pairs = np.sort(marked_pairs[:n])
+        return np.column_stack((marked_pairs >> 31, marked_pairs & 2**31 - 1))
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the queues and their applications were made; see `gridcore.common.state`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the changes since applications were added, as described in `gridcore.common.state`."""
+        cdef _Guard reservation = guard(&self.occupied)
         return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
-            "whose": np.asarray(self.whose), "share": np.asarray(self.share), "used": np.asarray(self.used),
-            "pairs": self._read_pairs(), "ended": _rows(&self.ended), "ran": _rows(&self.ran), "came": _rows(&self.came),
+            "whose": np.asarray(self.owner), "share": np.asarray(self.share), "used": np.asarray(self.used),
+            "pairs": self._read_pairs(), "ended": _rows(&self.completion_log), "ran": _rows(&self.run_log), "came": _rows(&self.arrival_log),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
             **(self.numbers.getstate() if self.own_sizes else {}),
         })
 
     def setstate(self, state):
-        """Restore what `getstate` returned for queues with the same machines and applications.
+        """Restore a state of `getstate` of queues with the same machines and applications.
 
         Further bags count as applications: append them again before this call.
-        Raises ValueError for a state that cannot belong to these queues.
+
+        Raises
+        ------
+        ValueError
+            If the state cannot belong to these queues.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t n = self.machines, k, j
         cdef int task
         cdef double end
         known = {name: np.asarray(column) for name, column in self._columns().items()}
-        given = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
-        refuse("whose", given["whose"] != np.asarray(self.whose), "of the further bags that have been appended here")
-        share = given["share"]
+        entries = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
+        refuse("whose", entries["whose"] != np.asarray(self.owner), "of the further bags that have been appended here")
+        share = entries["share"]
         capacity = share.shape[1]
         if capacity < 1:
-            raise ValueError("state['share'] must have room for a share a machine, got none")
-        given |= read(state, like(known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1),
-                                  count=(0, capacity + 1), free_at=INSTANT))
-        place, first = np.arange(capacity), given["first"][:, None]
-        held = (place >= first) & (place < first + given["count"][:, None])
-        if (held.sum(axis=1) != given["count"]).any() or (share[held] < (0, 1)).any() or \
-                (share[held][:, 0] >= self.n_applications).any():
+            raise ValueError("state['share'] must have room for at least one share of each machine, got none")
+        entries |= read(state, array_entries(
+            known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
+            free_at=INSTANT))
+        place, first = np.arange(capacity), entries["first"][:, None]
+        occupied_places = (place >= first) & (place < first + entries["count"][:, None])
+        if (occupied_places.sum(axis=1) != entries["count"]).any() or (share[occupied_places] < (0, 1)).any() or \
+                (share[occupied_places][:, 0] >= self.n_applications).any():
             raise ValueError("state['share'] must have applications and tasks where state['first'] and "
                              "state['count'] say that there are any")
         if self.own_sizes:
-            machine, at = np.nonzero(held)
+            machine, at = np.nonzero(occupied_places)
+            shares_in_queue = share[occupied_places]
             self.numbers.setstate(state, np.column_stack((
-                machine, np.asarray(self.whose)[share[held][:, 0]], share[held][:, 1])).astype(np.int64))
-            if ((np.asarray(self.numbers.running) >= 0) != (given["running"] >= 0)).any():
+                machine, np.asarray(self.owner)[shares_in_queue[:, 0]], shares_in_queue[:, 1])).astype(np.int64))
+            if ((np.asarray(self.numbers.running) >= 0) != (entries["running"] >= 0)).any():
                 raise ValueError("state['running_task'] must be -1 where state['running'] is, and only there")
         cdef const int[:, :, ::1] shares = share
-        cdef const int[::1] firsts = given["first"], counts = given["count"]
-        cdef const long long[::1] frees = given["free_at"]
+        cdef const int[::1] firsts = entries["first"], counts = entries["count"]
+        cdef const long long[::1] frees = entries["free_at"]
         for k in range(n):
             end = <double> frees[k]
             for j in range(firsts[k], firsts[k] + counts[k]):
                 end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
             if not end < 2.0 * 2305843009213693952.0:
                 raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
-        self.share, self.used, self.capacity = share, given["used"], capacity
+        self.share, self.used, self.capacity = share, entries["used"], capacity
         for name, column in known.items():
-            column[...] = given[name]
+            column[...] = entries[name]
         pairs_free(&self.pairs)
         if self.sparse:
-            for machine, application in given["pairs"].tolist():
+            for machine, application in entries["pairs"].tolist():
                 pairs_add(&self.pairs, pair_of(machine, application))
                 pairs_mark(&self.pairs, pair_of(machine, application))
             self._add_pairs()
-        journal_fill(&self.ended, given["ended"])
-        journal_fill(&self.ran, given["ran"])
-        journal_fill(&self.came, given["came"])
-        self.enqueued, self.tasks_done = given["enqueued"], given["tasks_done"]
+        journal_fill(&self.completion_log, entries["ended"])
+        journal_fill(&self.run_log, entries["ran"])
+        journal_fill(&self.arrival_log, entries["came"])
+        self.enqueued, self.tasks_done = entries["enqueued"], entries["tasks_done"]
         for k in range(n):
-            self.change[k], self.heap[k], self.where[k] = NEVER, <int> k, <int> k
+            self.change[k], self.heap[k], self.position[k] = NEVER, <int> k, <int> k
         for k in range(n):
             self.idle_at[k] = self.free_at[k]
             task = self.numbers.head[k] if self.own_sizes else -1
@@ -380,7 +388,7 @@ cdef class MachineQueues:
         A share of an application that still waits at the machine joins it.  The order is not touched:
         call `reschedule` once all shares of the instant are in.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
@@ -397,11 +405,11 @@ cdef class MachineQueues:
             for k in range(rows):
                 self._enqueue(u[k], <int> i[k], n[k], now)
         except BaseException:
-            self._update(u[k])  # the machine has advanced to `now` in spite of the error
+            self._update(u[k])  # the machine has already advanced to `now`
             raise
 
     cdef int _make_sparse(self) except -1:
-        """Go over from bits to pairs."""
+        """Replace the bits by pairs."""
         cdef Py_ssize_t u, k, f
         self.sparse = True
         for u in range(self.machines):
@@ -412,13 +420,13 @@ cdef class MachineQueues:
         return self._add_pairs()
 
     cdef int _add_pairs(self) except -1:
-        """Add the pairs, without marks, of what waits or runs."""
+        """Add the pairs of waiting and running tasks, without marks."""
         cdef Py_ssize_t u, k
         for u in range(self.machines):
             for k in range(self.first[u], self.first[u] + self.count[u]):
-                pairs_add(&self.pairs, pair_of(u, self.whose[self.share[u, k, 0]]))
+                pairs_add(&self.pairs, pair_of(u, self.owner[self.share[u, k, 0]]))
             if self.running[u] >= 0:
-                pairs_add(&self.pairs, pair_of(u, self.whose[self.running[u]]))
+                pairs_add(&self.pairs, pair_of(u, self.owner[self.running[u]]))
         return 0
 
     cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil:
@@ -426,7 +434,7 @@ cdef class MachineQueues:
             return pairs_marked(&self.pairs, pair_of(u, application))
         return self.used[u, application // 8] >> application % 8 & 1
 
-    cdef void _use(self, Py_ssize_t u, int application) noexcept nogil:
+    cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil:
         """Record that tasks of `application`, which must not be a further bag, have started or been lost on `u`."""
         if self.sparse:
             self.nodes_used[application] += pairs_mark(&self.pairs, pair_of(u, application))
@@ -440,16 +448,16 @@ cdef class MachineQueues:
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1:
         self._advance(u, now)
         if self.sparse:
-            pairs_add(&self.pairs, pair_of(u, self.whose[application]))
+            pairs_add(&self.pairs, pair_of(u, self.owner[application]))
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
         cdef long long length = self._duration(u, application)
         cdef long long longest = _nanoseconds(self.numbers.largest / self.speed[u]) if self.own_sizes else length
         cdef bint idle = n == 0 and self.running[u] < 0
         cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
         cdef long long end = start
-        cdef Py_ssize_t whose = self.whose[application]
-        if self.own_sizes and tasks > self.numbers.free[whose]:
-            raise ValueError(f"application {application} has {self.numbers.free[whose]} tasks that are in no queue, "
+        cdef Py_ssize_t owner = self.owner[application]
+        if self.own_sizes and tasks > self.numbers.free[owner]:
+            raise ValueError(f"application {application} has {self.numbers.free[owner]} tasks that are in no queue, "
                              f"got {tasks}")
         if tasks > (NEVER - 1 - start) // longest:
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
@@ -472,14 +480,14 @@ cdef class MachineQueues:
             self.free_at[u] = start
         if self.own_sizes:
             for k in range(tasks):
-                end += self._length(u, self.numbers.bind(u, whose))
+                end += self._length(u, self.numbers.bind(u, owner))
         else:
             end += tasks * length
         self.idle_at[u] = end
         self.enqueued += tasks
         self.waiting[u] += tasks
         if self.record:
-            journal_note(&self.came, u, <int> self.whose[application], tasks, now, now, 0)
+            journal_record(&self.arrival_log, u, <int> self.owner[application], tasks, now, now, 0)
         self.peak[u] = max(self.peak[u], self.waiting[u])
         self._update(u)
         return 0
@@ -487,12 +495,12 @@ cdef class MachineQueues:
     def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now) -> int:
         """Take tasks of `application` that wait at `machine` out of its queue at `now` ns; return how many.
 
-        These are up to `tasks` (>= 0), those that came last.  A running task stays.  They count as never
-        enqueued: in `enqueued`, and in `nodes_used` if no other task of the application has started at the
-        machine, waits there or was lost there.  `peak_queue` stays as it was.  The order is not touched: call
-        `reschedule`.  For a further bag give its own index, as in `queue`.
+        These are the last ones, up to `tasks` (>= 0).  A running task stays.  `enqueued` does not count them any
+        more, nor does `nodes_used` count the machine, unless another task of the application has started, waits or
+        was lost there.  `peak_queue` is unchanged.  The order is not updated: call `reschedule`.  A further bag has
+        its own index, as in `queue`.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         self._check_machine(machine)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -510,7 +518,7 @@ cdef class MachineQueues:
         if tasks > 0:
             if self.own_sizes:
                 for j in range(tasks):
-                    self.idle_at[u] -= self._length(u, self.numbers.release_last(u, self.whose[application]))
+                    self.idle_at[u] -= self._length(u, self.numbers.release_last(u, self.owner[application]))
             else:
                 self.idle_at[u] -= tasks * self._duration(u, application)
             self.share[u, k, 1] -= <int> tasks
@@ -523,7 +531,7 @@ cdef class MachineQueues:
             self.enqueued -= tasks
             self.waiting[u] -= tasks
             if self.record:
-                journal_note(&self.came, u, <int> self.whose[application], -tasks, now, now, 0)
+                journal_record(&self.arrival_log, u, <int> self.owner[application], -tasks, now, now, 0)
         self._update(u)
         return tasks
 
@@ -545,10 +553,10 @@ cdef class MachineQueues:
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers, Integers]:
         """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.
 
-        Returns (machines, applications, tasks) int64[k]: the lost tasks, a row per machine and application;
+        Returns (machines, applications, tasks) int64[k]: the lost tasks, a row for each machine and application;
         tasks of further bags count for their application.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long application
@@ -557,11 +565,11 @@ cdef class MachineQueues:
         for k in range(u.shape[0]):
             m = u[k]
             self._advance(m, now)
-            left = self._cut(m, now)
+            left = self._interrupt(m, now)
             for j in range(self.first[m], self.first[m] + self.count[m]):
-                application = self.whose[self.share[m, j, 0]]
+                application = self.owner[self.share[m, j, 0]]
                 left[application] = left.get(application, 0) + self.share[m, j, 1]
-                self._use(m, <int> application)
+                self._mark_used(m, <int> application)
             lost += [(m, *row) for row in sorted(left.items())]
             if self.own_sizes:
                 self.numbers.release_all(m)
@@ -572,16 +580,16 @@ cdef class MachineQueues:
         rows = np.array(lost, np.int64).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
-    cdef dict _cut(self, Py_ssize_t u, long long now):
-        """Stop what runs on `u`, which fails; return application -> tasks that are lost."""
+    cdef dict _interrupt(self, Py_ssize_t u, long long now):
+        """Interrupt the running task of `u`, which fails; return application -> lost tasks."""
         cdef long long length, application
         if self.running[u] < 0:
             return {}
-        application = self.whose[self.running[u]]
+        application = self.owner[self.running[u]]
         self.busy[u] -= self.free_at[u] - now
         if self.record:
             length = self._length(u, self.numbers.running[u]) if self.own_sizes else self._duration(u, self.running[u])
-            journal_note(&self.ran, u, <int> application, 1, self.free_at[u] - length, now, 0)
+            journal_record(&self.run_log, u, <int> application, 1, self.free_at[u] - length, now, 0)
         self.interrupted[u] += 1
         self.running[u] = -1
         return {application: 1}
@@ -590,12 +598,12 @@ cdef class MachineQueues:
 
     def advance(self, long long until,
                 machines: ArrayLike | None = None) -> tuple[Integers, Integers, Integers, Integers]:
-        """Let `machines` (default: all) work up to `until` ns.
+        """Advance `machines` (default: all) to `until` ns.
 
         Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
         row per machine and application, with the `end` of its last task; empty without ``log``.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
@@ -606,13 +614,13 @@ cdef class MachineQueues:
                 for k in range(u.shape[0]):
                     self._advance(u[k], until)
                     self._update(u[k])
-        rows = _rows(&self.ended)
-        self.ended.n = 0
+        rows = _rows(&self.completion_log)
+        self.completion_log.n = 0
         return journal_tables.completions(rows)
 
     def catch_up(self, long long until):
-        """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Advance all machines to `until` ns; the next `advance` returns their completions."""
+        cdef _Guard reservation = guard(&self.occupied)
         self._catch_up(until)
 
     cdef int _catch_up(self, long long until) except -1:
@@ -624,7 +632,7 @@ cdef class MachineQueues:
         return 0
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
-        """Return how long a task of `application` takes on `u`, ns; where tasks have own sizes, as stated."""
+        """Return how long a task of `application` takes on `u` by its stated size, ns."""
         return _nanoseconds(self.task_size[application] / self.speed[u])
 
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil:
@@ -632,15 +640,15 @@ cdef class MachineQueues:
         return _nanoseconds(self.numbers.size[task] / self.speed[u])
 
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
-        """Return when the running task of `u` ends, ns; where tasks have own sizes, by what is stated of it."""
+        """Return when the running task of `u` ends by its stated size, ns."""
         if not self.own_sizes or self.running[u] < 0:
             return self.free_at[u]
         return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
 
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil:
-        cdef long long length, whole, start, at
+        cdef long long length, n_completed, start, at
         cdef int application
-        cdef Py_ssize_t f, whose
+        cdef Py_ssize_t f, owner
         while True:
             at = self.free_at[u]
             application = self.running[u]
@@ -659,20 +667,20 @@ cdef class MachineQueues:
             f = self.first[u]
             application = self.share[u, f, 0]
             length = self._duration(u, application)
-            whose = self.whose[application]
-            if self.first_start[whose] < 0 or at < self.first_start[whose]:
-                self.first_start[whose] = at
-            self._use(u, <int> whose)
+            owner = self.owner[application]
+            if self.first_start[owner] < 0 or at < self.first_start[owner]:
+                self.first_start[owner] = at
+            self._mark_used(u, <int> owner)
             if self.own_sizes:
-                whole, length = 0, self._length(u, self.numbers.begin(u, whose))
+                n_completed, length = 0, self._length(u, self.numbers.begin(u, owner))
             else:
-                whole = min(<long long> self.share[u, f, 1], (until - at) // length)
-            if whole > 0:
-                start, at = at, at + whole * length
-                self._complete(u, application, whole, start, at, at)
-                self.share[u, f, 1] -= <int> whole
-                self.waiting[u] -= whole
-                self.busy[u] += whole * length
+                n_completed = min(<long long> self.share[u, f, 1], (until - at) // length)
+            if n_completed > 0:
+                start, at = at, at + n_completed * length
+                self._complete(u, application, n_completed, start, at, at)
+                self.share[u, f, 1] -= <int> n_completed
+                self.waiting[u] -= n_completed
+                self.busy[u] += n_completed * length
                 self.free_at[u] = at
             if self.share[u, f, 1] > 0 and at < until:
                 self.running[u] = application
@@ -687,49 +695,49 @@ cdef class MachineQueues:
                     self.first[u] = 0
 
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,
-                        long long end, long long there) noexcept nogil:
-        """Note that tasks ran from `start` to `end`, and that the output of the last one is `there` then."""
+                        long long end, long long arrival) noexcept nogil:
+        """Count tasks that ran from `start` to `end`; the output of the last one arrives at `arrival`."""
         cdef int bag = application
-        application = <int> self.whose[bag]  # of the same task size
+        application = <int> self.owner[bag]  # of the same task size
         if bag != application:
             self.completed[bag] += tasks
-            self.finish[bag] = max(self.finish[bag], there)
+            self.finish[bag] = max(self.finish[bag], arrival)
         self.completed[application] += tasks
         self.done[u] += tasks
         self.tasks_done += tasks
-        if there > self.finish[application]:
-            self.finish[application] = there
+        if arrival > self.finish[application]:
+            self.finish[application] = arrival
         if self.log:
-            journal_note(&self.ended, u, application, tasks, start, there, tasks)
+            journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
             if self.own_sizes:  # a row each
-                journal_add(&self.ran)[0] = Row(u, application, tasks, start, end, tasks)
+                journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
-                journal_note(&self.ran, u, application, tasks, start, end, tasks)
+                journal_record(&self.run_log, u, application, tasks, start, end, tasks)
 
     def next_change(self) -> int:
-        """Return the first instant (ns) at which a machine becomes idle (or ends a task: ``watch``), else `NEVER`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the first instant (ns) of a change that `watch` selects, else `NEVER`."""
+        cdef _Guard reservation = guard(&self.occupied)
         return self.change[self.heap[0]] if self.machines else NEVER
 
     def due(self, long long now) -> Integers:
-        """Return int64[k]: the machines, ascending, whose next change is due by `now` ns; advances them to `now`."""
-        cdef _Guard alone = guard(&self.occupied)
-        found = []
+        """Advance the machines whose next change is due by `now` ns to `now`; return them, int64[k], ascending."""
+        cdef _Guard reservation = guard(&self.occupied)
+        due_machines = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
             u = self.heap[0]
-            found.append(u)
+            due_machines.append(u)
             self._advance(u, now)
             self._update(u)
-        return np.unique(np.array(found, np.int64))
+        return np.unique(np.array(due_machines, np.int64))
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        """Return when the first task ends of those that run or wait on `u`, which has some."""
+        """Return when the first running or waiting task of `u`, which must have one, ends, ns."""
         if self.running[u] >= 0:
             return self.free_at[u]
         cdef int application = self.share[u, self.first[u], 0]
         return self.free_at[u] + (
-            self._length(u, self.numbers.first(u, self.whose[application])) if self.own_sizes
+            self._length(u, self.numbers.first(u, self.owner[application])) if self.own_sizes
             else self._duration(u, application))
 
     cdef void _update(self, Py_ssize_t u) noexcept nogil:
@@ -740,26 +748,26 @@ cdef class MachineQueues:
         if at == self.change[u]:
             return
         self.change[u] = at
-        cdef Py_ssize_t n = self.machines, k = self.where[u], other
-        while k > 0 and self._before(u, self.heap[(k - 1) // 2]):
+        cdef Py_ssize_t n = self.machines, k = self.position[u], child
+        while k > 0 and self._precedes(u, self.heap[(k - 1) // 2]):
             self._place(self.heap[(k - 1) // 2], k)
             k = (k - 1) // 2
         while 2 * k + 1 < n:
-            other = 2 * k + 1
-            if other + 1 < n and self._before(self.heap[other + 1], self.heap[other]):
-                other += 1
-            if not self._before(self.heap[other], u):
+            child = 2 * k + 1
+            if child + 1 < n and self._precedes(self.heap[child + 1], self.heap[child]):
+                child += 1
+            if not self._precedes(self.heap[child], u):
                 break
-            self._place(self.heap[other], k)
-            k = other
+            self._place(self.heap[child], k)
+            k = child
         self._place(u, k)
 
-    cdef bint _before(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    cdef bint _precedes(self, Py_ssize_t a, Py_ssize_t b) noexcept nogil:
         return self.change[a] < self.change[b] or (self.change[a] == self.change[b] and a < b)
 
     cdef void _place(self, Py_ssize_t u, Py_ssize_t k) noexcept nogil:
         self.heap[k] = <int> u
-        self.where[u] = <int> k
+        self.position[u] = <int> k
 
     cdef const long long[::1] _machines(self, machines):
         return indices(machines, "machines", 0, self.machines)

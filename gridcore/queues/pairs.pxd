@@ -1,4 +1,4 @@
-"""Sets of pairs of a machine and an application, each with a mark: for `gridcore.queues.machine_queues`, and `gridcore.centralized`."""
+"""Sets of pairs of a machine and an application, each with a mark: for queues and `gridcore.centralized`."""
 
 from libc.stdlib cimport calloc, free
 
@@ -9,7 +9,7 @@ cdef struct Pairs:                      # all zero when it is empty
 
 
 cdef inline unsigned long long* pairs_at(const Pairs* p, unsigned long long pair) noexcept nogil:
-    """The slot of a pair, empty if it is not there; there must be room."""
+    """Return the slot of a pair, which is empty if the pair is absent; there must be room."""
     cdef unsigned long long hash = pair * <unsigned long long> 0x9E3779B97F4A7C15
     cdef Py_ssize_t k = <Py_ssize_t> (hash >> 20) & (p.room - 1)
     while p.slot[k] and (p.slot[k] - 1) >> 1 != pair:
@@ -26,7 +26,7 @@ cdef inline bint pairs_have(const Pairs* p, unsigned long long pair) noexcept no
 
 
 cdef inline bint pairs_put(Pairs* p, unsigned long long pair) noexcept nogil:
-    """Add a pair, without a mark if it is not there yet; False if there is no memory."""
+    """Add a pair, without a mark if it is new; return False if there is no memory."""
     cdef unsigned long long* slot
     cdef Pairs wider
     cdef Py_ssize_t k
@@ -48,19 +48,19 @@ cdef inline bint pairs_put(Pairs* p, unsigned long long pair) noexcept nogil:
 
 
 cdef inline int pairs_add(Pairs* p, unsigned long long pair) except -1:
-    """See `pairs_put`; raises MemoryError."""
+    """Add a pair as `pairs_put` does; raise MemoryError if there is no memory."""
     if not pairs_put(p, pair):
         raise MemoryError
     return 0
 
 
 cdef inline bint pairs_marked(const Pairs* p, unsigned long long pair) noexcept nogil:
-    cdef unsigned long long found = pairs_at(p, pair)[0] if p.room else 0
-    return found != 0 and (found - 1) & 1
+    cdef unsigned long long entry = pairs_at(p, pair)[0] if p.room else 0
+    return entry != 0 and (entry - 1) & 1
 
 
 cdef inline bint pairs_mark(Pairs* p, unsigned long long pair) noexcept nogil:
-    """Mark a pair that is there; return whether it had no mark."""
+    """Mark a pair, which must be present; return whether it had no mark."""
     cdef unsigned long long* slot = pairs_at(p, pair)
     if (slot[0] - 1) & 1:
         return False

@@ -13,20 +13,20 @@ Samples = npt.NDArray[np.float64]
 
 
 class SummaryGrid:
-    """Where a summary n[S, w, a] is sampled: stretches (s/Mflop), sizes w and task sizes a (Mflop).
+    """The sample points of a summary n[S, w, a]: stretches (s/Mflop), sizes w and task sizes a (Mflop).
 
     The three arrays must be finite, positive and strictly increasing; they are copied and read-only. All
-    summaries that are added must be sampled on one grid.  Kernels rely on what a grid says of itself: it
-    never changes, and one of a subclass is refused.
+    summaries that are added must be sampled on one grid.  Kernels rely on the arrays of a grid: they never
+    change, and kernels accept no subclass.
     """
 
     __slots__ = ("_size", "_stretch", "_task_size")
 
     def __init__(self, stretch: npt.ArrayLike, size: npt.ArrayLike, task_size: npt.ArrayLike) -> None:
-        made = _samples("stretch", stretch), _samples("size", size), _samples("task_size", task_size)
+        axes = _samples("stretch", stretch), _samples("size", size), _samples("task_size", task_size)
         if hasattr(self, "_stretch"):
-            raise TypeError("a SummaryGrid cannot be made anew")
-        self._stretch, self._size, self._task_size = made
+            raise TypeError("a SummaryGrid cannot be initialised twice")
+        self._stretch, self._size, self._task_size = axes
 
     @classmethod
     def geometric(
@@ -35,7 +35,7 @@ class SummaryGrid:
         size: tuple[float, float, int],
         task_size: tuple[float, float, int],
     ) -> SummaryGrid:
-        """A grid from (first, last, count) per axis with a constant ratio; the end points are exact."""
+        """Return a grid from (first, last, count) per axis with a constant ratio and exact end points."""
         return cls(
             _geometric("stretch", stretch), _geometric("size", size), _geometric("task_size", task_size)
         )
@@ -92,10 +92,10 @@ class SummaryGrid:
 
 
 def _samples(name: str, values: npt.ArrayLike) -> Samples:
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must hold real numbers, got dtype {given.dtype}")
-    array = np.array(given, dtype=np.float64, order="C")
+    raw = np.asarray(values)
+    if raw.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must hold real numbers, got dtype {raw.dtype}")
+    array = np.array(raw, dtype=np.float64, order="C")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.size == 0:
@@ -109,11 +109,11 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
                 f"{name}[{index}] must be larger than the sample before it, got {value!r} after {last!r}"
             )
         last = value
-    return np.frombuffer(array.tobytes())  # of which nobody can make one that can be written
+    return np.frombuffer(array.tobytes())  # memory of bytes cannot be made writable
 
 
-#: Samples of an axis: that is far more than a summary can have.
-_MOST = 10**6
+#: The largest number of samples of an axis, far more than a summary can have.
+_MAX_SAMPLES = 10**6
 
 
 def _geometric(name: str, axis: Sequence[float]) -> list[float]:
@@ -121,8 +121,8 @@ def _geometric(name: str, axis: Sequence[float]) -> list[float]:
         first, last, count = axis
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be (first, last, count), got {axis!r}") from None
-    if not 1 <= count <= _MOST or count != int(count):
-        raise ValueError(f"{name}: count must be an integer in 1..{_MOST}, got {count!r}")
+    if not 1 <= count <= _MAX_SAMPLES or count != int(count):
+        raise ValueError(f"{name}: count must be an integer in 1..{_MAX_SAMPLES}, got {count!r}")
     first, last, count = float(first), float(last), int(count)
     for label, value in (("first", first), ("last", last)):
         if not (math.isfinite(value) and value > 0.0):

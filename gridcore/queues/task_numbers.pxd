@@ -3,12 +3,12 @@
 cdef class TaskNumbers:
     cdef Py_ssize_t applications
     cdef const double[::1] size         # per task, Mflop
-    cdef double largest                 # of these
+    cdef double largest                 # of `size`
     cdef const long long[::1] offset    # per application: its first task; then the number of tasks
-    cdef int[::1] fresh                 # per application: how many tasks have had a place in a queue at least once
-    cdef int[::1] free                  # per application: how many tasks have no place now
-    cdef int[::1] returned              # per application: a task that lost its place, -1 for none; then `after`
-    cdef int[::1] after                 # per task: the next one in the queue of its machine, or among those returned
+    cdef int[::1] fresh                 # per application: number of tasks that have been in a queue at least once
+    cdef int[::1] free                  # per application: number of tasks that are in no queue
+    cdef int[::1] first_returned        # per application: the last task that left a queue unstarted, -1: none
+    cdef int[::1] after                 # per task: the next one in the queue of its machine, or the one that left before
     cdef int[::1] head, tail, running   # per machine, -1 for none
 
     cdef int add(self, const double[::1] sizes, const long long[::1] tasks) except -1
@@ -20,7 +20,7 @@ cdef class TaskNumbers:
     cdef Py_ssize_t application_of(self, int task) noexcept nogil
     cdef void _append(self, Py_ssize_t machine, int task) noexcept nogil
     cdef bint _is_of(self, int task, Py_ssize_t application) noexcept nogil
-    cdef void _cut(self, Py_ssize_t machine, int before, int task) noexcept nogil
+    cdef void _unlink(self, Py_ssize_t machine, int previous, int task) noexcept nogil
     cdef void _release(self, int task, Py_ssize_t application) noexcept nogil
     cdef dict getstate(self)
     cdef int setstate(self, state, waiting) except -1

@@ -27,4 +27,4 @@ cdef class TaskQueues(MachineQueues):
     cdef advance_quietly(self, const long long[::1] u, long long now)
     cdef void _sample(self, Py_ssize_t u, long long now, long long at, const Grid* g, unsigned int* out,
                       Scratch* s) noexcept nogil
-    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil
+    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil

@@ -1,8 +1,8 @@
-"""The task queues of all machines: in EDF order at a machine's own minimum stretch, and what a scheduler asks of them.
+"""The task queues of all machines, in EDF order at the minimum stretch of each machine, and queries of schedulers.
 
-`gridcore.queues.machine_queues` has how tasks wait and run.  Here is the order, recomputed by `reschedule` when a queue
-has changed; a running task is pinned.  What is planned, such as the minimum stretch, uses the task size that is stated
-for the application, also where tasks have sizes of their own.
+`gridcore.queues.machine_queues` runs the tasks.  This module has the order, which `reschedule` computes when a queue
+has changed; a running task is pinned.  Plans, such as the minimum stretch, use the task size that is stated for the
+application, even if tasks have sizes of their own.
 
 Source: Celaya & Marchal, section 4 (local scheduler), with the exact minimum stretch of the EDF kernel, or
 with Algorithm 2 and a tolerance.
@@ -16,7 +16,7 @@ from libc.stdlib cimport free, malloc
 
 from gridcore.common.arguments cimport FINITE, NOT_NEGATIVE, POSITIVE, _Guard, check_scalar, guard
 from gridcore.common.instants cimport NEVER
-from gridcore.queues.availability cimport Grid, queue_gap, room_of, sample_queue
+from gridcore.queues.availability cimport Grid, queue_gap, scratch_size, sample_queue
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
 from gridcore.queues.machine_queues cimport MachineQueues
 
@@ -36,7 +36,7 @@ cdef struct Share:
 
 
 cdef bint scratch_make(Scratch* s, Py_ssize_t n) noexcept nogil:
-    s.release = <double*> malloc((3 * n + room_of(n)) * sizeof(double))
+    s.release = <double*> malloc((3 * n + scratch_size(n)) * sizeof(double))
     s.order = <int*> malloc((n + 1) * sizeof(int))
     if s.release == NULL or s.order == NULL:
         free(s.release)
@@ -69,14 +69,15 @@ cdef class TaskQueues(MachineQueues):
     log
         Keep completions until `advance` returns them; may be changed at any time.
     record
-        Keep the records that `schedule` and `arrivals` return, from the beginning.
+        Keep the records that `schedule` and `arrivals` return.
     tolerance
         0 uses exact minimum stretches, for the order and everything else; a number in 0..1 uses the results
         of a bisection, which exceed the exact ones by at most this fraction of themselves.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
     def __cinit__(self, speed: ArrayLike, *, str order: Literal["edf", "fifo"] = "edf",
@@ -94,7 +95,7 @@ cdef class TaskQueues(MachineQueues):
 
     def reschedule(self, machines: ArrayLike, long long now):
         """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -123,7 +124,7 @@ cdef class TaskQueues(MachineQueues):
             return NAN
         self._gather(u, now, False, &q, s)
         least = self._minimum(&q, s)
-        # the room holds the reordered shares: eight bytes each
+        # the scratch memory holds the reordered shares, of eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
         for k in range(n):
@@ -136,7 +137,7 @@ cdef class TaskQueues(MachineQueues):
 
     def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
         """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -166,7 +167,7 @@ cdef class TaskQueues(MachineQueues):
         started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
         machines among threads, with the same result.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -229,7 +230,7 @@ cdef class TaskQueues(MachineQueues):
 
         A number is at most 2**63 - 1.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)
@@ -253,19 +254,19 @@ cdef class TaskQueues(MachineQueues):
         scratch_free(&s)
         return result
 
-    cdef void _gather(self, Py_ssize_t u, long long at, bint begun, Queue* q, Scratch* s) noexcept nogil:
+    cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         """Compute the queue that `u` will hold at `at` ns if nothing arrives, in the form for single-queue kernels.
 
-        `begun`: whether a task that starts at exactly `at` counts as started.
+        `inclusive`: whether a task that starts at exactly `at` counts as started.
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
         cdef long long start = self._planned_end(u), tasks, length
-        cdef long long edge = at + begun
+        cdef long long edge = at + inclusive
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
-            if self.own_sizes:  # it has run for longer than stated, and may end now
+            if self.own_sizes:  # the task has run for longer than stated, and may end now
                 start = at
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]

@@ -1,12 +1,12 @@
-"""The optional log of searches of `gridcore.random_walk.walk`: the nodes that were asked, and how searches ended."""
+"""The optional log of searches of `gridcore.random_walk.walk`: the nodes that were probed, and how searches ended."""
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    LOOK_FIELDS = 9
+    PROBE_FIELDS = 9
 
 
 cdef struct ProbeRecord:                   # a row; the fields are those of `gridcore.random_walk.state.LOOKS`
@@ -14,23 +14,23 @@ cdef struct ProbeRecord:                   # a row; the fields are those of `gri
 
 
 cdef struct ProbeLog:               # all zero for no log
-    ProbeRecord* look
-    Py_ssize_t n, most, lost, room
+    ProbeRecord* record
+    Py_ssize_t n, max_rows, n_unlogged, room
 
 
 cdef inline void probelog_free(ProbeLog* l) noexcept nogil:
-    free(l.look)
+    free(l.record)
 
 
-cdef inline Py_ssize_t probelog_add(ProbeLog* l, const ProbeRecord* look) except -2:
-    """Add a row and return its place; if the log is full, count the row in `lost` and return -1."""
-    if l.n == l.most:
-        l.lost += 1
+cdef inline Py_ssize_t probelog_add(ProbeLog* l, const ProbeRecord* record) except -2:
+    """Add a row and return its place; if the log is full, count the row in `n_unlogged` and return -1."""
+    if l.n == l.max_rows:
+        l.n_unlogged += 1
         return -1
     if l.n == l.room:
-        l.look = <ProbeRecord*> grown(l.look, (2 * l.room + 256) * sizeof(ProbeRecord))
+        l.record = <ProbeRecord*> reallocate(l.record, (2 * l.room + 256) * sizeof(ProbeRecord))
         l.room = 2 * l.room + 256
-    l.look[l.n] = look[0]
+    l.record[l.n] = record[0]
     l.n += 1
     return l.n - 1
 
@@ -38,7 +38,7 @@ cdef inline Py_ssize_t probelog_add(ProbeLog* l, const ProbeRecord* look) except
 cdef inline void probelog_copy(const ProbeLog* l, long long[:, ::1] out) noexcept nogil:
     """Copy the log to `out`, one row for each entry."""
     if l.n:
-        memcpy(&out[0, 0], l.look, l.n * sizeof(ProbeRecord))
+        memcpy(&out[0, 0], l.record, l.n * sizeof(ProbeRecord))
 
 
 cdef inline int probelog_fill(ProbeLog* l, const long long[:, ::1] rows) except -1:

@@ -1,4 +1,4 @@
-"""What `gridcore.random_walk.walk` is told, and its state as read from a checkpoint, checked."""
+"""Checks of the arguments and the states of `gridcore.random_walk.walk`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.common.state import FLAG, INSTANT, LATEST, OR_NEVER, Array, Entry, Number, Rows, refuse
+from gridcore.common.state import (
+    FLAG,
+    INSTANT,
+    LATEST,
+    OR_NEVER,
+    ArrayEntry,
+    Entry,
+    NumberEntry,
+    TableEntry,
+    refuse,
+)
 from gridcore.common.state import read as read_state
 
 #: Kinds of message, and so the order of `kinds`: a probe, its answer, a job that moves, and its result.
@@ -15,14 +25,14 @@ PROBE, LOAD, JOB, RESULT = range(4)
 RECORD = np.dtype([("node", "i8"), ("sender", "i8"), ("job", "i8")])
 PICKS = ("first", "best", "fastest")
 RULES = ("none", "exactly-one", "at-least-one")
-#: Of a node that was asked: it fits, it is slow, a job of its own is likely, or jobs of others are; and of a
-#: search that is over: its job moves, or stays.
-FITS, SLOW, OWN, OTHERS, MOVES, STAYS = range(6)
+#: Verdicts on a probed node: it fits, it is slow, a job of its own is likely to come, or jobs of other nodes
+#: are; and on a completed search: its job moves, or stays.
+FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS = range(6)
 VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
 #: Bytes of a message.
 MOST_BYTES = 2**31 - 1
 #: Jobs and nodes are counted in 32 bits.
-MOST = 2**31 - 1
+MAX_COUNT = 2**31 - 1
 
 #: Per job; times are ns, -1 for never.
 JOB_COLUMNS: dict[str, Any] = {
@@ -32,12 +42,12 @@ JOB_COLUMNS: dict[str, Any] = {
 }
 #: Per node, as reported.
 NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
-#: What is logged of a node that was asked and of a search that is over.  Times are ns; -1 for none.
-#: asked : when the probe came to the node; heard : when the answer was back, or the search over.
-#: verdict : its place in `VERDICTS`.  free : when the node will be free, as heard.
-#: home_free, true_free : when the job's own node and this one really will be, as of `heard`.
-#: count : jobs on which "own" and "others" rest.
-_LOOKS = Rows(
+#: Columns of the log, a row for each probed node and each completed search.  Times are ns; -1 for none.
+#: asked: arrival of the probe at the node.  heard: arrival of the answer, or end of the search.
+#: verdict: an index of `VERDICTS`.  free: when the node will be free, by its answer.
+#: home_free, true_free: when the job's own node and this node will be free, as known at `heard`.
+#: count: the number of jobs behind the verdicts "own" and "others".
+_LOOKS = TableEntry(
     {
         **{"job": (0, "next"), "node": (-1, "nodes"), "asked": OR_NEVER, "heard": OR_NEVER},
         "verdict": (0, len(VERDICTS)),
@@ -45,8 +55,8 @@ _LOOKS = Rows(
     }
 )
 LOOKS = tuple(_LOOKS.columns)
-#: Searches under way, a row each, then their steps: a node, or ~node if it has been asked before.
-_SEARCHES = Rows(
+#: Searches under way, a row each; their steps follow: a node, or ~node if it was probed before.
+_SEARCHES = TableEntry(
     {
         **{"job": (0, "next"), "time": INSTANT, "sequence": OR_NEVER, "asking": FLAG, "taken": OR_NEVER},
         **{"seen": (-1, "nodes"), "seen_free": INSTANT, "best": (-1, "nodes"), "best_free": INSTANT},
@@ -54,24 +64,24 @@ _SEARCHES = Rows(
     }
 )
 STATE: dict[str, Entry] = {
-    "now": Number(0, LATEST + 1),
-    "next": Number(0, "up_to_jobs"),
-    "sequence": Number(0, LATEST + 1),
-    "free": Array(np.int64, ("nodes",), INSTANT),
-    "answered": Array(np.uint32, ("nodes",)),
-    **{name: Array(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
-    **{name: Array(dtype, ("jobs",), OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
-    "machine": Array(np.int32, ("jobs",), (-1, "nodes")),
-    "probes": Array(np.int32, ("jobs",), (-1, "up_to_walks")),
-    "ending": Rows({"time": INSTANT, "job": (0, "jobs")}),
+    "now": NumberEntry(0, LATEST + 1),
+    "next": NumberEntry(0, "up_to_jobs"),
+    "sequence": NumberEntry(0, LATEST + 1),
+    "free": ArrayEntry(np.int64, ("nodes",), INSTANT),
+    "answered": ArrayEntry(np.uint32, ("nodes",)),
+    **{name: ArrayEntry(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
+    **{name: ArrayEntry(dtype, ("jobs",), OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
+    "machine": ArrayEntry(np.int32, ("jobs",), (-1, "nodes")),
+    "probes": ArrayEntry(np.int32, ("jobs",), (-1, "up_to_walks")),
+    "ending": TableEntry({"time": INSTANT, "job": (0, "jobs")}),
     "searches": _SEARCHES,
-    "steps": Array(np.int64, limits=("least", "nodes")),
-    "dispatchers": Array(np.int64, limits=(0, "jobs")),
+    "steps": ArrayEntry(np.int64, limits=("least", "nodes")),
+    "dispatchers": ArrayEntry(np.int64, limits=(0, "jobs")),
 }
-LOG: dict[str, Entry] = {"looks": _LOOKS, "unlogged": Number(0, LATEST + 1)}
+LOG: dict[str, Entry] = {"looks": _LOOKS, "unlogged": NumberEntry(0, LATEST + 1)}
 
 
-def checked(
+def check_arguments(
     *,
     speed: Any,
     kinds: Any,
@@ -92,50 +102,53 @@ def checked(
     log: Any,
     widths: Any,
 ) -> dict[str, NDArray[Any]]:
-    """Copies of the arrays among the arguments: nobody changes them once they are checked.
+    """Return checked copies of the arrays among the arguments.
 
-    ValueError naming what is wrong.
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or does not fit the others.
     """
-    made: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for dtype, columns in (
         (np.float64, {"speed": speed, "work": work, "rate": rate}),
         (np.int64, {"kinds": kinds, "release": release, "node": node, "data": data}),
     ):
-        for name, given in columns.items():
-            made[name] = np.ascontiguousarray(np.array(given, dtype))
-            if made[name].ndim != 1:
-                raise ValueError(f"{name} must have one dimension, got {made[name].ndim}")
-    nodes, jobs = len(made["speed"]), len(made["release"])
+        for name, values in columns.items():
+            arrays[name] = np.ascontiguousarray(np.array(values, dtype))
+            if arrays[name].ndim != 1:
+                raise ValueError(f"{name} must have one dimension, got {arrays[name].ndim}")
+    nodes, jobs = len(arrays["speed"]), len(arrays["release"])
     for name, count in (("rate", nodes), ("node", jobs), ("work", jobs), ("data", jobs), ("kinds", 4)):
-        if len(made[name]) != count:
-            raise ValueError(f"{name} must have {count} entries, got {len(made[name])}")
-    if not (0 < nodes <= MOST and jobs <= MOST):
+        if len(arrays[name]) != count:
+            raise ValueError(f"{name} must have {count} entries, got {len(arrays[name])}")
+    if not (0 < nodes <= MAX_COUNT and jobs <= MAX_COUNT):
         raise ValueError(
-            f"speed must have 1..{MOST} entries and release at most as many, got {nodes}, {jobs}"
+            f"speed must have 1..{MAX_COUNT} entries and release at most as many, got {nodes}, {jobs}"
         )
-    for k, number in enumerate(made["kinds"].tolist()):
+    for k, number in enumerate(arrays["kinds"].tolist()):
         if not 0 <= number < len(widths) or widths[number] != RECORD.itemsize:
             raise ValueError(f"kinds[{k}] must be a kind of {RECORD.itemsize} bytes, got {number}")
-    _whole("release", made["release"], 0, LATEST)
-    _whole("node", made["node"], 0, nodes - 1)
-    _whole("data", made["data"], 0, MOST_BYTES)
-    for name, sound in (
-        ("speed", made["speed"] > 0),
-        ("work", made["work"] > 0),
-        ("rate", ~(made["rate"] < 0)),
+    _check_range("release", arrays["release"], 0, LATEST)
+    _check_range("node", arrays["node"], 0, nodes - 1)
+    _check_range("data", arrays["data"], 0, MOST_BYTES)
+    for name, is_valid in (
+        ("speed", arrays["speed"] > 0),
+        ("work", arrays["work"] > 0),
+        ("rate", ~(arrays["rate"] < 0)),
     ):
-        for k in np.flatnonzero(~sound | np.isinf(made[name]))[:1]:
-            wanted = ">= 0, or nan" if name == "rate" else "> 0"
-            raise ValueError(f"{name}[{k}] must be finite and {wanted}, got {float(made[name][k])!r}")
-    for k in np.flatnonzero(np.diff(made["release"]) < 0)[:1]:
+        for k in np.flatnonzero(~is_valid | np.isinf(arrays[name]))[:1]:
+            condition = ">= 0, or nan" if name == "rate" else "> 0"
+            raise ValueError(f"{name}[{k}] must be finite and {condition}, got {float(arrays[name][k])!r}")
+    for k in np.flatnonzero(np.diff(arrays["release"]) < 0)[:1]:
         raise ValueError(
-            f"release must not decrease, got {made['release'][k + 1]} after {made['release'][k]}"
+            f"release must not decrease, got {arrays['release'][k + 1]} after {arrays['release'][k]}"
         )
     for name, value, known in (("pick", pick, PICKS), ("rule", rule, RULES)):
         if value not in known:
             raise ValueError(f"{name} must be one of {known}, got {value!r}")
     limits: tuple[tuple[str, Any, float], ...] = (
-        ("probes", probes, MOST),
+        ("probes", probes, MAX_COUNT),
         ("probe_time", probe_time, LATEST // max(1, probes)),
         ("packet", packet, MOST_BYTES),
         ("log", log, LATEST),
@@ -152,13 +165,13 @@ def checked(
     table = np.array(table, order="C")
     if len(table) != nodes:
         raise ValueError(f"neighbours must have {nodes} rows, got {len(table)}")
-    _whole("neighbours", table.ravel(), 0, nodes - 1)
+    _check_range("neighbours", table.ravel(), 0, nodes - 1)
     for k in np.flatnonzero((table == np.arange(nodes)[:, None]).any(axis=1))[:1]:
         raise ValueError(f"neighbours[{k}] must not have {k} itself")
-    return {**made, "neighbours": table}
+    return {**arrays, "neighbours": table}
 
 
-def _whole(name: str, values: NDArray[Any], low: int, high: int) -> None:
+def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:
     for k in np.flatnonzero((values < low) | (values > high))[:1]:
         raise ValueError(f"{name}[{k}] must be in {low}..{high}, got {values[k]}")
 
@@ -166,20 +179,20 @@ def _whole(name: str, values: NDArray[Any], low: int, high: int) -> None:
 def read(
     state: Any, nodes: int, home: NDArray[np.int64], walks: int, queued: bool, log: int
 ) -> dict[str, Any]:
-    """The entries of a state, checked.
+    """Return the entries of a state, checked.
 
     Parameters
     ----------
     home
-        Of each job.
+        The home node of each job.
     walks
-        Steps of a search, at most.
+        The largest number of steps of a search.
     queued
         Whether jobs and results wait for dispatchers.
     log
-        Rows of the log, at most.
+        The largest number of rows of the log.
     """
-    made = read_state(
+    entries = read_state(
         state,
         STATE | (LOG if log else {}),
         nodes=nodes,
@@ -189,43 +202,49 @@ def read(
         least=-nodes,
     )
     if log:
-        _, node, _, heard = made["looks"].T[:4]
-        sound = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
-        refuse("looks", ~sound, "a row of this log")
-    refuse("ending", made["machine"][made["ending"][:, 1]] < 0, "of a job that has a machine")
-    of = dict(zip(_SEARCHES.columns, made["searches"].T, strict=True))
-    # a job looks for a node once, when it has been released: else it would meet its own stamps
-    sound = (of["taken"] >= 1 - of["asking"]) & (of["taken"] < of["steps"] + 1 - of["asking"])
-    sound &= np.isin(np.arange(len(sound)), np.unique(of["job"], return_index=True)[1])
-    refuse("searches", ~sound, "a search of these jobs")
-    if int(of["steps"].sum()) != len(made["steps"]):
-        raise ValueError(f"state['steps'] must be those of the searches, {of['steps'].sum()}")
-    _dispatchers(made, home, of["job"] if queued else None)
-    waiting = np.flatnonzero((made["start"] > made["now"]) & (made["machine"] >= 0))
-    order = np.lexsort((made["start"][waiting], made["machine"][waiting]))
-    return {**made, "waiting": waiting[order]}
+        _, node, _, heard = entries["looks"].T[:4]
+        is_valid = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
+        refuse("looks", ~is_valid, "a row of this log")
+    refuse("ending", entries["machine"][entries["ending"][:, 1]] < 0, "of a job that has a machine")
+    searches = dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
+    # each job has at most one search, else a search would take the stamps of another for its own
+    is_valid = (searches["taken"] >= 1 - searches["asking"]) & (
+        searches["taken"] < searches["steps"] + 1 - searches["asking"]
+    )
+    is_valid &= np.isin(np.arange(len(is_valid)), np.unique(searches["job"], return_index=True)[1])
+    refuse("searches", ~is_valid, "a search of these jobs")
+    if int(searches["steps"].sum()) != len(entries["steps"]):
+        raise ValueError(f"state['steps'] must be those of the searches, {searches['steps'].sum()}")
+    _check_dispatchers(entries, home, searches["job"] if queued else None)
+    waiting = np.flatnonzero((entries["start"] > entries["now"]) & (entries["machine"] >= 0))
+    order = np.lexsort((entries["start"][waiting], entries["machine"][waiting]))
+    return {**entries, "waiting": waiting[order]}
 
 
-def _dispatchers(made: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None) -> None:
-    """Who waits for a dispatcher, in order: jobs without a machine, and others that have run.
+def _check_dispatchers(
+    entries: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
+) -> None:
+    """Raise ValueError unless the jobs that wait for dispatchers have no machine yet, or have run.
 
     Parameters
     ----------
     deciding
-        The jobs for which dispatchers look for a node; None where nobody waits.
+        The jobs for which dispatchers search; None if jobs do not wait for dispatchers.
     """
-    line = made["dispatchers"]
+    line = entries["dispatchers"]
     if deciding is None:
-        sound, deciding = np.zeros(len(line), np.bool_), np.zeros(0, np.int64)
+        is_valid, deciding = np.zeros(len(line), np.bool_), np.zeros(0, np.int64)
     else:
         busy = np.bincount(home[deciding], minlength=1)
         for k in np.flatnonzero(busy[home[deciding]] > 1)[:1]:
             node = home[deciding[k]]
             raise ValueError(f"state['searches'] must have one search of node {node}, got {busy[node]}")
-        machine = made["machine"][line]
+        machine = entries["machine"][line]
         node = np.where(machine < 0, home[line], machine)
-        sound = np.isin(node, home[deciding]) & (line < made["next"]) & ~np.isin(line, deciding)
-        sound &= (machine < 0) | ((made["end"][line] <= made["now"]) & (made["returned"][line] < 0))
-        sound &= ~np.isin(line, made["ending"][:, 1])
-    sound &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
-    refuse("dispatchers", ~sound, "a job that waits for one")
+        is_valid = np.isin(node, home[deciding]) & (line < entries["next"]) & ~np.isin(line, deciding)
+        is_valid &= (machine < 0) | (
+            (entries["end"][line] <= entries["now"]) & (entries["returned"][line] < 0)
+        )
+        is_valid &= ~np.isin(line, entries["ending"][:, 1])
+    is_valid &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
+    refuse("dispatchers", ~is_valid, "a job that waits for one")

@@ -1,13 +1,13 @@
 """Jobs that look for a node by random probes or walks over the nodes of a grid; each node is a first-come queue.
 
-A job is released at its own node.  That node asks other nodes in turn how long their queues are, and how much will
-come to them while the job is on its way.  The job goes to the first node that is better, or to the best one, or
-stays.  Where asking takes time, a node decides on one job after the other, and results wait in the same queue before
-they are sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, without preemption, so a job's
+A job is released at its home node, which probes other nodes in turn for the lengths of their queues and the jobs that
+are expected there while the job is under way.  The job moves to the first better node, or to the best one, or stays.
+If probes take time, a node decides on one job after the other, and results wait in the same queue before they are
+sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, without preemption, so a job's
 start is known when it arrives.  `gridcore.network.links` carries jobs and results, and counts the packets of probes.
 
-The rule is that of RJSS (Reliable node Job Scheduling Strategy, section 6.1); other settings give the rules of its
-rivals.  Times are int64 nanoseconds.  The reference implementation is `tests.reference.walk`.
+The default rule is that of RJSS (Reliable node Job Scheduling Strategy, section 6.1); other parameters give the rules
+of its baselines.  Times are int64 nanoseconds.  The reference implementation is `tests.reference.walk`.
 """
 
 from libc.math cimport INFINITY, exp, isnan, llrint
@@ -17,18 +17,22 @@ from libc.string cimport memset
 from gridcore.common.arguments cimport _Guard, guard
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
-from gridcore.common.memory cimport grown, prefetch
-from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
-                               pending_read)
-from gridcore.random_walk.probe_log cimport (LOOK_FIELDS, ProbeRecord, ProbeLog, probelog_add, probelog_copy, probelog_fill,
-                                probelog_free)
-from gridcore.random_walk.searches cimport (Node, Record, Search, Searches, below, chance_of, lasts, other, searches_drop,
-                                searches_free, searches_new)
+from gridcore.common.memory cimport reallocate, prefetch
+from gridcore.common.pending cimport (
+    Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
+)
+from gridcore.random_walk.probe_log cimport (
+    PROBE_FIELDS, ProbeLog, ProbeRecord, probelog_add, probelog_copy, probelog_fill, probelog_free,
+)
+from gridcore.random_walk.searches cimport (
+    Node, Record, Search, Searches, draw_below, draw_other, run_time, searches_drop, searches_free, searches_new,
+    stream_seed,
+)
 
 import numpy as np
 
 from gridcore.common.state import read_only
-from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, checked, read
+from gridcore.random_walk.state import JOB_COLUMNS, LOOKS, NODE_COLUMNS, PICKS, RECORD, RULES, check_arguments, read
 
 __all__ = ["RECORD", "JobWalks"]
 
@@ -39,16 +43,16 @@ cdef enum:
 cdef enum:
     NO_RULE, EXACTLY_ONE, AT_LEAST_ONE
 cdef enum:
-    FITS, SLOW, OWN, OTHERS, MOVES, STAYS
+    FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS
 cdef enum:
-    AHEAD = 16                      # nodes are drawn and prefetched this many probes ahead
-    DRAWN = 4                       # steps drawn at first for a search that may end after any step
+    PREFETCH_DISTANCE = 16              # nodes are drawn and prefetched this many probes ahead
+    FIRST_DRAWS = 4                     # steps drawn at first for a search that may end after any step
     NOWHERE = -2                    # the job is in no queue of a dispatcher
     FIELDS = 10                     # columns of a search in a state
 
 
 cdef class JobWalks:
-    """Nodes, the jobs that are released at them, and where these jobs go.
+    """Nodes, and jobs that move to a node found by probes.
 
     At one instant jobs arrive first (by node), then results come back.  Next, the results of jobs that end are sent
     or queued (by job).  Then searches continue, in the order in which their steps began; when a search ends, its
@@ -68,42 +72,43 @@ cdef class JobWalks:
     rate
         float64[nodes], jobs/s released at a node on average; nan: jobs released so far over the time so far.
     probes
-        The most nodes that a job asks (without `neighbours` no more than there are other nodes).
+        The largest number of probes of a job (without `neighbours` at most the number of other nodes).
     pick
         "first": the first node that is better than the job's own; "best": the best one; "fastest": the
         fastest one, whatever its queue.
     rule
-        How to estimate the probability that jobs are released at a node while this job is on its way there.
-        It must be less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
-        "at-least-one", 1 - exp(-x).  Besides, fewer than `remote_threshold` jobs must be expected from other
-        nodes meanwhile, at the rate so far.  "none": neither is checked.
+        How to estimate the probability that jobs are released at a node while this job is under way; it must be
+        less than `local_threshold`: "exactly-one", x exp(-x) with x jobs expected, as printed;
+        "at-least-one", 1 - exp(-x).  Moreover, the number of jobs expected from other nodes at the rate so far must
+        be less than `remote_threshold`.  "none": neither condition is checked.
     min_speed
         Mflop/s; slower nodes are skipped.
     printed
-        Compare waiting + latency with waiting, as printed, instead of the times until the result is back.
+        Compare waiting + latency with waiting, as printed in the paper, instead of the turnaround times.
     probe_time
-        ns from asking a node to its answer, for one node after the other; 0: asking takes no time.
+        ns from a probe to its answer; the nodes are probed one after the other; 0: probes take no time.
     queued
-        A node's dispatcher is busy while it looks for a node for a job.  Meanwhile other jobs released there,
-        and results of jobs that ran there, wait for it, first come, first served.  False: it searches for all
-        its jobs at the same time, and results are sent as soon as the jobs have run.
+        Whether the dispatcher of a node is busy during a search.  Other jobs released there, and results of jobs
+        that ran there, then wait for it, first come, first served.  Otherwise searches of a node overlap, and results
+        are sent as soon as the jobs have ended.
     packet
         Bytes of a probe, and of its answer.
     seed
         Seed of the draws.  The draws of a job depend on it and on the job's index.
     neighbours
-        int32[nodes, degree]; the probes of a job then walk from neighbour to neighbour.  A node that was
-        asked before costs a step and is not asked again.  None: nodes are drawn uniformly, each at most once.
+        int32[nodes, degree]; the probe of a job then walks from neighbour to neighbour.  A node that was
+        visited before costs a step and does not answer again.  None: nodes are drawn uniformly, each at most once.
     log
-        The most rows of `looks` that are kept; 0: none.  It does not change the run.
+        The largest number of rows of `looks`; 0: no log.  The log does not change the run.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
     cdef Links links
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -117,9 +122,9 @@ cdef class JobWalks:
     cdef long long probe_time, packet
     cdef unsigned long long seed
     cdef dict _jobs, _totals
-    cdef int[::1] machine, asked
-    cdef long long[::1] arrived, start, end, returned, predicted
-    cdef long long[::1] busy, done, own, remote, peak
+    cdef int[::1] machine, n_probes
+    cdef long long[::1] arrived, start, end, return_time, predicted
+    cdef long long[::1] busy, done, own_jobs, remote, peak
     cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1
     cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
     cdef Py_ssize_t next                # the next job to be released
@@ -128,11 +133,11 @@ cdef class JobWalks:
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
     cdef bint queued                    # whether dispatchers can be busy
-    cdef int[::1] deciding              # by node: the job for which its dispatcher looks for a node, -1
+    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1
     cdef int[::1] first, last           # by node: jobs that wait for its dispatcher, for a search or to send a result
-    cdef int[::1] behind                # the job behind a job in that queue, -1; or `NOWHERE`
+    cdef int[::1] next_in_line          # the job behind a job in that queue, -1; or `NOWHERE`
     cdef ProbeLog log
-    cdef long long[::1] looked          # by job: its row in the log that has no answer yet, -1
+    cdef long long[::1] open_record     # by job: its row in the log that has no answer yet, -1
 
     def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
                   work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
@@ -144,21 +149,21 @@ cdef class JobWalks:
         cdef const double[::1] speeds, rates
         if links is None:
             raise TypeError("links must be Links, got None")
-        made = checked(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
+        arrays = check_arguments(speed=speed, kinds=kinds, release=release, node=node, work=work, data=data, rate=rate,
                        probes=probes, pick=pick, rule=rule, local_threshold=local_threshold,
                        remote_threshold=remote_threshold, min_speed=min_speed, probe_time=probe_time, packet=packet,
                        neighbours=neighbours, log=log, widths=np.asarray(links.width))
         self.links = links
-        speeds, rates = made["speed"], made["rate"]
-        self.nodes, self.count = speeds.shape[0], len(made["release"])
+        speeds, rates = arrays["speed"], arrays["rate"]
+        self.nodes, self.count = speeds.shape[0], len(arrays["release"])
         if links.machine_of.shape[0] != self.nodes:
             raise ValueError(f"links must have {self.nodes} nodes, got {links.machine_of.shape[0]}")
         for k in range(KINDS):
-            self.number[k] = made["kinds"][k]
+            self.number[k] = arrays["kinds"][k]
         if self.count:
-            links._length(made["data"].max())
-        self.release, self.home, self.data = made["release"], made["node"], made["data"]
-        self.work, self.neighbours = made["work"], made["neighbours"]
+            links._length(arrays["data"].max())
+        self.release, self.home, self.data = arrays["release"], arrays["node"], arrays["data"]
+        self.work, self.neighbours = arrays["work"], arrays["neighbours"]
         self.degree, self.probes = self.neighbours.shape[1], probes
         if neighbours is None:
             self.degree, self.probes = -1, min(self.probes, self.nodes - 1)
@@ -168,21 +173,21 @@ cdef class JobWalks:
         self.probe_time, self.packet, self.seed = probe_time, packet, seed
         self._jobs = {name: np.full(self.count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
         self._jobs["probes"][:] = 0
-        self.machine, self.asked, self.arrived = self._jobs["machine"], self._jobs["probes"], self._jobs["arrived"]
-        self.start, self.end, self.returned = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
+        self.machine, self.n_probes, self.arrived = self._jobs["machine"], self._jobs["probes"], self._jobs["arrived"]
+        self.start, self.end, self.return_time = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
         self.predicted = self._jobs["predicted"]
         self._totals = {name: np.zeros(self.nodes, np.int64) for name in NODE_COLUMNS}
-        self.busy, self.done, self.own, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
+        self.busy, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
         self.queued = queued and self.probe_time > 0 and self.probes > 0 and self.degree != 0
         k = self.nodes if self.queued else 0
-        self.deciding, self.first, self.last = (np.full(k, -1, np.int32) for _ in range(3))
-        self.behind = np.full(self.count if self.queued else 0, NOWHERE, np.int32)
-        self.log.most = log
-        self.looked = np.full(self.count if log else 0, -1, np.int64)
-        self.at = <Node*> grown(NULL, self.nodes * sizeof(Node))
+        self.searching_job, self.first, self.last = (np.full(k, -1, np.int32) for _ in range(3))
+        self.next_in_line = np.full(self.count if self.queued else 0, NOWHERE, np.int32)
+        self.log.max_rows = log
+        self.open_record = np.full(self.count if log else 0, -1, np.int64)
+        self.at = <Node*> reallocate(NULL, self.nodes * sizeof(Node))
         memset(self.at, 0, self.nodes * sizeof(Node))
         for k in range(self.nodes):
             self.at[k].speed, self.at[k].rate = speeds[k], rates[k]
@@ -200,30 +205,33 @@ cdef class JobWalks:
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit) -> int:
-        """Run up to and including `limit` ns; return `NEVER`, because the caller never has to act.
+        """Run up to and including `limit` ns; return `NEVER`, since the caller never has to act.
 
-        Raises OverflowError if a node would be busy until after the last instant.
+        Raises
+        ------
+        OverflowError
+            If a node would be busy until after the last instant.
         """
-        cdef _Guard alone = self._guard()
-        cdef long long own, now
+        cdef _Guard reservation = self._guard()
+        cdef long long next_event, now
         cdef Event e
         while True:
-            own = self.release[self.next] if self.next < self.count else NEVER
-            own = min(own, first_of(&self.ending), first_of(&self.steps))
-            now = min(self.links._advance(min(limit, own)), own)
+            next_event = self.release[self.next] if self.next < self.count else NEVER
+            next_event = min(next_event, first_of(&self.ending), first_of(&self.steps))
+            now = min(self.links._advance(min(limit, next_event)), next_event)
             if now > limit or now == NEVER:
                 return NEVER
             self.now = now
-            if not self._arrive(now) and now < own:
+            if not self._arrive(now) and now < next_event:
                 raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
             while first_of(&self.ending) == now:
                 e = pending_pop(&self.ending)
                 self._dispatch(e.slot, self.machine[e.slot], now)
             while first_of(&self.steps) == now:
                 e = pending_pop(&self.steps)
-                self._go_on(e.slot, now)
+                self._continue_search(e.slot, now)
             while self.next < self.count and self.release[self.next] == now:
-                self._released(self.next, now)
+                self._release(self.next, now)
                 self.next += 1
 
     cdef bint _arrive(self, long long now) except -1:
@@ -238,7 +246,7 @@ cdef class JobWalks:
             self._queue(record.job, record.node, now)
         n = self.links._take(self.number[RESULT], now)
         for k in range(n):
-            self.returned[self._record(k).job] = now
+            self.return_time[self._record(k).job] = now
         return jobs + n > 0
 
     cdef const Record* _record(self, Py_ssize_t k) except NULL:
@@ -254,107 +262,107 @@ cdef class JobWalks:
 
     cdef int _dispatch(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         """Begin the search for `job`, or send its result from node `u`; queue it if the dispatcher of `u` is busy."""
-        if self.queued and self.deciding[u] >= 0:
-            return self._line_up(job, u)
+        if self.queued and self.searching_job[u] >= 0:
+            return self._join_line(job, u)
         if self.machine[job] < 0:
             if now > LATEST:
                 raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
             self._begin(job, now)
             if self.queued:
-                self.deciding[u] = <int> job
+                self.searching_job[u] = <int> job
         elif u == self.home[job]:
-            self.returned[job] = now
+            self.return_time[job] = now
         else:
             self._send(RESULT, u, self.home[job], job, now)
         return 0
 
-    cdef int _line_up(self, Py_ssize_t job, Py_ssize_t u) except -1:
-        if self.behind[job] != NOWHERE:  # a state from a file may name it twice; then it would wait for itself
+    cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
+        if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
             raise ValueError(f"job {job} waits for a dispatcher already")
-        self.behind[job] = -1
+        self.next_in_line[job] = -1
         if self.first[u] < 0:
             self.first[u] = <int> job
         else:
-            self.behind[self.last[u]] = <int> job
+            self.next_in_line[self.last[u]] = <int> job
         self.last[u] = <int> job
         return 0
 
-    cdef int _decided(self, Py_ssize_t u, long long now) except -1:
-        """Let the dispatcher of node `u`, which is free again, handle what waits for it, up to the next search."""
+    cdef int _free_dispatcher(self, Py_ssize_t u, long long now) except -1:
+        """Handle the jobs and results that wait for the dispatcher of node `u`, up to the next search."""
         cdef Py_ssize_t job
-        self.deciding[u] = -1
-        while self.deciding[u] < 0 and self.first[u] >= 0:
+        self.searching_job[u] = -1
+        while self.searching_job[u] < 0 and self.first[u] >= 0:
             job = self.first[u]
-            self.first[u] = self.behind[job]
-            self.behind[job] = NOWHERE
+            self.first[u] = self.next_in_line[job]
+            self.next_in_line[job] = NOWHERE
             self._dispatch(job, u, now)
         return 0
 
     # -- a search that takes no time ------------------------------------------------------------------------
 
-    cdef int _released(self, Py_ssize_t job, long long now) except -1:
+    cdef int _release(self, Py_ssize_t job, long long now) except -1:
         cdef Py_ssize_t home = self.home[job], u = -1
-        self.own[home] += 1
+        self.own_jobs[home] += 1
         if self.probes and self.degree:
             self._forget_stamps(job)
             if self.probe_time:
                 return self._dispatch(job, home, now)
             u = self._find(job, home, now)
-            if self.log.most or self.links.passages.most:
-                self._tell(job, home, now)
-        if self.log.most:
+            if self.log.max_rows or self.links.passages.max_rows:
+                self._log_search(job, home, now)
+        if self.log.max_rows:
             self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
         if u < 0:
             return self._queue(job, home, now)
         return self._move(job, home, u, self.at[u].free, now)
 
     cdef void _forget_stamps(self, Py_ssize_t job) noexcept:
-        """Clear all stamps if `job` was released once before and then could not be queued."""
+        """Clear all stamps if `job` was released before, and failed to be queued."""
         cdef Py_ssize_t u
         if self.at[self.home[job]].stamp == <unsigned int> (job + 1):
             for u in range(self.nodes):
                 self.at[u].stamp = 0
 
     cdef Py_ssize_t _find(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept:
-        """Return the node to which `job` goes, -1 if it stays; all nodes are asked at this instant."""
-        cdef unsigned long long chance = chance_of(self.seed, job)
+        """Return the node to which `job` moves, -1 if it stays; all probes happen at this instant."""
+        cdef unsigned long long stream = stream_seed(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
-        cdef long long latency = self._latency(job), arrival = now + latency, wait, took
+        cdef long long latency = self._latency(job), arrival = now + latency, wait, turnaround
         cdef long long legs = latency if self.printed else 2 * latency, bound = self._at_home(job, home, now)
         cdef double work = self.work[job], fastest = self.at[home].speed
-        cdef Py_ssize_t steps = 0, asked = 0, best = -1, k = 0, u = home, before
-        cdef Py_ssize_t[AHEAD] ahead
-        # local copies can stay in registers, because no store to a node can alias them
+        cdef Py_ssize_t steps = 0, n_asked = 0, best = -1, k = 0, u = home, previous
+        cdef Py_ssize_t[PREFETCH_DISTANCE] drawn_nodes
+        # local copies stay in registers, since stores to nodes cannot alias them
         cdef Node* at = self.at
         cdef Node* node
-        cdef Py_ssize_t others = self.nodes - 1, probes = self.probes
+        cdef Py_ssize_t n_others = self.nodes - 1, probes = self.probes
         cdef double min_speed = self.min_speed
-        cdef bint drawn = self.degree < 0, printed = self.printed
+        cdef bint is_uniform = self.degree < 0, printed = self.printed
         cdef int pick = self.pick
         at[home].stamp = stamp
-        if drawn:
-            for k in range(AHEAD):
-                ahead[k] = other(&chance, others, home)
-                prefetch(&at[ahead[k]])
+        if is_uniform:
+            for k in range(PREFETCH_DISTANCE):
+                drawn_nodes[k] = draw_other(&stream, n_others, home)
+                prefetch(&at[drawn_nodes[k]])
             k = 0
         while steps < probes:
-            if drawn:
-                u = ahead[k]
-                ahead[k] = other(&chance, others, home)
-                prefetch(&at[ahead[k]])
-                k = (k + 1) % AHEAD
+            if is_uniform:
+                u = drawn_nodes[k]
+                drawn_nodes[k] = draw_other(&stream, n_others, home)
+                prefetch(&at[drawn_nodes[k]])
+                k = (k + 1) % PREFETCH_DISTANCE
             else:
-                before = u
-                u = self.neighbours[u, below(&chance, self.degree)]
-                self._hop(before, u)
+                previous = u
+                u = self.neighbours[u, draw_below(&stream, self.degree)]
+                self._hop(previous, u)
             node = &at[u]
             if node.stamp == stamp:
-                steps += not drawn
+                steps += not is_uniform
                 continue
             steps += 1
-            asked += 1
+            n_asked += 1
             node.stamp = stamp
-            node.answered += 1
+            node.n_answers += 1
             if node.speed < min_speed:
                 continue
             if pick == FASTEST:
@@ -362,53 +370,54 @@ cdef class JobWalks:
                     fastest, best = node.speed, u
                 continue
             wait = node.free - arrival
-            took = legs + (wait if wait > 0 else 0)
-            if took >= bound:
+            turnaround = legs + (wait if wait > 0 else 0)
+            if turnaround >= bound:
                 continue
             if not printed:
-                took += lasts(work, node.speed)
-                if took >= bound:
+                turnaround += run_time(work, node.speed)
+                if turnaround >= bound:
                     continue
             if self._fits(u, latency, now):
-                bound, best = took, u
+                bound, best = turnaround, u
                 if pick == FIRST:
                     break
-        self.asked[job] = <int> steps
-        self._count(home, steps, asked)
+        self.n_probes[job] = <int> steps
+        self._count(home, steps, n_asked)
         return best
 
     # -- a search that takes time ---------------------------------------------------------------------------
 
     cdef int _begin(self, Py_ssize_t job, long long now) except -1:
-        cdef int slot = searches_new(&self.searches, min(self.probes, DRAWN) if self.pick == FIRST else self.probes)
+        cdef Py_ssize_t steps = min(self.probes, FIRST_DRAWS) if self.pick == FIRST else self.probes
+        cdef int slot = searches_new(&self.searches, steps)
         cdef Search* s = &self.searches.search[slot]
-        s.job, s.taken, s.best, s.best_free, s.seen, s.seen_free = job, 0, -1, 0, -1, 0
-        s.asking = True
+        s.job, s.steps_taken, s.best, s.best_free, s.last_node, s.last_free = job, 0, -1, 0, -1, 0
+        s.is_probing = True
         self._draw(s)
         return self._wait(slot, now + self.probe_time // 2)
 
     cdef void _draw(self, Search* s) noexcept:
-        """Draw the first steps of a search, which do not depend on what is found.
+        """Draw the first steps of a search, which do not depend on the answers.
 
-        They are drawn all at once, because other searches stamp nodes between two steps.
+        They are drawn together, because other searches stamp nodes between two steps.
         """
-        cdef unsigned long long chance = chance_of(self.seed, s.job)
+        cdef unsigned long long stream = stream_seed(self.seed, s.job)
         cdef unsigned int stamp = <unsigned int> (s.job + 1)
         cdef Py_ssize_t home = self.home[s.job], u = home, n = 0
         self.at[home].stamp = stamp
         while n < s.steps:
             if self.degree < 0:
-                u = other(&chance, self.nodes - 1, home)
+                u = draw_other(&stream, self.nodes - 1, home)
                 if self.at[u].stamp == stamp:
                     continue
             else:
-                u = self.neighbours[u, below(&chance, self.degree)]
+                u = self.neighbours[u, draw_below(&stream, self.degree)]
             s.step[n] = <int> (~u if self.at[u].stamp == stamp else u)
             self.at[u].stamp = stamp
             n += 1
 
     cdef int _draw_more(self, Search* s) except -1:
-        """Draw twice as many steps, again from the first one on, since the state of a job's draws is not kept."""
+        """Draw twice as many steps, from the first one on, since the state of the stream is not stored."""
         cdef Py_ssize_t k
         cdef int u
         for k in range(s.steps):
@@ -416,7 +425,7 @@ cdef class JobWalks:
             if self.at[u].stamp == <unsigned int> (s.job + 1):
                 self.at[u].stamp = 0
         k = min(2 * s.steps, self.probes)
-        s.step = <int*> grown(s.step, k * sizeof(int))
+        s.step = <int*> reallocate(s.step, k * sizeof(int))
         s.steps = k
         self._draw(s)
         return 0
@@ -426,38 +435,38 @@ cdef class JobWalks:
         self.sequence += 1
         return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
 
-    cdef int _go_on(self, int slot, long long now) except -1:
+    cdef int _continue_search(self, int slot, long long now) except -1:
         """Handle the next event of a search: its probe arrives at a node, or the answer is back."""
         cdef Search* s = &self.searches.search[slot]
-        cdef Py_ssize_t job = s.job, home = self.home[job], u, before = home
+        cdef Py_ssize_t job = s.job, home = self.home[job], u, previous = home
         cdef long long half = self.probe_time // 2, latency = self._latency(job)
-        if s.asking:
-            u = s.step[s.taken] if s.step[s.taken] >= 0 else ~s.step[s.taken]
-            s.seen = -1
+        if s.is_probing:
+            u = s.step[s.steps_taken] if s.step[s.steps_taken] >= 0 else ~s.step[s.steps_taken]
+            s.last_node = -1
             if self.degree >= 0:
-                if s.taken:
-                    before = s.step[s.taken - 1] if s.step[s.taken - 1] >= 0 else ~s.step[s.taken - 1]
-                self._hop(before, u)
-            self._log_packets(job, before, u, s.step[s.taken] >= 0, now)
-            if s.step[s.taken] >= 0:
-                self.at[u].answered += 1
+                if s.steps_taken:
+                    previous = s.step[s.steps_taken - 1] if s.step[s.steps_taken - 1] >= 0 else ~s.step[s.steps_taken - 1]
+                self._hop(previous, u)
+            self._log_packets(job, previous, u, s.step[s.steps_taken] >= 0, now)
+            if s.step[s.steps_taken] >= 0:
+                self.at[u].n_answers += 1
                 if self.at[u].speed >= self.min_speed and self._fits(u, latency, now):
-                    s.seen, s.seen_free = <int> u, self.at[u].free
-                if self.log.most:
-                    self._log_asked(job, u, now)
-            self._count(home, 1, s.step[s.taken] >= 0)
-            s.taken += 1
-            self.asked[job] += 1
-            s.asking = False
+                    s.last_node, s.last_free = <int> u, self.at[u].free
+                if self.log.max_rows:
+                    self._log_probe(job, u, now)
+            self._count(home, 1, s.step[s.steps_taken] >= 0)
+            s.steps_taken += 1
+            self.n_probes[job] += 1
+            s.is_probing = False
             return self._wait(slot, now + self.probe_time - half)
-        if self.log.most:
-            self._log_heard(job, now)
-        if s.seen >= 0 and self._is_better(s, latency, now):
-            s.best, s.best_free = s.seen, s.seen_free
-        if s.taken < self.probes and not (self.pick == FIRST and s.best >= 0):
-            if s.taken == s.steps:
+        if self.log.max_rows:
+            self._log_answer(job, now)
+        if s.last_node >= 0 and self._is_better(s, latency, now):
+            s.best, s.best_free = s.last_node, s.last_free
+        if s.steps_taken < self.probes and not (self.pick == FIRST and s.best >= 0):
+            if s.steps_taken == s.steps:
                 self._draw_more(s)
-            s.asking = True
+            s.is_probing = True
             return self._wait(slot, now + half)
         u = s.best
         if u >= 0 and self.pick == BEST and not (
@@ -467,29 +476,29 @@ cdef class JobWalks:
             u = -1
         latency = s.best_free
         searches_drop(&self.searches, slot)
-        if self.log.most:
+        if self.log.max_rows:
             self._log_end(job, home, u, latency if u >= 0 else -1, now)
         if u < 0:
             self._queue(job, home, now)
         else:
             self._move(job, home, u, latency, now)
-        return self._decided(home, now) if self.queued else 0
+        return self._free_dispatcher(home, now) if self.queued else 0
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
         """Return whether the node seen last is better than the best so far.
 
-        With "first" it is compared with the job's own node; otherwise the first node seen counts as better.
+        With "first" it is compared with the home node; otherwise the first node counts as better.
         """
         cdef Py_ssize_t job = s.job
-        cdef long long leaves = now + (self.probes - s.taken) * self.probe_time  # when all nodes have answered
+        cdef long long leaves = now + (self.probes - s.steps_taken) * self.probe_time  # when all nodes will have answered
         if self.pick == FIRST:
-            return (self._turnaround(job, s.seen, s.seen_free, latency, now)
+            return (self._turnaround(job, s.last_node, s.last_free, latency, now)
                     < self._at_home(job, self.home[job], now))
         if s.best < 0:
             return True
         if self.pick == FASTEST:
-            return self.at[s.seen].speed > self.at[s.best].speed
-        return (self._turnaround(job, s.seen, s.seen_free, latency, leaves)
+            return self.at[s.last_node].speed > self.at[s.best].speed
+        return (self._turnaround(job, s.last_node, s.last_free, latency, leaves)
                 < self._turnaround(job, s.best, s.best_free, latency, leaves))
 
     # -- comparing nodes ------------------------------------------------------------------------------------
@@ -498,105 +507,110 @@ cdef class JobWalks:
         return self.links.latency + llrint(self.data[job] / self.links.bandwidth * 1e9)
 
     cdef inline long long _at_home(self, Py_ssize_t job, Py_ssize_t home, long long now) noexcept nogil:
-        cdef long long waits = max(<long long> 0, self.at[home].free - now)
-        return waits if self.printed else waits + lasts(self.work[job], self.at[home].speed)
+        cdef long long wait = max(<long long> 0, self.at[home].free - now)
+        return wait if self.printed else wait + run_time(self.work[job], self.at[home].speed)
 
     cdef long long _turnaround(self, Py_ssize_t job, Py_ssize_t u, long long when_free, long long latency,
                                long long leaves) noexcept nogil:
-        """Return the turnaround of a job that leaves for node `u` at `leaves`, if nothing else comes there.
+        """Return the turnaround of a job that leaves for node `u` at `leaves`, if no other job arrives there.
 
-        As `printed`: only waiting + latency.
+        With `printed` it is waiting + latency only.
         """
-        cdef long long waits = max(<long long> 0, when_free - (leaves + latency))
-        return waits + latency if self.printed else waits + lasts(self.work[job], self.at[u].speed) + 2 * latency
+        cdef long long wait = max(<long long> 0, when_free - (leaves + latency))
+        return wait + latency if self.printed else wait + run_time(self.work[job], self.at[u].speed) + 2 * latency
 
     cdef bint _fits(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
-        """Return whether few enough jobs are expected at `u` while a job is on its way there."""
-        return self.rule == NO_RULE or self._judged(u, latency, now) == FITS
+        """Return whether `rule` allows a job to move to `u`."""
+        return self.rule == NO_RULE or self._verdict(u, latency, now) == FITS
 
-    cdef int _judged(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
-        """Return `FITS`, or which jobs will probably come to `u` while a job is on its way: `OWN` or `OTHERS`."""
-        cdef double seconds = latency / 1e9, elapsed = now / 1e9, expected = 0.0, chance
+    cdef int _verdict(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
+        """Return `FITS`, or the jobs that are likely to come to `u` meanwhile: `OWN_JOBS` or `OTHER_JOBS`."""
+        cdef double seconds = latency / 1e9, elapsed_time = now / 1e9, expected_jobs = 0.0, probability
         if seconds > 0 and not isnan(self.at[u].rate):
-            expected = self.at[u].rate * seconds
-        elif seconds > 0 and self.own[u]:
-            expected = INFINITY if elapsed == 0 else self.own[u] / elapsed * seconds
+            expected_jobs = self.at[u].rate * seconds
+        elif seconds > 0 and self.own_jobs[u]:
+            expected_jobs = INFINITY if elapsed_time == 0 else self.own_jobs[u] / elapsed_time * seconds
         if self.rule == AT_LEAST_ONE:
-            chance = 1.0 - exp(-expected)
+            probability = 1.0 - exp(-expected_jobs)
         else:
-            chance = expected * exp(-expected) if expected < INFINITY else 0.0
-        if not chance < self.local_threshold:
-            return OWN
+            probability = expected_jobs * exp(-expected_jobs) if expected_jobs < INFINITY else 0.0
+        if not probability < self.local_threshold:
+            return OWN_JOBS
         if self.remote[u] == 0 or self.remote_threshold == INFINITY:
-            return FITS if self.remote_threshold > 0.0 else OTHERS
-        return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed else OTHERS
+            return FITS if self.remote_threshold > 0.0 else OTHER_JOBS
+        return FITS if self.remote[u] * seconds < self.remote_threshold * elapsed_time else OTHER_JOBS
 
     # -- the log --------------------------------------------------------------------------------------------
 
-    cdef int _tell(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
+    cdef int _log_search(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
         """Log a search that took no time by repeating its draws; the stamp of each logged node is removed."""
-        cdef unsigned long long chance = chance_of(self.seed, job)
+        cdef unsigned long long stream = stream_seed(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
-        cdef Py_ssize_t steps = 0, u = home, before
+        cdef Py_ssize_t steps = 0, u = home, previous
         cdef bint new
-        while steps < self.asked[job]:
-            before = u
-            u = other(&chance, self.nodes - 1, home) if self.degree < 0 else self.neighbours[u, below(&chance, self.degree)]
+        while steps < self.n_probes[job]:
+            previous = u
+            if self.degree < 0:
+                u = draw_other(&stream, self.nodes - 1, home)
+            else:
+                u = self.neighbours[u, draw_below(&stream, self.degree)]
             new = u != home and self.at[u].stamp == stamp
             if self.degree < 0 and not new:
                 continue
             steps += 1
-            self._log_packets(job, home if self.degree < 0 else before, u, new, now)
+            self._log_packets(job, home if self.degree < 0 else previous, u, new, now)
             if new:
                 self.at[u].stamp = 0
-                if self.log.most:
-                    self._log_asked(job, u, now)
-                    self._log_heard(job, now)
+                if self.log.max_rows:
+                    self._log_probe(job, u, now)
+                    self._log_answer(job, now)
         return 0
 
-    cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t before, Py_ssize_t u, bint answers, long long now) except -1:
-        """Let the links log the probe that comes to node `u` from node `before`, and the answer if `u` answers."""
+    cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t previous, Py_ssize_t u, bint answers,
+                          long long now) except -1:
+        """Log the probe from node `previous` to node `u`, and its answer, in the log of the links."""
         cdef Record record
         cdef long long half = self.probe_time // 2
-        if not self.links.passages.most:
+        if not self.links.passages.max_rows:
             return 0
-        record.node, record.sender, record.job = u, before, job
+        record.node, record.sender, record.job = u, previous, job
         self.links._log(self.number[PROBE], &record, now - half, now, self.packet)
         if answers:
             record.node, record.sender = self.home[job], u
             self.links._log(self.number[LOAD], &record, now, now + self.probe_time - half, self.packet)
         return 0
 
-    cdef int _log_asked(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
-        cdef ProbeRecord look
-        look.job, look.node, look.asked, look.heard, look.free = job, u, now, -1, self.at[u].free
-        look.home_free = look.true_free = -1
-        look.verdict, look.count = FITS, 0
+    cdef int _log_probe(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
+        cdef ProbeRecord record
+        record.job, record.node, record.asked, record.heard, record.free = job, u, now, -1, self.at[u].free
+        record.home_free = record.true_free = -1
+        record.verdict, record.count = FITS, 0
         if self.at[u].speed < self.min_speed:
-            look.verdict = SLOW
+            record.verdict = SLOW
         elif self.rule != NO_RULE:
-            look.verdict = self._judged(u, self._latency(job), now)
-        if look.verdict == OWN:
-            look.count = self.own[u]
-        elif look.verdict == OTHERS:
-            look.count = self.remote[u]
-        self.looked[job] = probelog_add(&self.log, &look)
+            record.verdict = self._verdict(u, self._latency(job), now)
+        if record.verdict == OWN_JOBS:
+            record.count = self.own_jobs[u]
+        elif record.verdict == OTHER_JOBS:
+            record.count = self.remote[u]
+        self.open_record[job] = probelog_add(&self.log, &record)
         return 0
 
-    cdef void _log_heard(self, Py_ssize_t job, long long now) noexcept:
-        cdef ProbeRecord* look
-        if self.looked[job] >= 0:
-            look = &self.log.look[self.looked[job]]
-            look.heard, look.home_free, look.true_free = now, self.at[self.home[job]].free, self.at[look.node].free
-            self.looked[job] = -1
+    cdef void _log_answer(self, Py_ssize_t job, long long now) noexcept:
+        cdef ProbeRecord* record
+        if self.open_record[job] >= 0:
+            record = &self.log.record[self.open_record[job]]
+            record.heard, record.home_free, record.true_free = now, self.at[self.home[job]].free, self.at[record.node].free
+            self.open_record[job] = -1
 
-    cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free, long long now) except -1:
-        """Log that the job goes to node `u`, which said that it is free at `when_free`, or stays (`u` is -1)."""
-        cdef ProbeRecord look
-        look.job, look.node, look.asked, look.heard, look.count = job, u, -1, now, 0
-        look.verdict, look.free, look.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
-        look.true_free = self.at[u].free if u >= 0 else -1
-        probelog_add(&self.log, &look)
+    cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free,
+                      long long now) except -1:
+        """Log that the job moves to node `u`, whose answer was `when_free`, or stays (`u` is -1)."""
+        cdef ProbeRecord record
+        record.job, record.node, record.asked, record.heard, record.count = job, u, -1, now, 0
+        record.verdict, record.free, record.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
+        record.true_free = self.at[u].free if u >= 0 else -1
+        probelog_add(&self.log, &record)
         return 0
 
     # -- sending --------------------------------------------------------------------------------------------
@@ -614,14 +628,14 @@ cdef class JobWalks:
                                 llrint(self.data[job] / self.links.bandwidth * 1e9))
 
     cdef void _count(self, Py_ssize_t home, Py_ssize_t probes, Py_ssize_t loads) noexcept:
-        """Count `probes` packets that nodes got from `home`, and `loads` answers to them; see `settle`."""
-        self._book(PROBE, probes)
-        self._book(LOAD, loads)
+        """Count `probes` packets from `home` to other nodes, and `loads` answers; `settle` counts them at these nodes."""
+        self._count_packets(PROBE, probes)
+        self._count_packets(LOAD, loads)
         if self.degree < 0:
             self.links._out[home] += probes * self.packet
         self.links._in[home] += loads * self.packet
 
-    cdef void _book(self, int kind, Py_ssize_t n) noexcept:
+    cdef void _count_packets(self, int kind, Py_ssize_t n) noexcept:
         cdef int number = self.number[kind]
         self.links._sent[number] += n
         self.links._delivered[number] += n
@@ -629,27 +643,27 @@ cdef class JobWalks:
         self.links._by_level[0, number, 0] += n
         self.links._by_level[1, number, 0] += n * self.packet
 
-    cdef void _hop(self, Py_ssize_t before, Py_ssize_t u) noexcept:
-        """Count the packet of a probe that goes from node `before` to its neighbour `u`."""
-        self.links._out[before] += self.packet
+    cdef void _hop(self, Py_ssize_t previous, Py_ssize_t u) noexcept:
+        """Count the packet of a probe that goes from node `previous` to its neighbour `u`."""
+        self.links._out[previous] += self.packet
         self.links._in[u] += self.packet
 
     def settle(self):
-        """Add the packets of the nodes that were asked to the accounting of the links, which has all others."""
-        cdef _Guard alone = self._guard()
+        """Add the packets of probed nodes to the accounting of the links, which already has all others."""
+        cdef _Guard reservation = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
-            self.links._out[u] += self.at[u].answered * self.packet
+            self.links._out[u] += self.at[u].n_answers * self.packet
             if self.degree < 0:
-                self.links._in[u] += self.at[u].answered * self.packet
-            self.at[u].answered = 0
+                self.links._in[u] += self.at[u].n_answers * self.packet
+            self.at[u].n_answers = 0
 
     # -- first come, first served ---------------------------------------------------------------------------
 
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
-        cdef long long start = max(now, node.free), end = start + lasts(self.work[job], node.speed)
-        if self.start[job] >= 0:  # a state from a file may name it twice; then it would wait for itself
+        cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
+        if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
             raise ValueError(f"job {job} has been queued already")
         if end > LATEST:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
@@ -665,7 +679,7 @@ cdef class JobWalks:
             self.peak[u] = max(self.peak[u], <long long> self.waiting[u])
         if self.queued or u != self.home[job]:
             return pending_push(&self.ending, end, job, <int> job)
-        self.returned[job] = end
+        self.return_time[job] = end
         return 0
 
     cdef void _append(self, Py_ssize_t job, Py_ssize_t u) noexcept:
@@ -682,47 +696,47 @@ cdef class JobWalks:
     def jobs(self) -> dict[str, NDArray[Any]]:
         """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
-        probes : nodes asked, or steps of a walk.  predicted : the wait expected at the node to which the job moved,
-            -1 if it stayed.  The arrays are the kernel's own memory.
+        probes: the number of probed nodes, or of steps of a walk.  predicted: the expected wait at the node to which
+        the job moved, -1 if it stayed.  The arrays are the memory of the kernel.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard reservation = self._guard()
         return dict(self._jobs)
 
     def looks(self) -> dict[str, Integers]:
-        """Return the log, in order, as int64 columns; see `gridcore.random_walk.state.LOOKS`."""
-        cdef _Guard alone = self._guard()
-        rows = np.empty((self.log.n, LOOK_FIELDS), np.int64)
+        """Return the log in order, with the int64 columns `gridcore.random_walk.state.LOOKS`."""
+        cdef _Guard reservation = self._guard()
+        rows = np.empty((self.log.n, PROBE_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
 
     @property
     def unlogged(self) -> int:
-        """The number of rows for which the log had no room."""
-        return self.log.lost
+        """The number of rows that did not fit into the log."""
+        return self.log.n_unlogged
 
     def totals(self) -> dict[str, Integers]:
         """Return int64[nodes] each: busy (ns), done, own (jobs released there), remote (jobs sent there), and peak.
 
         peak is the largest number of jobs that waited at a time.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard reservation = self._guard()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the kernel was made; see `gridcore.common.state`.
+        """Return the changes since construction, as described in `gridcore.common.state`.
 
         The links have a state of their own.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard reservation = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
-        free_at, answered = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
+        free_at, n_answers = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
         cdef long long[::1] to_free = free_at
-        cdef unsigned int[::1] to_answered = answered
+        cdef unsigned int[::1] to_answered = n_answers
         for k in range(self.nodes):
-            to_free[k], to_answered[k] = self.at[k].free, self.at[k].answered
+            to_free[k], to_answered[k] = self.at[k].free, self.at[k].n_answers
         rows = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
         pending_read(&self.ending, rows)
         events = np.empty((self.steps.n + self.steps.n_run, 3), np.int64)
@@ -731,73 +745,79 @@ cdef class JobWalks:
         cdef long long[:, ::1] out = searches
         for n, k in enumerate(events[np.argsort(events[:, 1]), 2].tolist()):
             s = &self.searches.search[k]
-            out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = s.job, s.time, s.sequence, s.asking, s.taken
-            out[n, 5], out[n, 6], out[n, 7], out[n, 8], out[n, 9] = s.seen, s.seen_free, s.best, s.best_free, s.steps
+            out[n, 0], out[n, 1], out[n, 2] = s.job, s.time, s.sequence
+            out[n, 3], out[n, 4] = s.is_probing, s.steps_taken
+            out[n, 5], out[n, 6] = s.last_node, s.last_free
+            out[n, 7], out[n, 8], out[n, 9] = s.best, s.best_free, s.steps
             steps.append(np.asarray(<int[:s.steps]> s.step).astype(np.int64))
         waiting = []
         for k in range(self.first.shape[0]):
             n = self.first[k]
             while n >= 0:
                 waiting.append(n)
-                n = self.behind[n]
+                n = self.next_in_line[n]
         log = {}
-        if self.log.most:
-            log = {"looks": np.empty((self.log.n, LOOK_FIELDS), np.int64), "unlogged": self.log.lost}
+        if self.log.max_rows:
+            log = {"looks": np.empty((self.log.n, PROBE_FIELDS), np.int64), "unlogged": self.log.n_unlogged}
             probelog_copy(&self.log, log["looks"])
         return read_only({
-            **log, **self._jobs, **self._totals, "free": free_at, "answered": answered, "now": self.now, "next": self.next,
+            **log, **self._jobs, **self._totals, "free": free_at, "answered": n_answers, "now": self.now, "next": self.next,
             "sequence": self.sequence, "ending": rows[np.argsort(rows[:, 1])][:, :2], "searches": searches,
             "steps": np.concatenate([np.zeros(0, np.int64), *steps]), "dispatchers": np.array(waiting, np.int64),
         })
 
     def setstate(self, state: dict[str, Any]):
-        """Continue from a state that `getstate` returned for a kernel made with the same arguments.
+        """Restore a state of `getstate` of a kernel with the same arguments.
 
-        Raises ValueError for a state that does not fit.
+        Raises
+        ------
+        ValueError
+            If the state is invalid.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard reservation = self._guard()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        made = read(state, self.nodes, np.asarray(self.home), self.probes, self.queued, self.log.most)
+        entries = read(state, self.nodes, np.asarray(self.home), self.probes, self.queued, self.log.max_rows)
         self._forget()
         for columns in (self._jobs, self._totals):
             for name, column in columns.items():
-                column[:] = made[name]
-        cdef const long long[::1] free_at = made["free"], steps = made["steps"], waiting = made["waiting"]
-        cdef const unsigned int[::1] answered = made["answered"]
+                column[:] = entries[name]
+        cdef const long long[::1] free_at = entries["free"], steps = entries["steps"], waiting = entries["waiting"]
+        cdef const unsigned int[::1] n_answers = entries["answered"]
         for k in range(self.nodes):
-            self.at[k].free, self.at[k].answered, self.at[k].stamp = free_at[k], answered[k], 0
+            self.at[k].free, self.at[k].n_answers, self.at[k].stamp = free_at[k], n_answers[k], 0
             self.head[k], self.waiting[k] = -1, 0
-        self.now, self.next, self.sequence = made["now"], made["next"], made["sequence"]
+        self.now, self.next, self.sequence = entries["now"], entries["next"], entries["sequence"]
         for k in range(waiting.shape[0]):
             self._append(waiting[k], self.machine[waiting[k]])
-        for time, job in made["ending"].tolist():
+        for time, job in entries["ending"].tolist():
             pending_push(&self.ending, time, job, job)
-        cdef const long long[:, ::1] row = made["searches"]
+        cdef const long long[:, ::1] row = entries["searches"]
         n = 0
         for k in range(row.shape[0]):
             slot = searches_new(&self.searches, row[k, 9])
             s = &self.searches.search[slot]
-            s.job, s.time, s.sequence, s.asking, s.taken = row[k, 0], row[k, 1], row[k, 2], row[k, 3], row[k, 4]
-            s.seen, s.seen_free, s.best, s.best_free = <int> row[k, 5], row[k, 6], <int> row[k, 7], row[k, 8]
+            s.job, s.time, s.sequence = row[k, 0], row[k, 1], row[k, 2]
+            s.is_probing, s.steps_taken = row[k, 3], row[k, 4]
+            s.last_node, s.last_free, s.best, s.best_free = <int> row[k, 5], row[k, 6], <int> row[k, 7], row[k, 8]
             for j in range(s.steps):
                 s.step[j] = <int> steps[n + j]
             n += s.steps
             pending_push(&self.steps, s.time, s.sequence, slot)
             if self.queued:
-                self.deciding[self.home[s.job]] = <int> s.job
-        cdef const long long[::1] line = made["dispatchers"]
+                self.searching_job[self.home[s.job]] = <int> s.job
+        cdef const long long[::1] line = entries["dispatchers"]
         for k in range(line.shape[0]):
             j = line[k]
-            self._line_up(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
-        if self.log.most:
-            self.log.lost = made["unlogged"]
-            probelog_fill(&self.log, made["looks"])
-            self.looked[:] = -1
+            self._join_line(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
+        if self.log.max_rows:
+            self.log.n_unlogged = entries["unlogged"]
+            probelog_fill(&self.log, entries["looks"])
+            self.open_record[:] = -1
             for k in range(self.log.n):
-                if self.log.look[k].heard < 0:
-                    self.looked[self.log.look[k].job] = k
+                if self.log.record[k].heard < 0:
+                    self.open_record[self.log.record[k].job] = k
 
     cdef void _forget(self) noexcept:
         """Drop the running jobs, the searches and the queues of the dispatchers."""
@@ -806,9 +826,9 @@ cdef class JobWalks:
         while pending_first(&self.steps) != NULL:
             slot = pending_pop(&self.steps).slot
             searches_drop(&self.searches, slot)
-        self.deciding[:] = -1
+        self.searching_job[:] = -1
         self.first[:] = -1
-        self.behind[:] = NOWHERE
+        self.next_in_line[:] = NOWHERE
 
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:

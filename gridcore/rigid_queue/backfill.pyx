@@ -1,20 +1,20 @@
 """Rigid parallel jobs on a grid of identical machines: first come, first served, and EASY backfilling.
 
-Times are int64 nanoseconds.  A job runs on as many machines as it wants, on all of them at the same time: the
-lowest-numbered ones that are free.  The queue is in order of job number.  At one instant all ends come first, then
-submissions, then starts.  Jobs are started from the head of the queue as long as the head fits.  Without backfilling
-no others start.  With backfilling a head that does not fit gets a reservation:
+Times are int64 nanoseconds.  A job runs on the number of machines that it requests, on all of them at the same
+time: the free ones with the lowest numbers.  The queue is in order of job number.  At one instant ends are handled
+first, then submissions, then starts.  Jobs are started from the head of the queue as long as the head fits.  Without
+backfilling no other job starts.  With backfilling a head that does not fit gets a reservation:
 
 - Its shadow time is the first instant at which, by the estimates, enough machines are free for it.  A job that runs
   beyond its estimate counts as ending now.
-- Its extra is how many more machines are free then, counting all ends up to that instant.
+- Its extra is the number of further machines that are free then, after all ends up to that instant.
 
-The other jobs start in queue order if they fit the free machines, and either end by the shadow time, by their
-estimate, or want no more machines than extra, which is then reduced by these.  If too few machines are up for the
-head, there is no shadow time, and every job that fits is started.
+The other jobs start in queue order if they fit the free machines, and either end by the shadow time according to their
+estimates, or request at most extra machines, which are then subtracted from extra.  If too few machines are up for
+the head, there is no shadow time, and every job that fits is started.
 
-The queue is examined when a job has ended or was submitted and when a machine has failed or recovered, and at no
-other instant.  Time alone starts nothing, although it moves the shadow time when jobs run beyond their estimates.
+The queue is examined only when a job has ended or was submitted, or a machine has failed or recovered.  At other
+instants no job starts, although the shadow time moves while jobs run beyond their estimates.
 
 Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
 workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001).  The reference
@@ -28,19 +28,23 @@ from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, in
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.common.bits cimport lowest_bit
 from gridcore.common.heap cimport Entry, heap_pop, heap_push
-from gridcore.common.memory cimport grown
-from gridcore.rigid_queue.occupancy cimport (Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make,
-                                 occupancy_mark, occupancy_meets, occupancy_remove, occupancy_return, occupancy_take,
-                                 occupancy_take_one)
-from gridcore.rigid_queue.run_log cimport (RunLog, runlog_add, runlog_add_part, runlog_copy, runlog_fill, runlog_free,
-                              runlog_machines, runlog_rows)
-from gridcore.rigid_queue.waiting cimport (Waiting, waiting_clear, waiting_find_head, waiting_free, waiting_join, waiting_leave,
-                               waiting_make, waiting_next)
+from gridcore.common.memory cimport reallocate
+from gridcore.rigid_queue.occupancy cimport (
+    Occupancy, Span, occupancy_add, occupancy_clear, occupancy_free, occupancy_make, occupancy_mark,
+    occupancy_meets, occupancy_remove, occupancy_return, occupancy_take, occupancy_take_one,
+)
+from gridcore.rigid_queue.run_log cimport (
+    RunLog, runlog_add, runlog_add_part, runlog_copy, runlog_fill, runlog_free, runlog_machines, runlog_rows,
+)
+from gridcore.rigid_queue.waiting cimport (
+    Waiting, waiting_clear, waiting_find_head, waiting_free, waiting_join, waiting_leave, waiting_make,
+    waiting_next,
+)
 
 import numpy as np
 
 from gridcore.rigid_queue.state import check_coming, check_log, check_running
-from gridcore.common.state import FLAG, Array, Number, Rows, like, read, read_only
+from gridcore.common.state import FLAG, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only
 
 __all__ = ["BackfillQueue"]
 
@@ -48,16 +52,18 @@ __all__ = ["BackfillQueue"]
 cdef long long _LAST = 4611686018427387904
 _INSTANT = (0, _LAST + 1)
 _STATE = {
-    "now": Number(), "changed": Number(0, 2), "coming": Rows({"job": _INSTANT, "at": _INSTANT}),
-    "on": Array(np.int32, ("machines",), (-1, "jobs")),
-    "runs": Rows({"job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (1, _LAST + 1)}),
-    "masks": Array(np.uint64), "words": Array(np.int64, ("masks",), (0, "groups")),
+    "now": NumberEntry(), "changed": NumberEntry(0, 2), "coming": TableEntry({"job": _INSTANT, "at": _INSTANT}),
+    "on": ArrayEntry(np.int32, ("machines",), (-1, "jobs")),
+    "runs": TableEntry({
+        "job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (1, _LAST + 1),
+    }),
+    "masks": ArrayEntry(np.uint64), "words": ArrayEntry(np.int64, ("masks",), (0, "groups")),
 }
 
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
 
-cdef struct Believed:                   # a running job: its end by its estimate, and the machines that it frees then
+cdef struct EstimatedEnd:                  # a running job: its end by its estimate, and the machines that it frees then
     long long at
     int job, nodes
 
@@ -65,27 +71,28 @@ cdef struct Believed:                   # a running job: its end by its estimate
 cdef class BackfillQueue:
     """Jobs that wait for `machines` identical machines, and jobs that run on them.
 
-    No duration is above 2**61 ns.  An object is for one thread at a time.
+    Durations are at most 2**61 ns.  An object supports one thread at a time.
 
     Parameters
     ----------
     nodes
-        int64[jobs], machines that each job wants, 1..machines.
+        int64[jobs], the number of machines that each job requests, 1..machines.
     run
-        int64[jobs], ns >= 1, how long each job runs.
+        int64[jobs], ns >= 1, the run time of each job.
     estimate
-        int64[jobs], ns >= 1, how long the scheduler believes that it will run; more or less than `run`.
+        int64[jobs], ns >= 1, the estimated run time of each job, which may differ from `run`.
     easy
-        Whether to backfill; without it, no job starts before one that is ahead of it.
+        Whether to backfill; otherwise no job starts before one that is ahead of it.
     log
         Keep every run for `starts`.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                     # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -96,12 +103,12 @@ cdef class BackfillQueue:
     # All jobs submitted so far, in order, up to n_coming; those from `came` on are submitted later than `now`.
     cdef int[::1] coming
     cdef long long[::1] coming_at
-    cdef Py_ssize_t n_coming, came
+    cdef Py_ssize_t n_coming, n_joined
     cdef Waiting queue
     # the running jobs by their ends, and by their estimates.  The latter begin with the latest, then the highest
     # number: most jobs that start or end are short, so little has to be moved
     cdef Entry* ends
-    cdef Believed* believed
+    cdef EstimatedEnd* estimated_ends
     cdef Py_ssize_t n_running
     cdef int[::1] spans                    # by job: the first span of its machines
     # the machines
@@ -109,11 +116,11 @@ cdef class BackfillQueue:
     cdef char[::1] down
     cdef long long[::1] busy, done, interrupted
     cdef long long ended
-    cdef bint changed                      # machines have failed or recovered since the queue was last examined
-    # Whether the head is known not to fit: since that was found, nothing but submissions has happened.
+    cdef bint machines_changed             # machines have failed or recovered since the queue was last examined
+    # Whether the head is known not to fit: only submissions have happened since it was examined.
     cdef bint blocked
     cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
-    cdef RunLog past
+    cdef RunLog history
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
                   bint easy=True, bint log=False):
@@ -143,18 +150,18 @@ cdef class BackfillQueue:
         self.interrupted = np.zeros(self.machines, np.int64)
         # each running job has at least one machine, which no other has, so at most this many run
         k = min(self.jobs, self.machines) + 1
-        self.ends = <Entry*> grown(NULL, k * sizeof(Entry))
-        self.believed = <Believed*> grown(NULL, k * sizeof(Believed))
+        self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
+        self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
         waiting_make(&self.queue, self.jobs)
         occupancy_make(&self.occupancy, self.machines)
         self._clear()
 
     def __dealloc__(self):
         free(self.ends)
-        free(self.believed)
+        free(self.estimated_ends)
         waiting_free(&self.queue)
         occupancy_free(&self.occupancy)
-        runlog_free(&self.past)
+        runlog_free(&self.history)
 
     cdef void _clear(self) noexcept nogil:
         """Empty the queue, drop all running jobs, and make all machines that are up idle."""
@@ -173,18 +180,18 @@ cdef class BackfillQueue:
 
     def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         return self.ends[0].at if self.n_running else NEVER
 
     def totals(self) -> dict[str, Integers]:
         """Return copies of the totals so far.
 
         Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
-        (all ns, -1 for never); cut, how often it was cut off.  Per machine: busy (ns), in runs that have ended or
-        were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on it,
-        whichever of their machines failed.
+        (all ns, -1 for never); cut, the number of runs that were cut off.  Per machine: busy (ns), in runs that have
+        ended or were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on
+        it, whichever of their machines failed.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
                 "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
@@ -195,59 +202,65 @@ cdef class BackfillQueue:
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
-        of = np.zeros((2, self.past.n), np.int64)
-        cdef long long[:, ::1] key = of
-        for k in range(self.past.n):
-            key[0, k], key[1, k] = self.past.run[k].job, self.past.run[k].start
-        found = np.zeros((5, runlog_machines(&self.past)), np.int64)
-        runlog_rows(&self.past, np.lexsort(of), found)
-        return tuple(found)
+        keys = np.zeros((2, self.history.n), np.int64)
+        cdef long long[:, ::1] key = keys
+        for k in range(self.history.n):
+            key[0, k], key[1, k] = self.history.run[k].job, self.history.run[k].start
+        rows = np.zeros((5, runlog_machines(&self.history)), np.int64)
+        runlog_rows(&self.history, np.lexsort(keys), rows)
+        return tuple(rows)
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the queue was made; see `gridcore.common.state`."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Return the changes since construction, as described in `gridcore.common.state`."""
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         cdef int job
-        on = np.full(self.machines, -1, np.int32)
+        job_on = np.full(self.machines, -1, np.int32)
         for k in range(self.n_running):
-            job = self.believed[k].job
-            occupancy_mark(&self.occupancy, self.spans[job], job, on)
-        runs, masks = np.empty((self.past.n, 5), np.int64), np.empty(self.past.n_parts, np.uint64)
-        words = np.empty(self.past.n_parts, np.int64)
-        runlog_copy(&self.past, runs, masks, words)
-        coming = np.stack((np.asarray(self.coming)[self.came:self.n_coming],
-                           np.asarray(self.coming_at)[self.came:self.n_coming]), axis=1).astype(np.int64)
-        return read_only({**self._columns(), "now": self.now, "changed": int(self.changed), "coming": coming, "on": on,
+            job = self.estimated_ends[k].job
+            occupancy_mark(&self.occupancy, self.spans[job], job, job_on)
+        runs, masks = np.empty((self.history.n, 5), np.int64), np.empty(self.history.n_parts, np.uint64)
+        words = np.empty(self.history.n_parts, np.int64)
+        runlog_copy(&self.history, runs, masks, words)
+        coming = np.stack((np.asarray(self.coming)[self.n_joined:self.n_coming],
+                           np.asarray(self.coming_at)[self.n_joined:self.n_coming]), axis=1).astype(np.int64)
+        return read_only({**self._columns(), "now": self.now, "changed": int(self.machines_changed),
+                          "coming": coming, "on": job_on,
                       "runs": runs, "masks": masks, "words": words})
 
     def setstate(self, state):
-        """Continue from a state that `getstate` returned for a queue made with the same arguments.
+        """Restore a state of `getstate` of a queue with the same arguments.
 
-        Raises ValueError for a state that does not fit.
+        Raises
+        ------
+        ValueError
+            If the state is invalid.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, u
-        known, begun = self._columns(), (-1, _LAST + 1)
-        given = read(state, {
-            **like(known, (0, _LAST + 1), status=(0, ENDED + 1), down=FLAG, first_start=begun, start=begun, finish=begun),
+        columns, instants = self._columns(), (-1, _LAST + 1)
+        entries = read(state, {
+            **array_entries(columns, (0, _LAST + 1), status=(0, ENDED + 1), down=FLAG, first_start=instants,
+                            start=instants, finish=instants),
             **_STATE,
         }, jobs=self.jobs, machines=self.machines, groups=self.occupancy.words)
-        now, coming, on_array = given["now"], given["coming"], given["on"]
-        runs, masks, words = given["runs"], given["masks"], given["words"]
-        status, nodes = given["status"], np.asarray(self.nodes)
+        now, coming, job_on_array = entries["now"], entries["coming"], entries["on"]
+        runs, masks, words = entries["runs"], entries["masks"], entries["words"]
+        status, nodes = entries["status"], np.asarray(self.nodes)
         check_coming(coming, now, status == COMING, status > COMING)
-        check_running(on_array, given["down"], status == RUNNING, nodes, given["start"], np.asarray(self.length), now)
+        check_running(job_on_array, entries["down"], status == RUNNING, nodes, entries["start"],
+                      np.asarray(self.length), now)
         check_log(runs, masks, words, nodes, self.machines)
-        cdef const long long[:, ::1] later = coming
-        cdef const int[::1] on = on_array
-        runlog_fill(&self.past, runs, masks, words)
-        for name, column in known.items():
-            column[...] = given[name]
-        self.now, self.changed, self.ended = now, given["changed"], int((status == ENDED).sum())
+        cdef const long long[:, ::1] coming_rows = coming
+        cdef const int[::1] job_on = job_on_array
+        runlog_fill(&self.history, runs, masks, words)
+        for name, column in columns.items():
+            column[...] = entries[name]
+        self.now, self.machines_changed, self.ended = now, entries["changed"], int((status == ENDED).sum())
         self._clear()
         self.n_coming = 0
         for k in range(self.jobs):
@@ -256,15 +269,15 @@ cdef class BackfillQueue:
                 self.n_coming += 1
             if self.status[k] == WAITING:
                 self._join(<int> k)
-        self.came = self.n_coming
-        for k in range(later.shape[0]):
-            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> later[k, 0], later[k, 1]
+        self.n_joined = self.n_coming
+        for k in range(coming_rows.shape[0]):
+            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> coming_rows[k, 0], coming_rows[k, 1]
             self.n_coming += 1
-        # the tail is after the job submitted last, whether that still waits or not
-        self.queue.tail = self.coming[self.came - 1] + 1 if self.came else 0
+        # the tail is after the last submitted job, even if that does not wait any more
+        self.queue.tail = self.coming[self.n_joined - 1] + 1 if self.n_joined else 0
         for u in range(self.machines - 1, -1, -1):
-            if on[u] >= 0:
-                occupancy_take_one(&self.occupancy, &self.spans[on[u]], u)
+            if job_on[u] >= 0:
+                occupancy_take_one(&self.occupancy, &self.spans[job_on[u]], u)
         for k in range(self.jobs):
             if self.status[k] == RUNNING:
                 self._schedule(<int> k)
@@ -281,48 +294,56 @@ cdef class BackfillQueue:
     def submit(self, jobs: ArrayLike, now: ArrayLike):
         """Put `jobs` (int64[k], ascending) at the end of the queue at `now` ns; nothing starts before `run`.
 
-        A job is submitted once, and never after one with a higher number.  Raises ValueError naming the index of a
-        bad job or instant.
+        A job is submitted once, and never after one with a higher number.
 
         Parameters
         ----------
         now
             One instant for all, or int64[k], not descending; not before the instant reached, nor before an
-            earlier submission.  A job submitted for a later instant joins the queue then.
+            earlier submission.  A job submitted for a later instant joins the queue at that instant.
+
+        Raises
+        ------
+        ValueError
+            If a job or an instant is invalid.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef const long long[::1] who = indices(jobs, "jobs", 0, self.jobs)
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef const long long[::1] ids = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
         cdef long long last = self.coming[self.n_coming - 1] if self.n_coming else -1
-        cdef long long since = max(self.now, self.coming_at[self.n_coming - 1] if self.n_coming else 0)
-        cdef long long one = 0
-        cdef bint many = not isinstance(now, int | np.integer)
-        if many:
+        cdef long long earliest = max(self.now, self.coming_at[self.n_coming - 1] if self.n_coming else 0)
+        cdef long long instant = 0
+        cdef bint is_array = not isinstance(now, int | np.integer)
+        if is_array:
             at = integers(now, "now")
-            check_lengths(who.shape[0], at.shape[0], "jobs", "now")
-        elif not since <= now <= _LAST:
-            raise ValueError(f"now must be in {since}..{_LAST}, got {now}")
+            check_lengths(ids.shape[0], at.shape[0], "jobs", "now")
+        elif not earliest <= now <= _LAST:
+            raise ValueError(f"now must be in {earliest}..{_LAST}, got {now}")
         else:
-            one = now
-        for k in range(who.shape[0]):
-            if who[k] <= last:
-                raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {who[k]}")
-            if many and not since <= at[k] <= _LAST:
-                raise ValueError(f"now[{k}] must be in {since}..{_LAST}, got {at[k]}")
-            last, since = who[k], at[k] if many else one
-        for k in range(who.shape[0]):
-            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> who[k], at[k] if many else one
-            self.status[who[k]] = COMING
+            instant = now
+        for k in range(ids.shape[0]):
+            if ids[k] <= last:
+                raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {ids[k]}")
+            if is_array and not earliest <= at[k] <= _LAST:
+                raise ValueError(f"now[{k}] must be in {earliest}..{_LAST}, got {at[k]}")
+            last, earliest = ids[k], at[k] if is_array else instant
+        for k in range(ids.shape[0]):
+            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> ids[k], at[k] if is_array else instant
+            self.status[ids[k]] = COMING
             self.n_coming += 1
 
     def run(self, long long until) -> int:
         """Run up to and including `until` ns; return how many jobs have ended so far.
 
-        Running to t1 and then to t2 equals running to t2.  Raises MemoryError, and OverflowError if a job would end
-        after 2**62 ns; the queue is then as it was before that start.
+        Running to t1 and then to t2 equals running to t2.
+
+        Raises
+        ------
+        OverflowError
+            If a job would end after 2**62 ns; the queue is then as before that start.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -333,25 +354,29 @@ cdef class BackfillQueue:
         return self.ended
 
     def fail(self, machines: ArrayLike, long long now) -> Integers:
-        """Let `machines` (int64[k], ascending) fail at `now` ns, the instant reached by `run`.
+        """Make `machines` (int64[k], ascending) fail at `now` ns, the instant reached by `run`.
 
         Jobs that run on any of them are cut off on all their machines and go back to their place in the queue.
         No job is started on the machines until `restore`; machines that are down already stay down.
 
-        Returns int64[m], the jobs cut off, ascending.  Takes O(machines of running jobs) for all machines together.
-        Raises ValueError naming the index of a bad machine.
+        Returns int64[m], the jobs cut off, ascending.  Time O(machines of running jobs) for all machines together.
+
+        Raises
+        ------
+        ValueError
+            If a machine or `now` is invalid.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef const long long[::1] who = self._machines(machines, now)
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
-        cdef unsigned long long[::1] hit = np.zeros(self.occupancy.words, np.uint64)
-        for k in range(who.shape[0]):
-            hit[who[k] >> 6] |= <unsigned long long> (not self.down[who[k]]) << (who[k] & 63)
+        cdef unsigned long long[::1] failing = np.zeros(self.occupancy.words, np.uint64)
+        for k in range(ids.shape[0]):
+            failing[ids[k] >> 6] |= <unsigned long long> (not self.down[ids[k]]) << (ids[k] & 63)
         cut = np.zeros(self.n_running, np.int64)
         cdef long long[::1] out = cut
         for k in range(self.n_running):
-            if occupancy_meets(&self.occupancy, self.spans[self.believed[k].job], &hit[0]):
-                out[n] = self.believed[k].job
+            if occupancy_meets(&self.occupancy, self.spans[self.estimated_ends[k].job], &failing[0]):
+                out[n] = self.estimated_ends[k].job
                 n += 1
         cut = np.sort(cut[:n])
         out = cut
@@ -361,8 +386,8 @@ cdef class BackfillQueue:
         if n:
             left = 0
             for k in range(self.n_running):
-                if self.status[self.believed[k].job] == RUNNING:
-                    self.believed[left] = self.believed[k]
+                if self.status[self.estimated_ends[k].job] == RUNNING:
+                    self.estimated_ends[left] = self.estimated_ends[k]
                     left += 1
             left = 0
             for k in range(self.n_running):
@@ -370,37 +395,37 @@ cdef class BackfillQueue:
                     heap_push(self.ends, left, self.ends[k])
                     left += 1
             self.n_running = left
-        for k in range(who.shape[0]):
-            if self.down[who[k]]:
+        for k in range(ids.shape[0]):
+            if self.down[ids[k]]:
                 continue
-            self.down[who[k]] = True
-            occupancy_remove(&self.occupancy, who[k])
-            self.changed = True
+            self.down[ids[k]] = True
+            occupancy_remove(&self.occupancy, ids[k])
+            self.machines_changed = True
         return cut
 
     def restore(self, machines: ArrayLike, long long now):
-        """Let `machines` (int64[k], ascending) recover at `now` ns, the instant reached by `run`.
+        """Make `machines` (int64[k], ascending) recover at `now` ns, the instant reached by `run`.
 
-        Machines that are up stay as they are.  Raises ValueError naming the index of a bad machine.
+        Machines that are up are unchanged.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef const long long[::1] who = self._machines(machines, now)
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k
-        for k in range(who.shape[0]):
-            if self.down[who[k]]:
-                self.down[who[k]] = False
-                occupancy_add(&self.occupancy, who[k])
-                self.changed = True
+        for k in range(ids.shape[0]):
+            if self.down[ids[k]]:
+                self.down[ids[k]] = False
+                occupancy_add(&self.occupancy, ids[k])
+                self.machines_changed = True
 
     cdef const long long[::1] _machines(self, machines, long long now):
-        cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
+        cdef const long long[::1] ids = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         if now != self.now:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
-        for k in range(1, who.shape[0]):
-            if who[k] <= who[k - 1]:
-                raise ValueError(f"machines[{k}] must be above {who[k - 1]}, the one before it, got {who[k]}")
-        return who
+        for k in range(1, ids.shape[0]):
+            if ids[k] <= ids[k - 1]:
+                raise ValueError(f"machines[{k}] must be above {ids[k - 1]}, the one before it, got {ids[k]}")
+        return ids
 
     cdef int _run(self, long long until) noexcept nogil:
         """Do the work of `run`; return 0, or 1 without memory, or 2 if a job would end too late."""
@@ -411,9 +436,9 @@ cdef class BackfillQueue:
             at = NEVER
             if self.n_running > 0:
                 at = self.ends[0].at
-            if self.came < self.n_coming and self.coming_at[self.came] < at:
-                at = self.coming_at[self.came]
-            if self.changed:
+            if self.n_joined < self.n_coming and self.coming_at[self.n_joined] < at:
+                at = self.coming_at[self.n_joined]
+            if self.machines_changed:
                 at = self.now
             elif at > until or at == NEVER:
                 self.now = until
@@ -423,28 +448,28 @@ cdef class BackfillQueue:
                 if not self._end():
                     return 1
             first = self.queue.tail
-            while self.came < self.n_coming and self.coming_at[self.came] <= at:
-                self._join(self.coming[self.came])
-                self.came += 1
-            failed = self._look(first)
+            while self.n_joined < self.n_coming and self.coming_at[self.n_joined] <= at:
+                self._join(self.coming[self.n_joined])
+                self.n_joined += 1
+            failed = self._examine(first)
             if failed:
-                # so that the next try examines the whole queue
-                self.changed = True
+                # so that the next call examines the whole queue
+                self.machines_changed = True
                 return failed
-            self.changed = False
+            self.machines_changed = False
         return 0
 
     # -- the queue ------------------------------------------------------------------------------------------
 
     cdef inline void _join(self, int job) noexcept nogil:
-        """Make the job wait, at its place in the queue."""
+        """Add the job to the queue, at the place of its number."""
         self.status[job] = WAITING
         waiting_join(&self.queue, job, self.nodes[job], self.estimate[job])
 
-    cdef int _look(self, Py_ssize_t first) noexcept nogil:
-        """Start the jobs that start now; those from `first` on have just been submitted.  Returns as `_run` does."""
-        cdef long long before_it
-        if not self.blocked or self.changed:
+    cdef int _examine(self, Py_ssize_t first) noexcept nogil:
+        """Start the jobs that start now; those from `first` on are new.  Return the result of `_run`."""
+        cdef long long previous_extra
+        if not self.blocked or self.machines_changed:
             self.blocked = False
             waiting_find_head(&self.queue)
             while self.queue.head < self.queue.tail and self.queue.nodes[self.queue.head] <= self.occupancy.n_idle:
@@ -458,12 +483,11 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that run beyond their estimates have moved the shadow time.  Jobs that waited before cannot end by
-            # it, so they start only if more machines are free then.  Otherwise the jobs that did not start before do
-            # not start now: there is less time until the shadow time and no more room.
-            before_it = self.extra
+            # Jobs that run beyond their estimates have moved the shadow time.  The time until it has not grown, so jobs
+            # that did not start before can only start now if the extra has changed.
+            previous_extra = self.extra
             self._reserve()
-            if self.extra != before_it:
+            if self.extra != previous_extra:
                 first = self.queue.head + 1
         if not self.easy or self.occupancy.n_idle == 0:
             return 0
@@ -475,14 +499,14 @@ cdef class BackfillQueue:
         cdef Py_ssize_t k = self.n_running
         while k > 0 and n < need:
             k -= 1
-            n += self.believed[k].nodes
+            n += self.estimated_ends[k].nodes
         if n < need:
             self.shadow, self.extra = NEVER, self.machines
             return
-        self.shadow = max(self.believed[k].at, self.now)
-        while k > 0 and self.believed[k - 1].at <= self.shadow:
+        self.shadow = max(self.estimated_ends[k].at, self.now)
+        while k > 0 and self.estimated_ends[k - 1].at <= self.shadow:
             k -= 1
-            n += self.believed[k].nodes
+            n += self.estimated_ends[k].nodes
         self.extra = n - need
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
@@ -502,12 +526,12 @@ cdef class BackfillQueue:
     # -- the running jobs -----------------------------------------------------------------------------------
 
     cdef inline Py_ssize_t _place(self, long long at, int job) noexcept nogil:
-        """Return the place in `believed` of (at, job): the first entry that is not later than it."""
+        """Return the index in `estimated_ends` of the first entry that is not later than (at, job)."""
         cdef Py_ssize_t low = 0, high = self.n_running, middle
         while low < high:
             middle = (low + high) // 2
-            if self.believed[middle].at > at or (self.believed[middle].at == at
-                                                 and self.believed[middle].job > job):
+            if self.estimated_ends[middle].at > at or (self.estimated_ends[middle].at == at
+                                                 and self.estimated_ends[middle].job > job):
                 low = middle + 1
             else:
                 high = middle
@@ -531,8 +555,8 @@ cdef class BackfillQueue:
         cdef Py_ssize_t k = self._place(at, job)
         cdef Entry end
         self.status[job] = RUNNING
-        memmove(&self.believed[k + 1], &self.believed[k], (self.n_running - k) * sizeof(Believed))
-        self.believed[k].at, self.believed[k].job, self.believed[k].nodes = at, job, self.nodes[job]
+        memmove(&self.estimated_ends[k + 1], &self.estimated_ends[k], (self.n_running - k) * sizeof(EstimatedEnd))
+        self.estimated_ends[k].at, self.estimated_ends[k].job, self.estimated_ends[k].nodes = at, job, self.nodes[job]
         end.at, end.number = self.start[job] + self.length[job], job
         heap_push(self.ends, self.n_running, end)
         self.n_running += 1
@@ -549,7 +573,7 @@ cdef class BackfillQueue:
         k = self._place(self.start[job] + self.estimate[job], job)
         heap_pop(self.ends, self.n_running)
         self.n_running -= 1
-        memmove(&self.believed[k], &self.believed[k + 1], (self.n_running - k) * sizeof(Believed))
+        memmove(&self.estimated_ends[k], &self.estimated_ends[k + 1], (self.n_running - k) * sizeof(EstimatedEnd))
         return True
 
     cdef bint _leave(self, int job, bint completed) noexcept nogil:
@@ -558,7 +582,7 @@ cdef class BackfillQueue:
         cdef int s = self.spans[job]
         cdef Py_ssize_t base, u
         cdef unsigned long long mask
-        if self.log and ran > 0 and not self._note(job, completed):
+        if self.log and ran > 0 and not self._log_run(job, completed):
             return False
         while s >= 0:
             mask, base = self.occupancy.span[s].mask, 64 * <Py_ssize_t> self.occupancy.span[s].word
@@ -585,15 +609,15 @@ cdef class BackfillQueue:
             self._join(job)
         return True
 
-    cdef bint _note(self, int job, bint completed) noexcept nogil:
+    cdef bint _log_run(self, int job, bint completed) noexcept nogil:
         """Add the run of a job to the log; False without memory."""
         cdef const Span* span
         cdef int s = self.spans[job]
-        if not runlog_add(&self.past, job, self.start[job], self.now, completed,
+        if not runlog_add(&self.history, job, self.start[job], self.now, completed,
                           min(<Py_ssize_t> self.nodes[job], self.occupancy.words)):
             return False
         while s >= 0:
             span = &self.occupancy.span[s]
-            runlog_add_part(&self.past, span.word, span.mask)
+            runlog_add_part(&self.history, span.word, span.mask)
             s = span.next
         return True

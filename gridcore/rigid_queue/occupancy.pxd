@@ -7,7 +7,7 @@ index of the first span, -1 for none.
 from libc.stdlib cimport free
 
 from gridcore.common.bits cimport count_bits, lowest_bit
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef struct Span:
     unsigned long long mask             # bits of its machines in the word
@@ -16,7 +16,7 @@ cdef struct Span:
 
 cdef struct Occupancy:
     unsigned long long* idle            # bits: free and up
-    unsigned long long* some            # bits: words of `idle` that are not 0
+    unsigned long long* nonzero         # bits: words of `idle` that are not 0
     Py_ssize_t machines, words
     Py_ssize_t n_idle
     Span* span
@@ -26,17 +26,17 @@ cdef struct Occupancy:
 cdef inline int occupancy_make(Occupancy* o, Py_ssize_t machines) except -1:
     """Allocate memory, with no machine idle; see `occupancy_clear`."""
     o.machines, o.words = machines, (machines + 63) >> 6
-    o.idle = <unsigned long long*> grown(NULL, o.words * sizeof(unsigned long long))
-    o.some = <unsigned long long*> grown(NULL, ((o.words + 63) >> 6) * sizeof(unsigned long long))
+    o.idle = <unsigned long long*> reallocate(NULL, o.words * sizeof(unsigned long long))
+    o.nonzero = <unsigned long long*> reallocate(NULL, ((o.words + 63) >> 6) * sizeof(unsigned long long))
     # each span has at least one machine, which no other span has, so there are at most as many spans
-    o.span = <Span*> grown(NULL, machines * sizeof(Span))
+    o.span = <Span*> reallocate(NULL, machines * sizeof(Span))
     occupancy_clear(o)
     return 0
 
 
 cdef inline void occupancy_free(Occupancy* o) noexcept nogil:
     free(o.idle)
-    free(o.some)
+    free(o.nonzero)
     free(o.span)
 
 
@@ -46,7 +46,7 @@ cdef inline void occupancy_clear(Occupancy* o) noexcept nogil:
     for k in range(o.words):
         o.idle[k] = 0
     for k in range((o.words + 63) >> 6):
-        o.some[k] = 0
+        o.nonzero[k] = 0
     for k in range(o.machines):
         o.span[k].next = <int> (k + 1) if k + 1 < o.machines else -1
     o.unused = 0
@@ -55,13 +55,13 @@ cdef inline void occupancy_clear(Occupancy* o) noexcept nogil:
 
 cdef inline void occupancy_set(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
     o.idle[word] |= mask
-    o.some[word >> 6] |= <unsigned long long> 1 << (word & 63)
+    o.nonzero[word >> 6] |= <unsigned long long> 1 << (word & 63)
 
 
 cdef inline void occupancy_unset(Occupancy* o, int word, unsigned long long mask) noexcept nogil:
     o.idle[word] &= ~mask
     if o.idle[word] == 0:
-        o.some[word >> 6] &= ~(<unsigned long long> 1 << (word & 63))
+        o.nonzero[word >> 6] &= ~(<unsigned long long> 1 << (word & 63))
 
 
 cdef inline void occupancy_add(Occupancy* o, Py_ssize_t u) noexcept nogil:
@@ -91,9 +91,9 @@ cdef inline int occupancy_take(Occupancy* o, int n) noexcept nogil:
     cdef unsigned long long mask, rest
     o.n_idle -= n
     while n > 0:
-        while o.some[k] == 0:
+        while o.nonzero[k] == 0:
             k += 1
-        word = <int> (64 * k) + lowest_bit(o.some[k])
+        word = <int> (64 * k) + lowest_bit(o.nonzero[k])
         mask = o.idle[word]
         count = count_bits(mask)
         if count > n:
@@ -126,12 +126,12 @@ cdef inline void occupancy_take_one(Occupancy* o, int* first, Py_ssize_t u) noex
 
 cdef inline int occupancy_return(Occupancy* o, int s) noexcept nogil:
     """Make the machines of a span idle again; return the next span."""
-    cdef int after = o.span[s].next
+    cdef int next_span = o.span[s].next
     occupancy_set(o, o.span[s].word, o.span[s].mask)
     o.n_idle += count_bits(o.span[s].mask)
     o.span[s].next = o.unused
     o.unused = s
-    return after
+    return next_span
 
 
 cdef inline bint occupancy_meets(const Occupancy* o, int s, const unsigned long long* bits) noexcept nogil:
@@ -143,12 +143,12 @@ cdef inline bint occupancy_meets(const Occupancy* o, int s, const unsigned long 
     return False
 
 
-cdef inline void occupancy_mark(const Occupancy* o, int s, int job, int[::1] on) noexcept nogil:
-    """Set `on` to `job` for each machine from span s on."""
+cdef inline void occupancy_mark(const Occupancy* o, int s, int job, int[::1] job_on) noexcept nogil:
+    """Set `job_on` to `job` for each machine from span s on."""
     cdef unsigned long long mask
     while s >= 0:
         mask = o.span[s].mask
         while mask:
-            on[64 * <Py_ssize_t> o.span[s].word + lowest_bit(mask)] = job
+            job_on[64 * <Py_ssize_t> o.span[s].word + lowest_bit(mask)] = job
             mask &= mask - 1
         s = o.span[s].next

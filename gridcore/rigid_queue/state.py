@@ -1,7 +1,6 @@
-"""What a state of a queue of rigid jobs must be like; see `gridcore.common.state`.
+"""Checks of the state of a queue of rigid jobs, as described in `gridcore.common.state`.
 
-A kernel gives its arrays to these before it changes anything.  Each raises ValueError naming the entry of the
-state that cannot be.
+The kernel calls these functions before it changes anything.  Each raises ValueError naming the invalid entry.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from gridcore.common.arrays import Bools, Integers
 
 
 def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -> None:
-    """Jobs to come and when; which they are, and which have been submitted, by the status of each job."""
-    later, known = coming[:, 0], np.flatnonzero(submitted)
+    """Check jobs that are submitted later, and their instants, against the status of each job."""
+    coming_jobs, submitted_jobs = coming[:, 0], np.flatnonzero(submitted)
     if not (
-        np.array_equal(later, np.flatnonzero(to_come))
-        and (len(later) == 0 or len(known) == 0 or known.max() < later.min())
+        np.array_equal(coming_jobs, np.flatnonzero(to_come))
+        and (len(coming_jobs) == 0 or len(submitted_jobs) == 0 or submitted_jobs.max() < coming_jobs.min())
         and (np.diff(coming[:, 1]) >= 0).all()
         and (coming[:, 1] >= now).all()
     ):
@@ -27,7 +26,7 @@ def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -
 
 
 def check_running(
-    on: NDArray[np.int32],
+    job_on: NDArray[np.int32],
     down: NDArray[np.int8],
     running: Bools,
     nodes: NDArray[Any],
@@ -35,20 +34,22 @@ def check_running(
     length: Integers,
     now: int,
 ) -> None:
-    """The job `on` each machine (-1: none), and the `start` of those `running`."""
-    if not np.array_equal(np.bincount(on[on >= 0], minlength=len(nodes)), np.where(running, nodes, 0)):
+    """Check the job on each machine (-1: none) and the starts of running jobs."""
+    if not np.array_equal(
+        np.bincount(job_on[job_on >= 0], minlength=len(nodes)), np.where(running, nodes, 0)
+    ):
         raise ValueError("state['on'] must have as many machines of each running job as it wants")
-    if (down[on >= 0] != 0).any():
+    if (down[job_on >= 0] != 0).any():
         raise ValueError("state['on'] must have no job on machines that are down")
-    begun = start[running]
-    if not ((begun >= 0) & (begun <= now) & (begun + length[running] > now)).all():
+    starts = start[running]
+    if not ((starts >= 0) & (starts <= now) & (starts + length[running] > now)).all():
         raise ValueError(f"state['start'] of running jobs must be up to {now} ns, and their ends later")
 
 
 def check_log(
     runs: Integers, masks: NDArray[np.uint64], words: Integers, nodes: NDArray[Any], machines: int
 ) -> None:
-    """Runs that are over, as `run_log.pxd` has them; the words are known to be of the machines."""
+    """Check completed runs in the form of `run_log.pxd`; `words` have been checked."""
     job, _, _, _, parts = runs.T
     if parts.max(initial=0) > len(masks) or parts.sum() != len(masks):
         raise ValueError("state['runs'] must have all of the masks")

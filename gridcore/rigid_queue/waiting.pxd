@@ -7,7 +7,7 @@ number of nodes and the least estimate of its jobs.
 
 from libc.stdlib cimport free
 
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef enum:
     # jobs in a block, and in a block of blocks, as powers of two
@@ -43,10 +43,10 @@ cdef inline void least_with(Least* least, int nodes, long long estimate) noexcep
 
 cdef inline int waiting_make(Waiting* w, Py_ssize_t jobs) except -1:
     w.jobs = jobs
-    w.nodes = <int*> grown(NULL, (jobs + 1) * sizeof(int))
-    w.estimate = <long long*> grown(NULL, (jobs + 1) * sizeof(long long))
-    w.block = <Least*> grown(NULL, ((jobs >> BLOCK) + 1) * sizeof(Least))
-    w.large = <Least*> grown(NULL, ((jobs >> LARGE) + 1) * sizeof(Least))
+    w.nodes = <int*> reallocate(NULL, (jobs + 1) * sizeof(int))
+    w.estimate = <long long*> reallocate(NULL, (jobs + 1) * sizeof(long long))
+    w.block = <Least*> reallocate(NULL, ((jobs >> BLOCK) + 1) * sizeof(Least))
+    w.large = <Least*> reallocate(NULL, ((jobs >> LARGE) + 1) * sizeof(Least))
     waiting_clear(w)
     return 0
 
@@ -86,25 +86,25 @@ cdef inline void waiting_leave(Waiting* w, Py_ssize_t job) noexcept nogil:
     """Remove the job from the queue."""
     cdef Least* block = &w.block[job >> BLOCK]
     cdef Least* large = &w.large[job >> LARGE]
-    cdef Least left = least_of_none(), old
+    cdef Least rest = least_of_none(), previous
     cdef int nodes = w.nodes[job]
     cdef long long estimate = w.estimate[job]
     cdef Py_ssize_t k, first
-    w.nodes[job], w.estimate[job] = left.nodes, left.estimate
+    w.nodes[job], w.estimate[job] = rest.nodes, rest.estimate
     if nodes > block.nodes and estimate > block.estimate:
         return
     first = (job >> BLOCK) << BLOCK
     for k in range(first, min(first + (1 << BLOCK), w.jobs)):
-        least_with(&left, w.nodes[k], w.estimate[k])
-    old = block[0]
-    block[0] = left
-    if old.nodes > large.nodes and old.estimate > large.estimate:
+        least_with(&rest, w.nodes[k], w.estimate[k])
+    previous = block[0]
+    block[0] = rest
+    if previous.nodes > large.nodes and previous.estimate > large.estimate:
         return
-    left = least_of_none()
+    rest = least_of_none()
     first = (job >> LARGE) << (LARGE - BLOCK)
     for k in range(first, min(first + (1 << (LARGE - BLOCK)), (w.jobs >> BLOCK) + 1)):
-        least_with(&left, w.block[k].nodes, w.block[k].estimate)
-    large[0] = left
+        least_with(&rest, w.block[k].nodes, w.block[k].estimate)
+    large[0] = rest
 
 
 cdef inline void waiting_find_head(Waiting* w) noexcept nogil:
@@ -128,8 +128,8 @@ cdef inline Py_ssize_t waiting_next(const Waiting* w, Py_ssize_t j, long long id
                                     long long slack) noexcept nogil:
     """Return the first job from j on that may start; the tail if there is none.
 
-    idle : the most nodes that a job may want.  extra, slack : besides, a job must want at most `extra` nodes, or be
-        estimated to run for at most `slack` ns.
+    The job must request at most `idle` nodes, and moreover at most `extra` nodes or an estimated run time of at most
+    `slack` ns.
     """
     cdef Py_ssize_t end
     while j < w.tail:

@@ -47,7 +47,7 @@ cdef inline void _agenda_up(Agenda* a, Py_ssize_t k, Entry moved) noexcept nogil
 
 cdef inline void _agenda_settle(Agenda* a, Py_ssize_t k, Entry moved) noexcept nogil:
     """Put `moved` into the heap from position k, which is empty: there, above, or below."""
-    cdef Py_ssize_t child, last, least, other
+    cdef Py_ssize_t child, last, least, candidate
     if k > 0 and heap_before(moved, a.item[(k - 1) >> 2]):
         _agenda_up(a, k, moved)
         return
@@ -56,9 +56,9 @@ cdef inline void _agenda_settle(Agenda* a, Py_ssize_t k, Entry moved) noexcept n
         if child >= a.n:
             break
         least, last = child, min(child + 4, a.n)
-        for other in range(child + 1, last):
-            if heap_before(a.item[other], a.item[least]):
-                least = other
+        for candidate in range(child + 1, last):
+            if heap_before(a.item[candidate], a.item[least]):
+                least = candidate
         if not heap_before(a.item[least], moved):
             break
         _agenda_put(a, k, a.item[least])

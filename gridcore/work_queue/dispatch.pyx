@@ -1,9 +1,9 @@
-"""Work queues with task copies and checkpoints: which task goes to which machine, and how its copies run.
+"""Work queues with task copies and checkpoints: selection of tasks and machines, and progress of copies.
 
 WQR-FT (Anglano & Canonico, EGC 2005) and the information-aware selections of Arora et al.  Times are int64
 nanoseconds.  At one instant tasks end first, then machines fail and recover, then free machines get tasks.
 
-The reference implementation is `tests.reference.dispatch`, with scans in place of each index.
+The reference implementation, `tests.reference.dispatch`, has a scan in place of each index.
 """
 
 from libc.stdlib cimport calloc, free
@@ -11,21 +11,20 @@ from libc.string cimport memcpy
 
 from gridcore.work_queue.agenda cimport ABSENT, Agenda
 from gridcore.common.arguments cimport POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, integers
-from gridcore.common.memory cimport grown, large_pages, prefetch
+from gridcore.common.memory cimport reallocate, large_pages, prefetch
 from gridcore.common.radix_heap cimport radix_clear, radix_free, radix_make, radix_pop
-from gridcore.work_queue.uptime_prediction cimport KEPT, PAST, TOLD, Prediction, outlook_free, outlook_make, outlook_up
-from gridcore.common.instants cimport NEVER
-from gridcore.work_queue.progress cimport lasts
-from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
-from gridcore.work_queue.tournament cimport (
-    OUT, tournament_best, tournament_free, tournament_make, tournament_set,
+from gridcore.work_queue.uptime_prediction cimport (
+    MAX_UP_TIMES, PAST, TOLD, Prediction, predictor_free, predictor_make, predictor_up,
 )
+from gridcore.common.instants cimport NEVER
+from gridcore.work_queue.progress cimport copy_duration
+from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
+from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_free, tournament_make, tournament_set
 from gridcore.work_queue.work cimport (
-    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task,
-    Work, work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank,
-    work_forget_ranking, work_is_idle, work_link, work_make_ranking, work_newest, work_next,
-    work_queue_failed, work_rate, work_read_copy, work_read_machine, work_room_for_rows, work_save,
-    work_set_idle, work_start,
+    ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
+    work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking,
+    work_is_idle, work_link, work_make_ranking, work_newest, work_next, work_prefetch_copy, work_prefetch_machine,
+    work_queue_failed, work_rate, work_room_for_rows, work_save, work_set_idle, work_start,
 )
 
 import numpy as np
@@ -38,7 +37,7 @@ __all__ = ["WorkQueue"]
 cdef enum:                              # why `_run` stops; a negative value is an error
     REACHED, BLOCKS, DECIDE, DONE, OVER
 
-_WHY = ("reached", "blocks", "decide", "done", "over")
+_STOP_REASONS = ("reached", "blocks", "decide", "done", "over")
 
 if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
         states.TASK.itemsize, states.MACHINE.itemsize, states.BAG.itemsize, states.ROW.itemsize):
@@ -63,18 +62,18 @@ cdef object table(void* rows, Py_ssize_t n, dtype):
     return result
 
 
-cdef int fill(void* rows, object given) except -1:
+cdef int fill(void* rows, object array) except -1:
     """Copy an array such as `table` returns into structs."""
-    cdef const unsigned char[::1] raw = given.view(np.uint8)
+    cdef const unsigned char[::1] raw = array.view(np.uint8)
     if raw.shape[0]:
         memcpy(rows, &raw[0], raw.shape[0])
     return 0
 
 
-cdef int check(int what) except -1:
-    if what == NO_MEMORY:
+cdef int check(int status) except -1:
+    if status == NO_MEMORY:
         raise MemoryError
-    if what == TOO_LATE:
+    if status == TOO_LATE:
         raise OverflowError("a task ends after the last instant")
     return 0
 
@@ -123,11 +122,11 @@ cdef class WorkQueue:
         A checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
         newest checkpoint of a task is on the server.
     printed
-        Choose as the figures of the paper do: machine 0 is compared with the others even if it is not free.
+        Choose as in the figures of the paper: machine 0 is compared with the others even if it is not free.
     prediction
         When a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
-        "past": after the mean of those of its last 32 up times that were longer than its age; "age": after as
-        long again as it has been up.
+        "past": after the mean of those of its last 32 up times that were longer than its age; "age": after
+        twice its age.
     faults
         Whether machines fail; `feed` gives the failures.
     seed
@@ -139,15 +138,16 @@ cdef class WorkQueue:
         speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.  phase is below
         period.
     step
-        `run` ends with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and `assign`
-        (or `wait`, if there is no machine) then do what it would have done.
+        Whether `run` stops with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and
+        `assign` (or `wait`, if there is no machine) then make the same decisions as `run`.
 
     Raises
     ------
-    ValueError naming the argument, its index and value.
+    ValueError
+        If an argument is invalid.
     """
 
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -172,10 +172,10 @@ cdef class WorkQueue:
         cdef const double[::1] speeds = doubles(speed, "speed")
         cdef const double[::1] size = doubles(sizes, "sizes")
         cdef const long long[::1] counts = indices(tasks, "tasks", 1, 2**31)
-        cdef const long long[::1] told = instants(up_until, "up_until", 0)
+        cdef const long long[::1] forecast = instants(up_until, "up_until", 0)
         check_array(speeds, "speed", POSITIVE)
         check_array(size, "sizes", POSITIVE)
-        check_lengths(speeds.shape[0], told.shape[0], "speed", "up_until")
+        check_lengths(speeds.shape[0], forecast.shape[0], "speed", "up_until")
         states.check_rules(max_replicas, interval, checkpoint, restore, period, phase, seed)
         w.machines, w.bags, w.tasks = speeds.shape[0], counts.shape[0], size.shape[0]
         if w.machines > 2**30 or w.tasks >= 2**31 - 1:
@@ -183,16 +183,16 @@ cdef class WorkQueue:
         total = int(np.sum(counts))
         if total != w.tasks:
             raise ValueError(f"sizes must be {total}, as many as there are tasks, got {w.tasks}")
-        w.order = states.named("order", order, ("random", "small", "great", "ask"))
-        w.choice = states.named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
-        by = states.named("prediction", prediction, ("told", "past", "age"))
-        w.bag_order = states.named("bag_order", bag_order, states.BAG_ORDERS)
+        w.order = states.index_of("order", order, ("random", "small", "great", "ask"))
+        w.choice = states.index_of("choice", choice, ("none", "cpu", "avail", "all", "ask"))
+        by = states.index_of("prediction", prediction, ("told", "past", "age"))
+        w.bag_order = states.index_of("bag_order", bag_order, states.BAG_ORDERS)
         w.min_speed = min_speed
-        w.most, w.local, w.printed, w.log, w.chance, w.left = max_replicas, local, printed, log, seed, w.tasks
+        w.max_copies, w.local, w.printed, w.log, w.random_state, w.left = max_replicas, local, printed, log, seed, w.tasks
         w.rules.interval, w.rules.checkpoint, w.rules.restore = interval, checkpoint, restore
         self.step = step
         self.machines, self.bags, self.log, self.faults, self.fed = w.machines, w.bags, log, faults, not faults
-        self._set_pace(period, phase, factors, series, first)
+        self._set_load(period, phase, factors, series, first)
         if w.choice in (CPU, ALL):
             self.by_rank = np.argsort(-np.asarray(speeds), kind="stable")
         else:
@@ -202,12 +202,12 @@ cdef class WorkQueue:
             w.by_rank, w.rank = &self.by_rank[0], &self.rank[0]
         self.fault_time = self.fault_machine = self.fault_until = np.zeros(0, np.int64)
         self.fault_up = np.zeros(0, np.uint8)
-        outlook_make(&w.outlook, w.machines, <Prediction> <int> by)
+        predictor_make(&w.predictor, w.machines, <Prediction> <int> by)
         self._make()
         for u in range(w.machines):
             w.machine[u].run.speed, w.machine[u].run.machine = speeds[u], u
             w.up += speeds[u] >= min_speed
-            outlook_up(&w.outlook, u, 0, told[u])
+            predictor_up(&w.predictor, u, 0, forecast[u])
             work_set_idle(w, u)
         self._make_tasks(counts, size)
 
@@ -219,11 +219,11 @@ cdef class WorkQueue:
         w.machine_block = calloc(w.machines + 2, sizeof(Machine))
         w.bag = <Bag*> calloc(w.bags + 1, sizeof(Bag))
         w.ranking = <Agenda**> calloc(w.bags + 1, sizeof(void*))
-        w.seen = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
-        w.sequence = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
-        w.lost = <long long*> grown(NULL, (w.tasks + 1) * sizeof(long long))
-        w.place = <int*> grown(NULL, (w.tasks + 1) * sizeof(int))
-        if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.seen == NULL:
+        w.used_machines = <unsigned long long**> calloc(w.bags + 1, sizeof(void*))
+        w.sequence = <int*> reallocate(NULL, (w.tasks + 1) * sizeof(int))
+        w.lost_at = <long long*> reallocate(NULL, (w.tasks + 1) * sizeof(long long))
+        w.place = <int*> reallocate(NULL, (w.tasks + 1) * sizeof(int))
+        if w.task == NULL or w.machine_block == NULL or w.bag == NULL or w.ranking == NULL or w.used_machines == NULL:
             raise MemoryError
         large_pages(w.task, w.tasks * sizeof(Task))
         large_pages(w.machine_block, w.machines * sizeof(Machine))
@@ -251,9 +251,9 @@ cdef class WorkQueue:
                 k += 1
         return 0
 
-    cdef int _set_pace(self, period, phase, factors, series, first) except -1:
+    cdef int _set_load(self, period, phase, factors, series, first) except -1:
         cdef Work* w = &self.w
-        w.rules.pace.period, w.rules.pace.phase = period, phase
+        w.rules.load.period, w.rules.load.phase = period, phase
         if period == 0:
             return 0
         self.factors = np.array(factors, np.float64, ndmin=2)
@@ -264,10 +264,10 @@ cdef class WorkQueue:
         self.first_step = np.asarray(indices(first, "first", 0, steps)).astype(np.int32)
         check_lengths(w.machines, self.series.shape[0], "speed", "series")
         check_lengths(w.machines, self.first_step.shape[0], "speed", "first")
-        w.rules.pace.steps = steps
-        w.rules.pace.factor = &self.factors[0, 0]
+        w.rules.load.steps = steps
+        w.rules.load.factor = &self.factors[0, 0]
         if w.machines:
-            w.rules.pace.series, w.rules.pace.first = &self.series[0], &self.first_step[0]
+            w.rules.load.series, w.rules.load.first = &self.series[0], &self.first_step[0]
         return 0
 
     def __dealloc__(self):
@@ -276,25 +276,25 @@ cdef class WorkQueue:
         for b in range(w.bags):
             if w.ranking != NULL:
                 work_forget_ranking(w, b)
-            if w.seen != NULL:
-                free(w.seen[b])
+            if w.used_machines != NULL:
+                free(w.used_machines[b])
         free(w.task)
         free(w.machine_block)
         free(w.bag)
         free(w.ranking)
-        free(w.seen)
+        free(w.used_machines)
         free(w.sequence)
         free(w.place)
-        free(w.lost)
+        free(w.lost_at)
         radix_free(&w.due)
         free(w.row)
         tournament_free(&w.idle)
         tournament_free(&w.ready)
-        outlook_free(&w.outlook)
+        predictor_free(&w.predictor)
 
     @property
     def now(self) -> int:
-        """The instant that has been reached, ns."""
+        """The present instant, ns."""
         return self.w.now
 
     @property
@@ -305,7 +305,7 @@ cdef class WorkQueue:
     @property
     def looked(self) -> int:
         """The number of machines that were examined for choices by "all"."""
-        return self.w.looked
+        return self.w.n_examined
 
     # -- input ------------------------------------------------------------------------------------------
 
@@ -318,30 +318,30 @@ cdef class WorkQueue:
             int64[tasks of the bag], the order in which its tasks are started for the first time, counted from
             0 within the bag.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Bag* b
-        cdef const long long[::1] given
+        cdef const long long[::1] order
         cdef Py_ssize_t k
         if not 0 <= bag < w.bags:
             raise ValueError(f"bag must be in 0..{w.bags - 1}, got {bag}")
         b = &w.bag[bag]
-        given = indices(sequence, "sequence", 0, b.tasks)
-        check_lengths(b.tasks, given.shape[0], "tasks of the bag", "sequence")
+        order = indices(sequence, "sequence", 0, b.tasks)
+        check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
         if b.unstarted > 0 or b.first_start >= 0:
-            raise ValueError(f"bag {bag} is released already")
-        met_array = np.zeros(b.tasks, np.uint8)
-        cdef unsigned char[::1] met = met_array
+            raise ValueError(f"bag must be one that is not released, got {bag}")
+        listed_array = np.zeros(b.tasks, np.uint8)
+        cdef unsigned char[::1] is_listed = listed_array
         for k in range(b.tasks):
-            if met[given[k]]:
-                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {given[k]}")
-            met[given[k]] = True
+            if is_listed[order[k]]:
+                raise ValueError(f"sequence[{k}] must be a task that is not listed before, got {order[k]}")
+            is_listed[order[k]] = True
         for k in range(b.tasks):
-            w.sequence[b.first + k] = <int> (b.first + given[k])
+            w.sequence[b.first + k] = <int> (b.first + order[k])
         b.unstarted, b.open, b.release = b.tasks, b.tasks, w.now
         work_rate(w, bag)
         self.dirty = True
-        if w.outlook.by != TOLD:
+        if w.predictor.by != TOLD:
             for k in range(w.machines):
                 if w.machine[k].task < 0:
                     work_set_idle(w, k)
@@ -349,7 +349,7 @@ cdef class WorkQueue:
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike):
         """Give the next failures and recoveries of machines, in order of time, machine, and down before up.
 
-        An empty block says that there are no more.  Only allowed after `run` has returned "blocks".
+        An empty block is the last one.  The call is allowed after `run` has returned "blocks".
 
         Parameters
         ----------
@@ -362,42 +362,45 @@ cdef class WorkQueue:
         until
             int64[k], ns, when a machine that recovers is predicted to fail again.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed must wait until run asks for blocks")
         cdef const long long[::1] times = instants(time, "time", self.w.now)
-        whose, predicted = indices(machine, "machine", 0, self.w.machines), instants(until, "until", 0)
-        back = np.ascontiguousarray(up, np.bool_).view(np.uint8)
-        for name, given in (("machine", whose), ("up", back), ("until", predicted)):
-            check_lengths(times.shape[0], len(given), "time", name)
+        machine_ids, predicted = indices(machine, "machine", 0, self.w.machines), instants(until, "until", 0)
+        up_flags = np.ascontiguousarray(up, np.bool_).view(np.uint8)
+        for name, column in (("machine", machine_ids), ("up", up_flags), ("until", predicted)):
+            check_lengths(times.shape[0], len(column), "time", name)
         for k in range(1, times.shape[0]):
             if times[k] < times[k - 1]:
                 raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
-        self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, whose, back, predicted
+        self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, machine_ids, up_flags, predicted
         self.fault, self.fed = 0, times.shape[0] == 0
 
     def run(self, long long until) -> Literal["reached", "blocks", "decide", "done", "over"]:
         """Run everything that is due before `until` ns, and return why the run stops.
 
-        "reached": all of it has happened, and `now` is `until`, unless that is `NEVER`.  "blocks": `feed` must be
-        called first.  "decide": a task or a machine must be chosen, see `candidates` and `idle_machines`.  "done":
-        the last task of all bags was completed at `now`.  "over": no machine is up any more, and none will recover.
+        "reached": no event is left before `until`, and `now` is `until` unless that is `NEVER`.  "blocks": `feed` must
+        be called first.  "decide": the caller must choose a task or a machine of `candidates` and `idle_machines`.
+        "done": the last task of all bags was completed at `now`.  "over": no machine is up, and none will recover.
 
-        Raises OverflowError if a task would end after the last instant.
+        Raises
+        ------
+        OverflowError
+            If a task would end after the last instant.
         """
-        cdef _Guard alone = guard(&self.occupied)
-        cdef int why
+        cdef _Guard reservation = guard(&self.occupied)
+        cdef int reason
         with nogil:
-            why = self._run(until)
-        check(-why if why < 0 else FINE)
-        return _WHY[why]
+            reason = self._run(until)
+        check(-reason if reason < 0 else FINE)
+        return _STOP_REASONS[reason]
 
     cdef int _run(self, long long until) noexcept nogil:
         cdef Work* w = &self.w
         cdef long long at
         cdef Py_ssize_t u
-        cdef int why
+        cdef int reason
         if until <= w.now:
             return DONE if w.left == 0 else REACHED
         while w.left > 0:
@@ -415,8 +418,8 @@ cdef class WorkQueue:
                     w.now = until
                 return REACHED
             w.now = at
-            while w.due.n_near > 0 and w.due.near[0].at == at:
-                u = w.due.near[0].number
+            while w.due.n_front > 0 and w.due.front[0].at == at:
+                u = w.due.front[0].number
                 radix_pop(&w.due)
                 if w.machine[u].due == at:
                     self._pass(u)
@@ -430,28 +433,28 @@ cdef class WorkQueue:
                 self.fault += 1
                 self.dirty = True
             if self.fault == self.fault_time.shape[0] and not self.fed:
-                continue                # the next block may have changes at this instant, too
+                continue                    # the next block may have failures or recoveries at this instant
             if not self.dirty:
                 continue                # only a checkpoint was written, which frees no machine
-            why = self._match()
-            if why != REACHED:
-                return why
+            reason = self._match()
+            if reason != REACHED:
+                return reason
             self.dirty = False
         return DONE
 
     cdef inline void _read_faults_ahead(self) noexcept nogil:
-        """Prefetch what the next failures and recoveries need."""
+        """Prefetch the data of the next failures and recoveries."""
         cdef Py_ssize_t k = self.fault + 4
         if k + 4 < self.fault_time.shape[0]:
-            work_read_machine(&self.w, self.fault_machine[k + 4])
-            work_read_copy(&self.w, self.fault_machine[k])
+            work_prefetch_machine(&self.w, self.fault_machine[k + 4])
+            work_prefetch_copy(&self.w, self.fault_machine[k])
 
     cdef inline void _pass(self, Py_ssize_t u) noexcept nogil:
-        """Let the copy on machine u, which is due now, end or have written a checkpoint."""
+        """Handle the end or the checkpoint of the copy on machine u, which is due now."""
         cdef Work* w = &self.w
         cdef Py_ssize_t k
-        for k in range(min(<Py_ssize_t> 5, w.due.n_near)):
-            work_read_copy(w, w.due.near[k].number)
+        for k in range(min(<Py_ssize_t> 5, w.due.n_front)):
+            work_prefetch_copy(w, w.due.front[k].number)
         w.machine[u].due = -1
         if w.machine[u].run.end == w.now:
             work_complete(w, u)
@@ -463,7 +466,7 @@ cdef class WorkQueue:
         """Start tasks on free machines as long as there are both."""
         cdef Work* w = &self.w
         cdef Py_ssize_t b, k, u
-        cdef int what
+        cdef int status
         while tournament_best(&w.idle) != OUT:
             b = next_bag(w)
             if b < 0:
@@ -477,9 +480,9 @@ cdef class WorkQueue:
             u = pick_machine(w, k)
             if u < 0:
                 break
-            what = work_start(w, k, u)
-            if what != FINE:
-                return -what
+            status = work_start(w, k, u)
+            if status != FINE:
+                return -status
         return REACHED
 
     # -- decisions from outside -------------------------------------------------------------------------
@@ -489,52 +492,52 @@ cdef class WorkQueue:
 
         Tasks are counted from 0 within the bag, in ascending order.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
-        cdef int fewest = w.most
+        cdef int fewest = w.max_copies
         if b < 0:
             return -1, np.zeros(0, np.int64), np.zeros(0)
         bag = &w.bag[b]
         if bag.failed >= 0:
-            chosen = [bag.failed]
+            eligible = [bag.failed]
         else:
             for k in range(bag.first, bag.first + bag.tasks):
                 if w.task[k].state & COMPLETED == 0:
                     fewest = min(fewest, w.task[k].running)
-            chosen = [k for k in range(bag.first, bag.first + bag.tasks)
+            eligible = [k for k in range(bag.first, bag.first + bag.tasks)
                       if w.task[k].state & COMPLETED == 0 and w.task[k].running == fewest]
-        residual = [w.task[k].size - work_newest(w, k) for k in chosen]
-        return b, np.array(chosen, np.int64) - bag.first, np.array(residual, np.float64)
+        residual = [w.task[k].size - work_newest(w, k) for k in eligible]
+        return b, np.array(eligible, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
         """Return (machines int64[k], until int64[k] ns): free machines, ascending, and when each may fail."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
-        chosen = [u for u in range(w.machines) if work_is_idle(w, u)]
-        until = [w.idle.round[0][w.rank[u]] for u in chosen]
-        return np.array(chosen, np.int64), np.array(until, np.int64)
+        machines = [u for u in range(w.machines) if work_is_idle(w, u)]
+        until = [w.idle.round[0][w.rank[u]] for u in machines]
+        return np.array(machines, np.int64), np.array(until, np.int64)
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
         """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
-        cdef const long long[::1] who = indices(machines, "machines", 0, self.machines)
+        cdef const long long[::1] machine_ids = indices(machines, "machines", 0, self.machines)
         saved = work_newest(w, k)
-        return np.array([lasts(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in who],
+        return np.array([copy_duration(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in machine_ids],
                         np.int64)
 
     def pick_task(self) -> tuple[int, int]:
         """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
             return -1, -1
         if w.order == ASK_TASK:
-            raise ValueError("order must be said, the task is to be chosen from outside")
+            raise ValueError("order must not be 'ask': the caller chooses the task")
         k = pick_task(w, b)
         if k < 0:
             raise MemoryError
@@ -542,21 +545,24 @@ cdef class WorkQueue:
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
         """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         if self.w.choice == ASK_MACHINE:
-            raise ValueError("choice must be said, the machine is to be chosen from outside")
+            raise ValueError("choice must not be 'ask': the caller chooses the machine")
         return pick_machine(&self.w, self._left(bag, task))
 
     def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
         """Start `task` of `bag` on `machine`.
 
-        Raises ValueError for a task that may not be next, or a machine that is not free.
+        Raises
+        ------
+        ValueError
+            If the task is not one of the next tasks, or the machine is not free.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
-        if bag != next_bag(w) or t.state & COMPLETED or t.running >= w.most or (
+        if bag != next_bag(w) or t.state & COMPLETED or t.running >= w.max_copies or (
                 w.bag[bag].failed >= 0 and w.bag[bag].failed != k):
             raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
@@ -564,36 +570,36 @@ cdef class WorkQueue:
         check(work_start(w, k, machine))
 
     def wait(self):
-        """Let the free machines wait until something changes."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Keep the free machines idle until the next event."""
+        cdef _Guard reservation = guard(&self.occupied)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
-        """Return what explains the decision to give `task` of `bag`, which is next, to `machine`, which is free.
+        """Return the facts behind the decision to give `task` of `bag`, which is next, to `machine`, which is free.
 
-        The tuple has: the number of its copies; whether it ever had one; the number of tasks, with this one, that
-        could be next except for the order, or that have lost all copies as it has; the number of free machines;
-        until when `machine` is predicted to be up (ns); and how long the task takes there (ns, see `lasts`).
+        The tuple has: the number of copies of the task; whether it ever had one; the number of alternatives, with this
+        task (tasks that precede only by the order, or that have also lost all copies); the number of free machines;
+        the predicted failure of `machine` (ns); and the duration of the task there (ns, as by `lasts`).
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
-        cdef Py_ssize_t k = self._left(bag, task), j, u, alike = 0, free = 0
+        cdef Py_ssize_t k = self._left(bag, task), j, u, n_alternatives = 0, free = 0
         cdef Task* t = &w.task[k]
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
             raise ValueError(f"machine must be free, got {machine}")
         if t.running == 0 and t.state & BEGUN:
             j = w.bag[bag].failed
             while j >= 0:
-                alike += 1
+                n_alternatives += 1
                 j = w.task[j].after
         else:
             for j in range(w.bag[bag].first, w.bag[bag].first + w.bag[bag].tasks):
-                alike += (w.task[j].running == t.running and w.task[j].state & COMPLETED == 0
+                n_alternatives += (w.task[j].running == t.running and w.task[j].state & COMPLETED == 0
                           and w.task[j].state & BEGUN == t.state & BEGUN)
         for u in range(w.machines):
             free += work_is_idle(w, u)
-        need = lasts(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
-        return t.running, t.state & BEGUN != 0, alike, free, w.idle.round[0][w.rank[machine]], need
+        need = copy_duration(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
+        return t.running, t.state & BEGUN != 0, n_alternatives, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
         """Return the index of a task as `_task` does; raise ValueError if it is completed."""
@@ -617,11 +623,11 @@ cdef class WorkQueue:
         Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
         began a task of it), resubmitted (how often a task was left without a copy), replicas (copies
         begun while another ran), killed (copies stopped because another was faster), undisturbed (completed
-        tasks that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (see `cycles` of
+        tasks that were never resubmitted); and float64, Mflop: redundant, lost, overhead, slowed (`cycles` of
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
         (copies that ran when it failed), ended (copies stopped because another was faster).
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -637,7 +643,7 @@ cdef class WorkQueue:
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
         the task that were done before the copy.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -653,16 +659,15 @@ cdef class WorkQueue:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the queue was made; see `gridcore.common.state`.
+        """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Tables are copied as they are.  Lists and heaps are given by their members in order, from which `setstate`
-        makes them again.
+        Tables are copied.  Lists and heaps are stored as their members in order, from which `setstate` builds them.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
-        running, failed, ranked = [], [], []
+        running, failed, ranked_tasks = [], [], []
         for k in range(w.tasks):
             u = w.task[k].head
             while u >= 0:
@@ -676,97 +681,103 @@ cdef class WorkQueue:
             while k >= 0:
                 failed.append(k)
                 k = w.task[k].after
-            for n in range(w.most if w.ranking[b] != NULL else 0):
-                ranked += [w.ranking[b][n].item[k].number for k in range(w.ranking[b][n].n)]
-        met = [b for b in range(w.bags) if w.seen[b] != NULL]
-        kept = KEPT if w.outlook.by == PAST else 0
-        whole = np.dtype(np.int64)
+            for n in range(w.max_copies if w.ranking[b] != NULL else 0):
+                ranked_tasks += [w.ranking[b][n].item[k].number for k in range(w.ranking[b][n].n)]
+        bags_with_machines = [b for b in range(w.bags) if w.used_machines[b] != NULL]
+        n_up_times = MAX_UP_TIMES if w.predictor.by == PAST else 0
+        int64 = np.dtype(np.int64)
         tasks, machines = table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE)
         bags = table(w.bag, w.bags, states.BAG)
         states.without_links(tasks, machines, bags)
         return read_only({
-            "now": w.now, "looked": w.looked, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
-            "chance": np.array([w.chance], np.uint64),
+            "now": w.now, "looked": w.n_examined, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
+            "chance": np.array([w.random_state], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
             "sequence": table(w.sequence, w.tasks, np.int32), "due": due, "until": until,
-            "since": table(w.outlook.since, w.machines, whole), "told": table(w.outlook.told, w.machines, whole),
-            "up_times_ended": table(w.outlook.failures, w.machines, whole),
-            "up_times": table(w.outlook.up_time, w.machines * kept, whole),
+            "since": table(w.predictor.since, w.machines, int64),
+            "told": table(w.predictor.forecast, w.machines, int64),
+            "up_times_ended": table(w.predictor.failures, w.machines, int64),
+            "up_times": table(w.predictor.up_time, w.machines * n_up_times, int64),
             "running": np.array(running, np.int64), "failed": np.array(failed, np.int64),
-            "lost": np.array([w.lost[k] for k in failed], np.int64),
+            "lost": np.array([w.lost_at[k] for k in failed], np.int64),
             "ranked_bags": np.array([b for b in range(w.bags) if w.ranking[b] != NULL], np.int64),
-            "ranked": np.array(ranked, np.int64), "seen_of": np.array(met, np.int64),
-            "seen": np.array([table(w.seen[b], words, np.uint64) for b in met], np.uint64).reshape(len(met), words),
+            "ranked": np.array(ranked_tasks, np.int64), "seen_of": np.array(bags_with_machines, np.int64),
+            "seen": np.array([table(w.used_machines[b], words, np.uint64) for b in bags_with_machines],
+                             np.uint64).reshape(len(bags_with_machines), words),
             "faults": np.stack((self.fault_time, self.fault_machine, np.asarray(self.fault_up).astype(np.int64),
                                 self.fault_until), axis=1)[self.fault:],
         })
 
     def setstate(self, state):
-        """Continue from a state that `getstate` returned for a queue made with the same arguments.
+        """Restore a state of `getstate` of a queue with the same arguments.
 
-        Raises ValueError for a state that does not fit.
+        Raises
+        ------
+        ValueError
+            If the state is invalid.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until
-        mine = (table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE),
+        tables = (table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE),
                 table(w.bag, w.bags, states.BAG))
-        given = states.check_state(state, *mine, KEPT if w.outlook.by == PAST else 0, w.most, self.faults,
+        entries = states.check_state(state, *tables, MAX_UP_TIMES if w.predictor.by == PAST else 0, w.max_copies,
+                                     self.faults,
                                    w.min_speed)
-        w.now, w.looked, self.dirty, self.fed = given["now"], given["looked"], given["dirty"], given["fed"]
-        w.chance, w.turn, w.running = int(given["chance"][0]), given["turn"], 0
+        w.now, w.n_examined, self.dirty, self.fed = entries["now"], entries["looked"], entries["dirty"], entries["fed"]
+        w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
-        w.up = int(given["machines"]["up"][given["fast"]].sum())
-        # in tables that were checked, the links between rows are empty
-        fill(w.task, given["tasks"])
-        fill(w.machine, given["machines"])
-        fill(w.bag, given["bags"])
-        fill(w.sequence, given["sequence"])
-        fill(w.outlook.since, given["since"])
-        fill(w.outlook.told, given["told"])
-        fill(w.outlook.failures, given["up_times_ended"])
-        fill(w.outlook.up_time, given["up_times"])
+        w.up = int(entries["machines"]["up"][entries["fast"]].sum())
+        # the links between rows are empty in checked tables
+        fill(w.task, entries["tasks"])
+        fill(w.machine, entries["machines"])
+        fill(w.bag, entries["bags"])
+        fill(w.sequence, entries["sequence"])
+        fill(w.predictor.since, entries["since"])
+        fill(w.predictor.forecast, entries["told"])
+        fill(w.predictor.failures, entries["up_times_ended"])
+        fill(w.predictor.up_time, entries["up_times"])
         for k in range(w.tasks):
             w.place[k] = ABSENT
-        due, until = given["due"], given["until"]
+        due, until = entries["due"], entries["until"]
         for u in range(w.machines):
             tournament_set(&w.idle, w.rank[u], until[u])
-        on = given["task_of"]
-        for u in reversed(given["running"].tolist()):
-            work_link(w, on[u], u)
+        task_of = entries["task_of"]
+        for u in reversed(entries["running"].tolist()):
+            work_link(w, task_of[u], u)
             work_due(w, u, due[u])
-        for k, at in zip(given["failed"].tolist(), given["lost"].tolist()):
+        for k, at in zip(entries["failed"].tolist(), entries["lost"].tolist()):
             work_queue_failed(w, k)
-            w.lost[k] = at
+            w.lost_at[k] = at
         w.left = 0
         for b in range(w.bags):
             w.left += w.bag[b].left
             work_rate(w, b)
             work_forget_ranking(w, b)
-            free(w.seen[b])
-            w.seen[b] = NULL
-        made = True
-        for b in given["ranked_bags"].tolist():
-            made = made and work_make_ranking(w, b)
-        for k in given["ranked"].tolist():
-            made = made and work_enrank(w, k)
-        if not made:
+            free(w.used_machines[b])
+            w.used_machines[b] = NULL
+        has_memory = True
+        for b in entries["ranked_bags"].tolist():
+            has_memory = has_memory and work_make_ranking(w, b)
+        for k in entries["ranked"].tolist():
+            has_memory = has_memory and work_enrank(w, k)
+        if not has_memory:
             for b in range(w.bags):
                 work_drop_ranking(w, b)
             raise MemoryError
-        # `work_enrank` may have made checkpoints due; restore the instants at which machines were due
-        for u in given["running"].tolist():
+        # `work_enrank` may have changed the due instants of machines; restore them
+        for u in entries["running"].tolist():
             work_due(w, u, due[u])
-        for k, b in enumerate(given["seen_of"].tolist()):
-            w.seen[b] = <unsigned long long*> calloc(words + 1, sizeof(long long))
-            if w.seen[b] == NULL:
+        for k, b in enumerate(entries["seen_of"].tolist()):
+            w.used_machines[b] = <unsigned long long*> calloc(words + 1, sizeof(long long))
+            if w.used_machines[b] == NULL:
                 raise MemoryError
-            fill(w.seen[b], given["seen"][k])
-        self.fault_time, self.fault_machine, up, self.fault_until = np.ascontiguousarray(given["faults"].T)
+            fill(w.used_machines[b], entries["seen"][k])
+        self.fault_time, self.fault_machine, up, self.fault_until = np.ascontiguousarray(entries["faults"].T)
         self.fault_up, self.fault = (up != 0).view(np.uint8), 0
-        w.n_rows = len(given["rows"])
+        w.n_rows = len(entries["rows"])
         if not work_room_for_rows(w):
             w.n_rows = 0
             raise MemoryError
-        fill(w.row, given["rows"])
+        fill(w.row, entries["rows"])

@@ -18,8 +18,8 @@ cdef extern from *:
     const long long LONGEST "GRIDCORE_LONGEST"    # ns; the longest duration that is computed with
 
 
-cdef struct Pace:
-    long long period                    # ns; 0: machines have their whole speed all the time
+cdef struct LoadProfile:
+    long long period                    # ns; 0: no background load
     long long phase                     # ns since the step of each machine at time 0 began, below period
     Py_ssize_t steps
     const double* factor                # a row of `steps` factors for each series
@@ -29,7 +29,7 @@ cdef struct Pace:
 
 cdef struct Rules:
     long long interval, checkpoint, restore     # ns; interval 0: no checkpoints
-    Pace pace
+    LoadProfile load
 
 
 cdef struct Copy:
@@ -42,7 +42,7 @@ cdef struct Copy:
 
 # -- computing ----------------------------------------------------------------------------------------------
 
-cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long long end) noexcept nogil:
+cdef inline double load_work(const LoadProfile* p, Py_ssize_t u, long long start, long long end) noexcept nogil:
     """Return the work of machine u from `start` to `end` ns, in ns at whole speed."""
     cdef long long k, edge
     cdef double done = 0.0
@@ -57,7 +57,7 @@ cdef inline double pace_done(const Pace* p, Py_ssize_t u, long long start, long 
     return done
 
 
-cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, double work,
+cdef inline long long load_end(const LoadProfile* p, Py_ssize_t u, long long start, double work,
                                long long limit) noexcept nogil:
     """Return when machine u, which has a series, has done `work` (ns at whole speed), from `start` ns on.
 
@@ -80,7 +80,7 @@ cdef inline long long pace_end(const Pace* p, Py_ssize_t u, long long start, dou
 
 # -- a copy --------------------------------------------------------------------------------------------
 
-cdef inline long long lasts(const Rules* rules, double begin, double size, double speed) noexcept nogil:
+cdef inline long long copy_duration(const Rules* rules, double begin, double size, double speed) noexcept nogil:
     """Return the ns that the rest of a task takes at whole speed, with its checkpoints; NEVER if that is too long."""
     cdef double work = (size - begin) / speed * 1e9, total
     cdef long long computing, marks = 0
@@ -102,8 +102,8 @@ cdef inline bint copy_begin(Copy* it, const Rules* rules, Py_ssize_t u, double s
     cdef double work
     it.machine, it.speed, it.begin, it.start = u, speed, begin, now
     it.marks = 0
-    if rules.pace.period == 0:
-        length = lasts(rules, begin, size, speed)
+    if rules.load.period == 0:
+        length = copy_duration(rules, begin, size, speed)
         if length > NEVER - 1 - now:
             return False
         it.end = now + length
@@ -122,12 +122,12 @@ cdef inline bint copy_begin(Copy* it, const Rules* rules, Py_ssize_t u, double s
             if window > LONGEST - rules.interval:
                 return False
             latest = window + rules.interval
-        it.end = pace_end(&rules.pace, u, window, work, latest)
+        it.end = load_end(&rules.load, u, window, work, latest)
         if it.end != NEVER:
             return True
         if rules.interval == 0 or latest > LONGEST - rules.checkpoint:
             return False
-        work -= pace_done(&rules.pace, u, window, latest)
+        work -= load_work(&rules.load, u, window, latest)
         it.marks += 1
         window = latest + rules.checkpoint
 
@@ -155,21 +155,21 @@ cdef inline double copy_saved(const Copy* it, const Rules* rules, long long now)
     cdef double done = 0.0
     if marks == 0:
         return it.begin
-    if rules.pace.period == 0:
+    if rules.load.period == 0:
         done = <double> (marks * rules.interval)
     else:
         window = _computing_from(it, rules)
         for k in range(marks):
-            done += pace_done(&rules.pace, it.machine, window, window + rules.interval)
+            done += load_work(&rules.load, it.machine, window, window + rules.interval)
             window += rules.interval + rules.checkpoint
     return it.begin + done / 1e9 * it.speed
 
 
-cdef struct Spent:                      # Mflop: nominal speed times the time of each kind
+cdef struct Cycles:                     # Mflop: nominal speed times the time of each kind
     double computed, fresh, overhead, slowed
 
 
-cdef inline Spent copy_spent(const Copy* it, const Rules* rules, long long now) noexcept nogil:
+cdef inline Cycles copy_cycles(const Copy* it, const Rules* rules, long long now) noexcept nogil:
     """Return how the copy has spent the cycles of its machine until `now` ns.
 
     computed : for its task.  fresh : the part of computed since its newest checkpoint.  overhead : reading and
@@ -177,23 +177,23 @@ cdef inline Spent copy_spent(const Copy* it, const Rules* rules, long long now) 
     """
     cdef long long ran = now - it.start, marks = copy_marks(it, rules, now), k, window, computing, reading
     cdef double done
-    cdef Spent spent
+    cdef Cycles cycles
     reading = min(ran, rules.restore if it.begin > 0.0 else 0)
     window = it.start + reading + marks * (rules.interval + rules.checkpoint)
     # since the newest checkpoint: computing, then, except at the end of the task, an incomplete checkpoint
     computing = now - window
     if marks < it.marks:
         computing = min(computing, rules.interval)
-    done = pace_done(&rules.pace, it.machine, window, window + computing)
-    spent.fresh = done / 1e9 * it.speed
-    if rules.pace.period == 0:
+    done = load_work(&rules.load, it.machine, window, window + computing)
+    cycles.fresh = done / 1e9 * it.speed
+    if rules.load.period == 0:
         done += <double> (marks * rules.interval)
     else:
         for k in range(marks):
             window = it.start + reading + k * (rules.interval + rules.checkpoint)
-            done += pace_done(&rules.pace, it.machine, window, window + rules.interval)
+            done += load_work(&rules.load, it.machine, window, window + rules.interval)
     computing += marks * rules.interval
-    spent.computed = done / 1e9 * it.speed
-    spent.overhead = <double> (ran - computing) / 1e9 * it.speed
-    spent.slowed = (<double> computing - done) / 1e9 * it.speed
-    return spent
+    cycles.computed = done / 1e9 * it.speed
+    cycles.overhead = <double> (ran - computing) / 1e9 * it.speed
+    cycles.slowed = (<double> computing - done) / 1e9 * it.speed
+    return cycles

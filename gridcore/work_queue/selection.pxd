@@ -2,9 +2,9 @@
 
 from gridcore.work_queue.agenda cimport Agenda
 from gridcore.common.memory cimport prefetch
-from gridcore.work_queue.uptime_prediction cimport outlook_until
+from gridcore.work_queue.uptime_prediction cimport predicted_end
 from gridcore.common.instants cimport NEVER
-from gridcore.work_queue.progress cimport lasts
+from gridcore.work_queue.progress cimport copy_duration
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work_queue.work cimport (
     ALL, AVAIL, BEGUN, FIRST, RANDOM, ROUND, ROUND_NRF, Bag, Work, work_drop_ranking, work_enrank, work_is_idle,
@@ -32,8 +32,8 @@ cdef inline Py_ssize_t next_bag(const Work* w) noexcept nogil:
 cdef inline double draw(Work* w) noexcept nogil:
     """Draw a number, uniform in [0, 1): splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     cdef unsigned long long x
-    w.chance += <unsigned long long> 0x9E3779B97F4A7C15
-    x = w.chance
+    w.random_state += <unsigned long long> 0x9E3779B97F4A7C15
+    x = w.random_state
     x = (x ^ (x >> 30)) * <unsigned long long> 0xBF58476D1CE4E5B9
     x = (x ^ (x >> 27)) * <unsigned long long> 0x94D049BB133111EB
     x = x ^ (x >> 31)
@@ -69,37 +69,37 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
     return group.item[0].number
 
 
-cdef inline long long enough(const Work* w, double begin, double size, double speed) noexcept nogil:
+cdef inline long long needed_until(const Work* w, double begin, double size, double speed) noexcept nogil:
     """Return until when a machine must be up to complete a task (ns); as `printed`, 1 ns longer."""
-    cdef long long need = lasts(&w.rules, begin, size, speed)
+    cdef long long need = copy_duration(&w.rules, begin, size, speed)
     if need > NEVER - 2 - w.now:
         return NEVER
     return w.now + need + w.printed
 
 
-cdef inline Py_ssize_t sufficing(Work* w, Py_ssize_t k) noexcept nogil:
+cdef inline Py_ssize_t fastest_sufficient(Work* w, Py_ssize_t k) noexcept nogil:
     """Return the first rank that is free and predicted to be up until task k is done; -1 if there is none.
 
     Ranks are ordered by speed, so the up time that is needed at one rank is also needed at all later ones.
     """
     cdef double begin = work_newest(w, k), size = w.task[k].size, speed = -1.0
-    cdef Py_ssize_t r = 0, found
+    cdef Py_ssize_t r = 0, rank
     cdef long long least = 0
     while r < w.machines:
         if w.machine[w.by_rank[r]].run.speed != speed:
             speed = w.machine[w.by_rank[r]].run.speed
-            least = enough(w, begin, size, speed)
-        found = tournament_from(&w.idle, r, least)
-        if found < 0:
+            least = needed_until(w, begin, size, speed)
+        rank = tournament_from(&w.idle, r, least)
+        if rank < 0:
             return -1
-        w.looked += 1
-        if w.machine[w.by_rank[found]].run.speed == speed:
-            return found
-        speed = w.machine[w.by_rank[found]].run.speed
-        least = enough(w, begin, size, speed)
-        if w.idle.round[0][found] >= least:
-            return found
-        r = found + 1
+        w.n_examined += 1
+        if w.machine[w.by_rank[rank]].run.speed == speed:
+            return rank
+        speed = w.machine[w.by_rank[rank]].run.speed
+        least = needed_until(w, begin, size, speed)
+        if w.idle.round[0][rank] >= least:
+            return rank
+        r = rank + 1
     return -1
 
 
@@ -110,7 +110,7 @@ cdef inline Py_ssize_t pick_machine(Work* w, Py_ssize_t k) noexcept nogil:
     if best == OUT:
         return -1
     if w.choice == ALL:
-        r = sufficing(w, k)
+        r = fastest_sufficient(w, k)
     elif w.choice == AVAIL:
         r = tournament_first(&w.idle, best)
     if r < 0 and not (w.printed and w.choice == ALL):
@@ -120,7 +120,7 @@ cdef inline Py_ssize_t pick_machine(Work* w, Py_ssize_t k) noexcept nogil:
     # as printed: machine 0 is chosen, free or not, unless another one is better
     u = w.by_rank[r] if r >= 0 else 0
     if w.choice == AVAIL:
-        zero = outlook_until(&w.outlook, 0, w.now) if w.machine[0].up else w.now
+        zero = predicted_end(&w.predictor, 0, w.now) if w.machine[0].up else w.now
         if best > zero:
             return u
     elif w.machine[u].run.speed > w.machine[0].run.speed:

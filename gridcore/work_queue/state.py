@@ -1,4 +1,4 @@
-"""What `gridcore.work_queue.dispatch` is told, and its state as read from a checkpoint, checked."""
+"""Checks of the arguments and the states of `gridcore.work_queue.dispatch`."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ from typing import Any
 import numpy as np
 
 from gridcore.common.arrays import Rows
-from gridcore.common.state import AMOUNT, FLAG, INSTANT, LATEST, Array, Entry, Limits, Number, read, refuse
-from gridcore.common.state import Rows as Table
+from gridcore.common.state import (
+    AMOUNT,
+    FLAG,
+    INSTANT,
+    LATEST,
+    ArrayEntry,
+    Entry,
+    Limits,
+    NumberEntry,
+    TableEntry,
+    read,
+    refuse,
+)
 
-#: How bags take turns; see `gridcore.work_queue.dispatch.WorkQueue`.
+#: The orders of bags, which `gridcore.work_queue.dispatch.WorkQueue` describes.
 BAG_ORDERS = ("fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle")
-#: Copies of a task at a time, at most.
+#: The largest number of simultaneous copies of a task.
 MOST_REPLICAS = 1024
-#: No interval is longer than this (ns), so that sums of them can be computed with.
+#: The longest interval (ns), so that sums of intervals do not overflow.
 LONGEST = 10**18
 LONGEST_PERIOD = 10**16
 
-BEGUN, COMPLETED = 1, 2
+HAS_BEGUN, COMPLETED = 1, 2
 
 
 def _struct(**fields: str) -> np.dtype[Any]:
@@ -57,17 +68,17 @@ ROW = np.dtype(
 )
 
 
-def named(what: str, value: Any, known: tuple[str, ...]) -> int:
-    """The number of `value` among those known.  ValueError for another."""
+def index_of(name: str, value: Any, known: tuple[str, ...]) -> int:
+    """Return the index of `value` in `known`; raise ValueError if it is not there."""
     if value not in known:
-        raise ValueError(f"{what} must be one of {known}, got {value!r}")
+        raise ValueError(f"{name} must be one of {known}, got {value!r}")
     return known.index(value)
 
 
 def check_rules(
     max_replicas: Any, interval: Any, checkpoint: Any, restore: Any, period: Any, phase: Any, seed: Any
 ) -> None:
-    """ValueError or TypeError naming the argument that is not a whole number of its range."""
+    """Raise ValueError or TypeError if an argument is not a whole number in its range."""
     for name, value, low, high in (
         ("max_replicas", max_replicas, 1, MOST_REPLICAS),
         ("interval", interval, 0, LONGEST),
@@ -86,7 +97,7 @@ def check_rules(
 
 
 def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
-    """Empty what leads from row to row, and what is made again from the rest."""
+    """Clear the links between rows and the columns that `setstate` computes again."""
     for table, names in (
         (tasks, ("head", "after")),
         (machines, ("previous", "next", "due")),
@@ -98,16 +109,16 @@ def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
 
 
 _FINITE: Limits = (-sys.float_info.max, math.inf)
-_PER_MACHINE = Array(np.int64, ("machines",), INSTANT)
+_PER_MACHINE = ArrayEntry(np.int64, ("machines",), INSTANT)
 STATE: dict[str, Entry] = {
-    "now": Number(0, LATEST + 1),
-    "looked": Number(),
-    "dirty": Number(0, 2),
-    "fed": Number(0, 2),
-    "turn": Number(),
-    "chance": Array(np.uint64, (1,)),
-    "tasks": Table({"state": (0, 8), "spent": _FINITE, "saved": AMOUNT}, "tasks", TASK),
-    "machines": Table(
+    "now": NumberEntry(0, LATEST + 1),
+    "looked": NumberEntry(),
+    "dirty": NumberEntry(0, 2),
+    "fed": NumberEntry(0, 2),
+    "turn": NumberEntry(),
+    "chance": ArrayEntry(np.uint64, (1,)),
+    "tasks": TableEntry({"state": (0, 8), "spent": _FINITE, "saved": AMOUNT}, "tasks", TASK),
+    "machines": TableEntry(
         {
             **{"task": (-1, "tasks"), "local_task": (-1, "tasks"), "met": (-1, "bags"), "up": FLAG},
             **{"begin": AMOUNT, "local_saved": AMOUNT},
@@ -115,23 +126,25 @@ STATE: dict[str, Entry] = {
         "machines",
         MACHINE,
     ),
-    "bags": Table({"release": INSTANT}, "bags", BAG),
-    "rows": Table({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
-    "sequence": Array(np.int32, ("tasks",), (0, "tasks")),
-    "due": Array(np.int64, ("machines",), (0, None)),
-    "until": Array(np.int64, ("machines",), (-1, None)),
+    "bags": TableEntry({"release": INSTANT}, "bags", BAG),
+    "rows": TableEntry({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
+    "sequence": ArrayEntry(np.int32, ("tasks",), (0, "tasks")),
+    "due": ArrayEntry(np.int64, ("machines",), (0, None)),
+    "until": ArrayEntry(np.int64, ("machines",), (-1, None)),
     "since": _PER_MACHINE,
-    "told": Array(np.int64, ("machines",), (0, None)),
+    "told": ArrayEntry(np.int64, ("machines",), (0, None)),
     "up_times_ended": _PER_MACHINE,
-    "up_times": Array(np.int64, ("kept",), INSTANT),
-    "running": Array(np.int64, limits=(0, "machines")),
-    "failed": Array(np.int64, limits=(0, "tasks")),
-    "lost": Array(np.int64, ("failed",), INSTANT),
-    "ranked_bags": Array(np.int64, limits=(0, "bags")),
-    "ranked": Array(np.int64, limits=(0, "tasks")),
-    "seen_of": Array(np.int64, limits=(0, "bags")),
-    "seen": Array(np.uint64, ("seen_of", "words")),
-    "faults": Table({"time": (0, None), "machine": (0, "machines"), "up": (0, None), "until": (0, None)}),
+    "up_times": ArrayEntry(np.int64, ("n_up_times",), INSTANT),
+    "running": ArrayEntry(np.int64, limits=(0, "machines")),
+    "failed": ArrayEntry(np.int64, limits=(0, "tasks")),
+    "lost": ArrayEntry(np.int64, ("failed",), INSTANT),
+    "ranked_bags": ArrayEntry(np.int64, limits=(0, "bags")),
+    "ranked": ArrayEntry(np.int64, limits=(0, "tasks")),
+    "seen_of": ArrayEntry(np.int64, limits=(0, "bags")),
+    "seen": ArrayEntry(np.uint64, ("seen_of", "words")),
+    "faults": TableEntry(
+        {"time": (0, None), "machine": (0, "machines"), "up": (0, None), "until": (0, None)}
+    ),
 }
 
 
@@ -140,96 +153,106 @@ def check_state(
     tasks: Rows,
     machines: Rows,
     bags: Rows,
-    kept: int,
-    most: int,
+    n_up_times: int,
+    max_copies: int,
     faults: bool,
     min_speed: float,
 ) -> dict[str, Any]:
-    """Copies of the entries of a state, such that a queue can go on from them.
+    """Return checked copies of the entries of a state, from which a queue can continue.
 
-    What leads from row to row in the tables is empty, and what a queue never changes is as in the queue;
-    `task_of` is int64[machines], what each machine runs (-1: nothing), and `fast` says which ones get tasks.
+    The links between rows of the tables are cleared, and constant columns are those of the queue.  Two
+    entries are added: `task_of`, int64[machines], the task that each machine runs (-1: none), and `fast`,
+    whether a machine gets tasks.
 
     Parameters
     ----------
     tasks, machines, bags
         The tables of the queue.
-    kept
-        Up times that are remembered of a machine.
-    most
-        Copies of a task at a time.
+    n_up_times
+        The number of up times that are kept for a machine.
+    max_copies
+        The largest number of simultaneous copies of a task.
     faults
         Whether machines fail.
     min_speed
-        Of machines that get tasks, Mflop/s.
+        The least speed of machines that get tasks, Mflop/s.
     """
     n, m, b = len(tasks), len(machines), len(bags)
-    got = read(state, STATE, tasks=n, machines=m, bags=b, kept=m * kept, words=(m + 63) >> 6)
-    got["fast"] = machines["speed"] >= min_speed
+    entries = read(state, STATE, tasks=n, machines=m, bags=b, n_up_times=m * n_up_times, words=(m + 63) >> 6)
+    entries["fast"] = machines["speed"] >= min_speed
     for name in ("ranked_bags", "seen_of"):
-        if (np.diff(got[name]) <= 0).any():
+        if (np.diff(entries[name]) <= 0).any():
             raise ValueError(f"state[{name!r}] must be bags of the queue, in order")
-    _check_machines(got, machines)
-    _check_tasks(got, tasks, bags, most)
-    without_links(got["tasks"], got["machines"], got["bags"])
-    got["machines"]["task"] = -1
-    times = got["faults"][:, 0]
-    refuse("faults", np.diff(times, prepend=got["now"]) < 0, "not before the one before it, nor before now")
-    if not faults and (not got["fed"] or len(times)):
+    _check_machines(entries, machines)
+    _check_tasks(entries, tasks, bags, max_copies)
+    without_links(entries["tasks"], entries["machines"], entries["bags"])
+    entries["machines"]["task"] = -1
+    times = entries["faults"][:, 0]
+    refuse(
+        "faults", np.diff(times, prepend=entries["now"]) < 0, "not before the one before it, nor before now"
+    )
+    if not faults and (not entries["fed"] or len(times)):
         raise ValueError("state['fed'] must be 1 where no machine fails")
-    return got
+    return entries
 
 
-def _check_machines(got: dict[str, Any], mine: Rows) -> None:
-    given, now = got["machines"], got["now"]
-    task, up = given["task"].astype(np.int64), given["up"]
-    runs = task >= 0
-    refuse("machines", runs & ((up == 0) | ~got["fast"]), "up, and fast enough, where it runs a task")
-    start, end, marks, due = given["start"], given["end"], given["marks"], got["due"]
+def _check_machines(entries: dict[str, Any], initial: Rows) -> None:
+    table, now = entries["machines"], entries["now"]
+    task, up = table["task"].astype(np.int64), table["up"]
+    runs_task = task >= 0
+    refuse(
+        "machines", runs_task & ((up == 0) | ~entries["fast"]), "up, and fast enough, where it runs a task"
+    )
+    start, end, marks, due = table["start"], table["end"], table["marks"], entries["due"]
     timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
-    refuse("machines", runs & ~timed, "of a task that has begun, and ends later")
-    if not np.array_equal(np.sort(got["running"]), np.flatnonzero(runs)):
+    refuse("machines", runs_task & ~timed, "of a task that has begun, and ends later")
+    if not np.array_equal(np.sort(entries["running"]), np.flatnonzero(runs_task)):
         raise ValueError("state['running'] must have each machine that runs a task, once")
-    free = (up == 1) & ~runs & got["fast"]
-    refuse("until", (got["until"] >= 0) != free, "-1 but of machines that are free")
+    free = (up == 1) & ~runs_task & entries["fast"]
+    refuse("until", (entries["until"] >= 0) != free, "-1 but of machines that are free")
     for name in ("speed", "machine"):
-        given[name] = mine[name]
-    got["task_of"] = task
+        table[name] = initial[name]
+    entries["task_of"] = task
 
 
-def _check_tasks(got: dict[str, Any], mine: Rows, bags: Rows, most: int) -> None:
-    given, own = got["tasks"], got["bags"]
-    state, count = given["state"], len(mine)
-    of = np.repeat(np.arange(len(bags)), bags["tasks"])
-    refuse("tasks", given["saved"] > mine["size"] * 1.000001, "of which no more is saved than there is")
-    begun, completed = state & BEGUN != 0, state & COMPLETED != 0
-    released = (own["unstarted"] > 0) | (own["first_start"] >= 0)
-    if (begun | completed)[~released[of]].any():
+def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies: int) -> None:
+    table, bag_table = entries["tasks"], entries["bags"]
+    state, count = table["state"], len(initial)
+    bag_of = np.repeat(np.arange(len(bags)), bags["tasks"])
+    refuse("tasks", table["saved"] > initial["size"] * 1.000001, "of which no more is saved than there is")
+    has_begun, completed = state & HAS_BEGUN != 0, state & COMPLETED != 0
+    released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
+    if (has_begun | completed)[~released[bag_of]].any():
         raise ValueError("state['tasks']: state must be 0 in bags that are not released")
     # each bag's sequence has its own tasks, each once
-    if not np.array_equal(np.sort(got["sequence"]), np.arange(count)) or (of[got["sequence"]] != of).any():
+    if (
+        not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
+        or (bag_of[entries["sequence"]] != bag_of).any()
+    ):
         raise ValueError("state['sequence'] must have the tasks of each bag once")
-    task = got["task_of"]
+    task = entries["task_of"]
     alive = np.bincount(task[task >= 0], minlength=count)[:count]
-    if alive.max(initial=0) > most:
-        raise ValueError(f"state['running'] must have at most {most} copies of a task")
-    if (alive > 0)[completed | ~begun].any():
+    if alive.max(initial=0) > max_copies:
+        raise ValueError(f"state['running'] must have at most {max_copies} copies of a task")
+    if (alive > 0)[completed | ~has_begun].any():
         raise ValueError("state['machines']: task must have begun, and not be completed")
-    failed = got["failed"]
-    waiting = np.flatnonzero(begun & ~completed & (alive == 0))
-    if not np.array_equal(np.sort(failed), waiting) or (np.diff(of[failed]) < 0).any():
+    failed = entries["failed"]
+    waiting = np.flatnonzero(has_begun & ~completed & (alive == 0))
+    if not np.array_equal(np.sort(failed), waiting) or (np.diff(bag_of[failed]) < 0).any():
         raise ValueError("state['failed'] must have each task that lost all copies once, bag after bag")
-    ranked = np.zeros(len(bags), np.bool_)
-    ranked[got["ranked_bags"]] = True
-    may = (alive > 0) & (alive < most) & ranked[of]
-    if not np.array_equal(np.sort(got["ranked"]), np.flatnonzero(may)):
+    is_ranked = np.zeros(len(bags), np.bool_)
+    is_ranked[entries["ranked_bags"]] = True
+    may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]
+    if not np.array_equal(np.sort(entries["ranked"]), np.flatnonzero(may_be_copied)):
         raise ValueError("state['ranked'] must have each task that may get a further copy, once")
-    left = np.bincount(of[~completed], minlength=len(bags))
-    if (ranked & (left == 0)).any():
+    left = np.bincount(bag_of[~completed], minlength=len(bags))
+    if (is_ranked & (left == 0)).any():
         raise ValueError("state['ranked_bags'] must have tasks left")
     for name in ("first", "tasks"):
-        own[name] = bags[name]
-    own["left"] = left
-    own["open"] = np.bincount(of[~completed & (alive < most) & released[of]], minlength=len(bags))
-    own["unstarted"] = np.bincount(of[~begun & released[of]], minlength=len(bags))
-    given["size"], given["bag"] = mine["size"], mine["bag"]
+        bag_table[name] = bags[name]
+    bag_table["left"] = left
+    bag_table["open"] = np.bincount(
+        bag_of[~completed & (alive < max_copies) & released[bag_of]], minlength=len(bags)
+    )
+    bag_table["unstarted"] = np.bincount(bag_of[~has_begun & released[bag_of]], minlength=len(bags))
+    table["size"], table["bag"] = initial["size"], initial["bag"]

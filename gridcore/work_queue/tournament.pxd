@@ -7,7 +7,7 @@ take part has -1 (`OUT`).
 from libc.stdlib cimport free
 
 from gridcore.common.bits cimport lowest_bit
-from gridcore.common.memory cimport grown
+from gridcore.common.memory cimport reallocate
 
 cdef enum:
     ROUNDS = 11                         # 8**11 places at most
@@ -26,7 +26,7 @@ cdef inline int tournament_make(Tournament* t, Py_ssize_t places) except -1:
     t.places, t.last = places, 0
     while True:
         n = (n + 7) & ~7
-        t.round[t.last] = <long long*> grown(NULL, (n + 8) * sizeof(long long))
+        t.round[t.last] = <long long*> reallocate(NULL, (n + 8) * sizeof(long long))
         for k in range(n + 8):
             t.round[t.last][k] = OUT
         if n <= 8:
@@ -35,7 +35,7 @@ cdef inline int tournament_make(Tournament* t, Py_ssize_t places) except -1:
         t.last += 1
     # the winner of all
     t.last += 1
-    t.round[t.last] = <long long*> grown(NULL, 8 * sizeof(long long))
+    t.round[t.last] = <long long*> reallocate(NULL, 8 * sizeof(long long))
     t.round[t.last][0] = OUT
     return 0
 
@@ -71,7 +71,7 @@ cdef inline long long tournament_best(const Tournament* t) noexcept nogil:
 cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k, long long least) noexcept nogil:
     """Return the first place below node k of round r with at least `least`; there must be one."""
     cdef const long long* eight
-    cdef unsigned int enough
+    cdef unsigned int sufficient
     cdef int j
     while r > 0:
         k <<= 3
@@ -79,10 +79,10 @@ cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k
         # without branches, because the place cannot be predicted; the last eight may be incomplete, as numbers of no
         # place are OUT
         eight = &t.round[r][k]
-        enough = 0
+        sufficient = 0
         for j in range(8):
-            enough |= <unsigned int> (eight[j] >= least) << j
-        k += lowest_bit(enough)
+            sufficient |= <unsigned int> (eight[j] >= least) << j
+        k += lowest_bit(sufficient)
     return k
 
 

@@ -7,9 +7,9 @@ from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport prefetch
 from gridcore.common.radix_heap cimport RadixHeap, radix_clear, radix_full, radix_pop, radix_push, radix_refill
 from gridcore.work_queue.agenda cimport ABSENT, Agenda, agenda_drop, agenda_reserve, agenda_set, bunch_add, bunch_drop
-from gridcore.work_queue.uptime_prediction cimport Outlook, outlook_down, outlook_until, outlook_up
+from gridcore.work_queue.uptime_prediction cimport UptimePredictor, predictor_down, predicted_end, predictor_up
 from gridcore.work_queue.progress cimport (
-    Copy, Rules, Spent, copy_begin, copy_mark_at, copy_marks, copy_saved, copy_spent,
+    Copy, Cycles, Rules, copy_begin, copy_cycles, copy_mark_at, copy_marks, copy_saved,
 )
 from gridcore.work_queue.tournament cimport OUT, Tournament, tournament_set
 
@@ -59,7 +59,7 @@ cdef struct Bag:
     double redundant, lost, overhead, slowed
 
 
-cdef struct Row:                        # a copy that is over
+cdef struct Row:                        # a copy that has ended
     double begin
     long long start, end
     int machine, task, completed, unused
@@ -67,28 +67,28 @@ cdef struct Row:                        # a copy that is over
 
 cdef struct Work:
     Py_ssize_t machines, bags, tasks
-    Py_ssize_t up                       # number of machines that are up, but for those that are too slow
-    Py_ssize_t turn                     # the bag after the one that had the last turn
+    Py_ssize_t up                       # number of machines that are up and fast enough
+    Py_ssize_t turn                     # the bag after the one that was served last
     long long now, left                 # ns; number of tasks that are not completed
-    long long looked                    # machines that were examined for choices by ALL
-    int order, choice, most, bag_order
+    long long n_examined                # machines that were examined for choices by ALL
+    int order, choice, max_copies, bag_order
     double min_speed                    # Mflop/s; slower machines get no task
     bint local, printed, log
-    unsigned long long chance
+    unsigned long long random_state
     Rules rules
-    Outlook outlook
+    UptimePredictor predictor
     Task* task
     Machine* machine
     void* machine_block                 # the allocated memory of `machine`
     Bag* bag
     Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until it is needed
-    unsigned long long** seen           # by bag: bits of the machines that began a task of it
+    unsigned long long** used_machines  # by bag: bits of the machines that began a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
     int* place                          # by task: its position in a ranking
-    long long* lost                     # by task: when it lost its last copy, ns
+    long long* lost_at                  # by task: when it lost its last copy, ns
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
-    RadixHeap due                       # machines, by the next event of their copies, if `Machine.due` says so, too
+    RadixHeap due                       # machines, by the next event of their copies; valid if equal to `Machine.due`
     Py_ssize_t running                  # number of copies
     Tournament idle                     # by rank: until when a free machine is predicted to be up
     Tournament ready                    # by bag: OUT, or a number of `work_rate`
@@ -96,7 +96,7 @@ cdef struct Work:
     Py_ssize_t n_rows, row_room
 
 
-# -- what is due ----------------------------------------------------------------------------------------
+# -- due events ----------------------------------------------------------------------------------------
 
 cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
     """Make machine u due at `at`."""
@@ -107,23 +107,23 @@ cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
     if not radix_full(&w.due):
         radix_push(&w.due, at, u)
         return
-    # there is room for twice as many as can guard
+    # the heap has room for twice as many entries as can be valid
     radix_clear(&w.due)
     for v in range(w.machines):
         if w.machine[v].due >= 0:
             radix_push(&w.due, w.machine[v].due, v)
 
 
-cdef inline void work_read_machine(const Work* w, Py_ssize_t u) noexcept nogil:
-    """Prefetch what is kept of machine u."""
+cdef inline void work_prefetch_machine(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch the data of machine u."""
     prefetch(&w.machine[u])
     prefetch(&w.machine[u].busy)
     prefetch(&w.rank[u])
-    prefetch(&w.outlook.told[u])
+    prefetch(&w.predictor.forecast[u])
 
 
-cdef inline void work_read_copy(const Work* w, Py_ssize_t u) noexcept nogil:
-    """Prefetch what the end of the copy on machine u, which is in the cache, needs."""
+cdef inline void work_prefetch_copy(const Work* w, Py_ssize_t u) noexcept nogil:
+    """Prefetch the data that the end of the copy on machine u needs; those of u must be in the cache."""
     cdef Py_ssize_t k = w.machine[u].task, rank = w.rank[u]
     if k >= 0:
         prefetch(&w.task[k])
@@ -133,16 +133,16 @@ cdef inline void work_read_copy(const Work* w, Py_ssize_t u) noexcept nogil:
 
 
 cdef inline long long work_next(Work* w) noexcept nogil:
-    """Return when the next machine is due, which is then the first of `due.near`; NEVER if none is."""
+    """Return when the next machine is due, which is then the first of `due.front`; NEVER if none is."""
     cdef Py_ssize_t k
     while True:
         if radix_refill(&w.due):
-            for k in range(w.due.n_near):
-                work_read_machine(w, w.due.near[k].number)
-        if w.due.n_near == 0:
+            for k in range(w.due.n_front):
+                work_prefetch_machine(w, w.due.front[k].number)
+        if w.due.n_front == 0:
             return NEVER
-        if w.machine[w.due.near[0].number].due == w.due.near[0].at:
-            return w.due.near[0].at
+        if w.machine[w.due.front[0].number].due == w.due.front[0].at:
+            return w.due.front[0].at
         radix_pop(&w.due)
 
 
@@ -187,7 +187,7 @@ cdef inline void work_watch(Work* w, Py_ssize_t u, bint checkpoints) noexcept no
 cdef inline bint work_room_in(Work* w, Py_ssize_t b, Py_ssize_t running) noexcept nogil:
     """Make room for one more task of bag b with `running` copies, if these are ranked; False without memory."""
     cdef Agenda* group
-    if w.ranking[b] == NULL or running == 0 or running >= w.most:
+    if w.ranking[b] == NULL or running == 0 or running >= w.max_copies:
         return True
     group = &w.ranking[b][running - 1]
     return agenda_reserve(group, group.n + 1)
@@ -198,7 +198,7 @@ cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t v = t.head
     cdef Agenda* group
-    if w.ranking[t.bag] == NULL or t.running == 0 or t.running >= w.most:
+    if w.ranking[t.bag] == NULL or t.running == 0 or t.running >= w.max_copies:
         return True
     if not work_room_in(w, t.bag, t.running):
         return False
@@ -226,10 +226,10 @@ cdef inline void work_unrank(Work* w, Py_ssize_t k) noexcept nogil:
 cdef inline bint work_make_ranking(Work* w, Py_ssize_t b) noexcept nogil:
     """Make empty rankings for bag b, whose tasks are ranked from now on; False without memory."""
     cdef int group
-    w.ranking[b] = <Agenda*> calloc(w.most, sizeof(Agenda))
+    w.ranking[b] = <Agenda*> calloc(w.max_copies, sizeof(Agenda))
     if w.ranking[b] == NULL:
         return False
-    for group in range(w.most):
+    for group in range(w.max_copies):
         w.ranking[b][group].position = w.place
     return True
 
@@ -237,7 +237,7 @@ cdef inline bint work_make_ranking(Work* w, Py_ssize_t b) noexcept nogil:
 cdef inline void work_forget_ranking(Work* w, Py_ssize_t b) noexcept nogil:
     cdef int group
     if w.ranking[b] != NULL:
-        for group in range(w.most):
+        for group in range(w.max_copies):
             free(w.ranking[b][group].item)
         free(w.ranking[b])
         w.ranking[b] = NULL
@@ -267,7 +267,7 @@ cdef inline void work_rate(Work* w, Py_ssize_t b) noexcept nogil:
         value = 1
     elif waits and w.bag_order == LONG_IDLE:
         # a task that was never started has waited longer than any that has failed since
-        value = NEVER - (bag.release if bag.unstarted > 0 else w.lost[bag.failed])
+        value = NEVER - (bag.release if bag.unstarted > 0 else w.lost_at[bag.failed])
     if w.ready.round[0][b] != value:
         tournament_set(&w.ready, b, value)
 
@@ -288,7 +288,7 @@ cdef inline void work_queue_failed(Work* w, Py_ssize_t k) noexcept nogil:
 cdef inline void work_set_idle(Work* w, Py_ssize_t u) noexcept nogil:
     """Make machine u, which runs nothing, free for a task if it is up and fast enough."""
     if w.machine[u].up and w.machine[u].run.speed >= w.min_speed:
-        tournament_set(&w.idle, w.rank[u], outlook_until(&w.outlook, u, w.now))
+        tournament_set(&w.idle, w.rank[u], predicted_end(&w.predictor, u, w.now))
 
 
 cdef inline bint work_is_idle(const Work* w, Py_ssize_t u) noexcept nogil:
@@ -308,21 +308,21 @@ cdef inline bint work_room_for_rows(Work* w) noexcept nogil:
     return True
 
 
-cdef inline bint work_room_to_meet(Work* w, Py_ssize_t b) noexcept nogil:
+cdef inline bint work_room_for_machines(Work* w, Py_ssize_t b) noexcept nogil:
     """Make room to record the machines that have worked for bag b; False without memory."""
-    if w.seen[b] == NULL:
-        w.seen[b] = <unsigned long long*> calloc((w.machines + 63) >> 6, sizeof(unsigned long long))
-    return w.seen[b] != NULL
+    if w.used_machines[b] == NULL:
+        w.used_machines[b] = <unsigned long long*> calloc((w.machines + 63) >> 6, sizeof(unsigned long long))
+    return w.used_machines[b] != NULL
 
 
-cdef inline void work_meet(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
+cdef inline void work_count_machine(Work* w, Py_ssize_t b, Py_ssize_t u) noexcept nogil:
     """Count machine u as one that has worked for bag b; each machine counts once."""
     cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
     if w.machine[u].met == b:
         return
     w.machine[u].met = <int> b
-    w.bag[b].nodes += w.seen[b][u >> 6] & bit == 0
-    w.seen[b][u >> 6] |= bit
+    w.bag[b].nodes += w.used_machines[b][u >> 6] & bit == 0
+    w.used_machines[b][u >> 6] |= bit
 
 
 cdef inline void work_clear(Machine* m) noexcept nogil:
@@ -353,11 +353,11 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     else:
         begin = work_newest(w, k)
     # everything that may need memory comes before anything is changed
-    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_to_meet(w, number):
+    if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_for_machines(w, number):
         return NO_MEMORY
     if not copy_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):
         return TOO_LATE
-    work_meet(w, number, u)
+    work_count_machine(w, number, u)
     work_unrank(w, k)
     if t.running > 0:
         b.replicas += 1
@@ -370,7 +370,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
             b.first_start = w.now
     tournament_set(&w.idle, w.rank[u], OUT)
     work_link(w, k, u)
-    b.open -= t.running == w.most
+    b.open -= t.running == w.max_copies
     w.turn = number + 1
     work_rate(w, number)
     work_watch(w, u, False)
@@ -378,16 +378,16 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     return FINE
 
 
-cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
+cdef inline Cycles work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nogil:
     """End the copy on machine u; return how it spent the cycles."""
     cdef Machine* m = &w.machine[u]
     cdef Py_ssize_t k = m.task
     cdef Task* t = &w.task[k]
     cdef Bag* b = &w.bag[t.bag]
-    cdef Spent spent = copy_spent(&m.run, &w.rules, w.now)
+    cdef Cycles cycles = copy_cycles(&m.run, &w.rules, w.now)
     cdef Row* row
-    b.overhead += spent.overhead
-    b.slowed += spent.slowed
+    b.overhead += cycles.overhead
+    b.slowed += cycles.slowed
     m.busy += w.now - m.run.start
     m.due = -1
     if m.previous >= 0:
@@ -404,7 +404,7 @@ cdef inline Spent work_leave(Work* w, Py_ssize_t u, bint completed) noexcept nog
         w.n_rows += 1
         row.machine, row.task, row.start, row.end = <int> u, <int> k, m.run.start, w.now
         row.completed, row.begin, row.unused = completed, m.run.begin, 0
-    return spent
+    return cycles
 
 
 cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
@@ -413,14 +413,14 @@ cdef inline void work_complete(Work* w, Py_ssize_t u) noexcept nogil:
     cdef Task* t = &w.task[k]
     cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
-    cdef Spent spent
+    cdef Cycles cycles
     work_unrank(w, k)
-    b.open -= t.running < w.most
+    b.open -= t.running < w.max_copies
     while t.head >= 0:
         v = t.head
-        spent = work_leave(w, v, v == u)
+        cycles = work_leave(w, v, v == u)
         if v != u:
-            t.spent += spent.computed
+            t.spent += cycles.computed
             b.killed += 1
             w.machine[v].ended += 1
         work_set_idle(w, v)
@@ -453,39 +453,39 @@ cdef inline void work_fail(Work* w, Py_ssize_t u) noexcept nogil:
     cdef Py_ssize_t number = t.bag
     cdef Bag* b = &w.bag[number]
     cdef double saved = copy_saved(&m.run, &w.rules, w.now)
-    cdef Spent spent
+    cdef Cycles cycles
     work_unrank(w, k)
-    spent = work_leave(w, u, False)
-    t.spent += spent.computed - spent.fresh
-    b.lost += spent.fresh
+    cycles = work_leave(w, u, False)
+    t.spent += cycles.computed - cycles.fresh
+    b.lost += cycles.fresh
     m.interrupted += 1
     if w.local:
         m.local_task, m.local_saved = <int> k, saved
     else:
         t.saved = max(t.saved, saved)
-    b.open += t.running == w.most - 1
+    b.open += t.running == w.max_copies - 1
     if t.running > 0:
         work_enrank(w, k)
     else:
         t.state |= RESUBMITTED
         b.resubmitted += 1
         work_queue_failed(w, k)
-        w.lost[k] = w.now
+        w.lost_at[k] = w.now
     work_rate(w, number)
 
 
 cdef inline bint work_change(Work* w, Py_ssize_t u, bint up, long long until) noexcept nogil:
-    """Let machine u recover, predicted to be up until `until` ns, or fail; False without memory."""
+    """Make machine u recover, with a predicted failure at `until` ns, or fail; False without memory."""
     cdef Machine* m = &w.machine[u]
     if up and not m.up:
         m.up = True
         w.up += m.run.speed >= w.min_speed
-        outlook_up(&w.outlook, u, w.now, until)
+        predictor_up(&w.predictor, u, w.now, until)
         work_set_idle(w, u)
     elif m.up and not up:
         if m.task >= 0 and not work_room_in(w, w.task[m.task].bag, w.task[m.task].running - 1):
             return False
-        outlook_down(&w.outlook, u, w.now)
+        predictor_down(&w.predictor, u, w.now)
         m.up = False
         w.up -= m.run.speed >= w.min_speed
         tournament_set(&w.idle, w.rank[u], OUT)

@@ -457,7 +457,7 @@ def test_a_grid_is_what_it_says() -> None:
         with pytest.raises(TypeError, match="grid must be a SummaryGrid, got Grid"):
             call()
     plain = SummaryGrid([1.0, 2.0], [4.0], [1.0])
-    with pytest.raises(TypeError, match="cannot be made anew"):
+    with pytest.raises(TypeError, match="initialised twice"):
         plain.__init__([1.0], [1.0], [1.0])  # type: ignore[misc]
     with pytest.raises(ValueError, match="WRITEABLE"):
         plain.stretch.flags.writeable = True

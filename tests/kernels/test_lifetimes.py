@@ -26,12 +26,12 @@ AXES = {"size": [1.0], "task_size": [1.0], "nbytes": 9}
 HUGE = [1e308, 1e308]
 LAST = 2**63 - 1
 #: Bytes that are no leak of a call.
-FEW = 1000
+SMALL_LEAK = 1000
 #: Of an application each: release, size, work.
-MANY = (np.zeros(500), np.ones(500), np.ones(500))
+LARGE_QUEUE = (np.zeros(500), np.ones(500), np.ones(500))
 
 #: What is refused late, with memory in hand.
-REFUSED: dict[str, Callable[[], Any]] = {
+FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "Views": lambda: gridcore.Views(9, 4, shuffle=5),
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
     "DataQueues": lambda: gridcore.DataQueues([1.0, 1.0], bandwidth=[1.0, 0.0]),
@@ -47,12 +47,12 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "optimal_stretch, late": lambda: gridcore.optimal_stretch(
         np.zeros(500), np.full(500, 1e-300), np.full(500, 1e100), speed=1.0, now=0.0
     ),
-    "gap": lambda: gridcore.gap(1e308, 1e308, 1e308, *MANY, speed=1.0, free_at=0.0),
+    "gap": lambda: gridcore.gap(1e308, 1e308, 1e308, *LARGE_QUEUE, speed=1.0, free_at=0.0),
     "available_tasks": lambda: gridcore.available_tasks(
-        1e10, 1e6, 1e290, 1e-300, *MANY, speed=1.0, free_at=0.0
+        1e10, 1e6, 1e290, 1e-300, *LARGE_QUEUE, speed=1.0, free_at=0.0
     ),
     "sample_availability_batch": lambda: gridcore.sample_availability_batch(
-        work.GRID, 0.0, [0, 500], *MANY[:2], np.full(500, 1e308), speed=[1.0], free_at=[0.0]
+        work.GRID, 0.0, [0, 500], *LARGE_QUEUE[:2], np.full(500, 1e308), speed=[1.0], free_at=[0.0]
     ),
     "sample_availability": lambda: gridcore.sample_availability(
         work.GRID, 0.0, [0, 0], [1, 1], HUGE, speed=1.0, free_at=0.0
@@ -64,7 +64,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 }
 
 
-def pulled() -> Any:
+def run_pull_queue() -> Any:
     return gridcore.PullQueue(np.ones(500), 2, log=True).run(LAST, [0, 1], np.full(2, 9000), [1.0, 1e10])
 
 
@@ -74,13 +74,13 @@ def pulling() -> Any:
     return queue
 
 
-def back_filled() -> Any:
+def run_backfill_queue() -> Any:
     queue = gridcore.BackfillQueue(500, [500] * 3, [LAST // 4] * 3, [LAST // 4] * 3, log=True)
     queue.submit([0, 1, 2], [0, 0, 0])
     return queue.run(LAST // 2)
 
 
-def worked() -> Any:
+def run_work_queue() -> Any:
     queue = gridcore.WorkQueue(
         np.ones(500), [900], np.full(900, 1e10), np.full(500, 2**62), **QUEUE, log=True
     )
@@ -88,19 +88,19 @@ def worked() -> Any:
     return queue.run(LAST)
 
 
-def sent() -> Any:
+def send_message() -> Any:
     links = gridcore.Links([0, 1], 2, latency=1, bandwidth=1.0, widths=[24], deferred=[False])
     records = np.tile(np.array([1, 0, 7], np.int64), (500, 1)).view(np.uint8)
     return links.send(2**61 - 10**11, 0, records, 10)
 
 
-def enqueued() -> Any:
+def enqueue_tasks() -> Any:
     queues = gridcore.TaskQueues(np.ones(50), log=True, record=True)
     queues.add_applications([0.0], [1.0], [1e-9])
     return queues.enqueue([*range(50), 0], [0] * 51, [2**31 - 1] * 51, 0)
 
 
-def walked() -> Any:
+def run_walks() -> Any:
     jobs = 90
     links = gridcore.Links([0, 1, 2], 3, latency=1, bandwidth=1e9, widths=[24] * 4, deferred=[False] * 4)
     walks = gridcore.JobWalks(
@@ -111,9 +111,9 @@ def walked() -> Any:
     return walks.advance(LAST)
 
 
-REFUSED |= {
-    "PullQueue.run": pulled, "BackfillQueue.run": back_filled, "WorkQueue.run": worked, "Links.send": sent,
-    "TaskQueues.enqueue": enqueued, "JobWalks.advance": walked,
+FAILING_CALLS |= {
+    "PullQueue.run": run_pull_queue, "BackfillQueue.run": run_backfill_queue, "WorkQueue.run": run_work_queue,
+    "Links.send": send_message, "TaskQueues.enqueue": enqueue_tasks, "JobWalks.advance": run_walks,
 }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def grows(call: Callable[[], Any], rounds: int = 4) -> int:
             call()
         if turn:
             least = min(least, (in_use() - before) // rounds)
-        if least < FEW:
+        if least < SMALL_LEAK:
             break
     return least
 
@@ -188,32 +188,32 @@ OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsProtocol")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", work.CALLS)
-def test_who_is_done_leaves_nothing(name: str) -> None:
+def test_a_finished_kernel_frees_its_memory(name: str) -> None:
     # of a whole run Python keeps something now and then
-    assert grows(work.CALLS[name]) < (20_000 if name in work.RUNS else FEW)
+    assert grows(work.CALLS[name]) < (20_000 if name in work.RUNS else SMALL_LEAK)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", REFUSED)
-def test_who_is_refused_leaves_nothing(name: str) -> None:
-    def refused() -> None:
+@pytest.mark.parametrize("name", FAILING_CALLS)
+def test_a_rejected_call_frees_its_memory(name: str) -> None:
+    def call() -> None:
         with pytest.raises((ValueError, OverflowError)):
-            REFUSED[name]()
+            FAILING_CALLS[name]()
 
-    assert grows(refused) < FEW
+    assert grows(call) < SMALL_LEAK
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STATES)
-def test_states_leave_nothing(name: str) -> None:
+def test_states_free_their_memory(name: str) -> None:
     kernel = STATES[name]()
-    state = half.copied(kernel.getstate())
-    assert grows(lambda: state_refused(kernel, state)) < FEW
+    state = half.deep_copy(kernel.getstate())
+    assert grows(lambda: state_refused(kernel, state)) < SMALL_LEAK
     if name not in OF_RUNS:
-        assert grows(lambda: STATES[name]().setstate(state)) < FEW
+        assert grows(lambda: STATES[name]().setstate(state)) < SMALL_LEAK
 
 
 @pytest.mark.slow
-def test_a_leak_would_be_seen() -> None:
+def test_the_check_detects_a_leak() -> None:
     malloc = ctypes.CDLL(None).malloc
-    assert grows(lambda: malloc(4000)) >= FEW  # others may give back some memory meanwhile
+    assert grows(lambda: malloc(4000)) >= SMALL_LEAK  # others may give back some memory meanwhile

@@ -195,9 +195,9 @@ def pair(function):
 
 
 @pytest.mark.parametrize("function", GOOD)
-def test_the_good_call_works(function):
-    ours, expected = (call(module, function) for module in pair(function))
-    np.testing.assert_equal(ours, expected)
+def test_a_valid_call_succeeds(function):
+    actual, expected = (call(module, function) for module in pair(function))
+    np.testing.assert_equal(actual, expected)
 
 
 @pytest.mark.parametrize(("function", "changes", "start", "end"), list(bad_values()))
@@ -277,7 +277,7 @@ def frozen(values):
     return values
 
 
-def test_input_is_never_written():
+def test_input_is_not_changed():
     cells = frozen(np.full((2, *GRID.shape), 7, dtype=np.uint32))
     summaries.aggregate(cells)
     summaries.debit(cells[0], GRID, tasks=1, task_size=1.0, size=4.0, stretch=1.0, leaves=1)
@@ -310,10 +310,10 @@ def helpers():
         if not info.ispkg:
             module = importlib.import_module(info.name)
             if not module.__file__.endswith(".py"):
-                ours = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
-                own = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in ours)
+                exports = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
+                classes = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in exports)
                 # but those of Python, such as messages, which may be copied
-                yield from (kind for kind in own if type(kind) is type and not kind.__flags__ & 1 << 9)
+                yield from (kind for kind in classes if type(kind) is type and not kind.__flags__ & 1 << 9)
 
 
 def test_helpers_cannot_be_copied():

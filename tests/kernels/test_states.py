@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridcore.common.state import Array, read
+from gridcore.common.state import ArrayEntry, read
 from gridcore.network.links import Links
 from gridcore.random_walk.walk import JobWalks
 from gridcore.rigid_queue.backfill import BackfillQueue
@@ -77,7 +77,7 @@ def walks(events: int) -> tuple[Links, JobWalks]:
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
     )
     links.log(500, [16] * 4)
-    made = JobWalks(
+    walk_ = JobWalks(
         links,
         chance.uniform(1.0, 3.0, nodes),
         kinds=[0, 1, 2, 3],
@@ -92,8 +92,8 @@ def walks(events: int) -> tuple[Links, JobWalks]:
         log=1000,
     )
     if events:
-        made.advance(events * 10**9 // 2)
-    return links, made
+        walk_.advance(events * 10**9 // 2)
+    return links, walk_
 
 
 def simulation(scheduler: gs.Scheduler) -> Simulation:
@@ -127,7 +127,7 @@ RUNS = (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull"), gs.Ra
 
 def states(at_wave: int) -> dict[str, dict[str, Any]]:
     """The states of all kernels after some waves of a run, or after the last one, as copies."""
-    found: dict[str, dict[str, Any]] = {}
+    snapshots: dict[str, dict[str, Any]] = {}
     for scheduler in RUNS:
         run = simulation(scheduler)
         waves = 0
@@ -136,18 +136,20 @@ def states(at_wave: int) -> dict[str, dict[str, Any]]:
             nonlocal waves
             waves += 1
             if waves <= at_wave:
-                found.update({name: copied(kernel.getstate()) for name, kernel in kernels(run).items()})
+                snapshots.update(
+                    {name: deep_copy(kernel.getstate()) for name, kernel in kernels(run).items()}
+                )
 
         run.engine.at_wave_end(look)
         run.engine.run()
-    found["backfill"] = copied(backfill(at_wave).getstate())
-    found["work"] = copied(work(at_wave).getstate())
-    found["walk"] = copied(walks(at_wave)[1].getstate())
-    assert set(found) == set(NAMES)
-    return found
+    snapshots["backfill"] = deep_copy(backfill(at_wave).getstate())
+    snapshots["work"] = deep_copy(work(at_wave).getstate())
+    snapshots["walk"] = deep_copy(walks(at_wave)[1].getstate())
+    assert set(snapshots) == set(NAMES)
+    return snapshots
 
 
-def copied(state: dict[str, Any]) -> dict[str, Any]:
+def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
     """Arrays of its own, and lists instead of iterators."""
     return {
         name: value
@@ -166,34 +168,34 @@ def fresh(name: str) -> Any:
     if name == "walk":
         return {name: walks(0)[1]}
     run = simulation(RUNS[("pull", "nodes").index(name) + 1 if name in ("pull", "nodes") else 0])
-    made = kernels(run)
-    made["simulation"] = run  # keeps the others alive
-    return made
+    objects = kernels(run)
+    objects["simulation"] = run  # keeps the others alive
+    return objects
 
 
 @pytest.fixture(scope="module", params=(5, 10, 20))
-def taken(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+def snapshot(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     return states(request.param)
 
 
-def set_all(made: dict[str, Any], taken: dict[str, dict[str, Any]], name: str) -> None:
+def set_all(objects: dict[str, Any], snapshot: dict[str, dict[str, Any]], name: str) -> None:
     """The states of what a kernel builds on, in order, and its own."""
     for each in ("tree", "queues", "links", "flow") if name == "flow" else (name,):
-        made[each].setstate(taken[each])
+        objects[each].setstate(snapshot[each])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_comes_out_as_it_went_in(name: str, taken: dict[str, dict[str, Any]]) -> None:
-    made = fresh(name)
-    set_all(made, taken, name)
-    again = copied(made[name].getstate())
-    assert set(again) == set(taken[name])
-    for entry, value in taken[name].items():
-        other = again[entry]
+def test_a_restored_state_equals_the_saved_one(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
+    objects = fresh(name)
+    set_all(objects, snapshot, name)
+    restored = deep_copy(objects[name].getstate())
+    assert set(restored) == set(snapshot[name])
+    for entry, value in snapshot[name].items():
+        other = restored[entry]
         if name == "tree" and entry == "nodes":  # of a debt the place may be another one
             value, other = (np.delete(array, np.s_[4:8], axis=1) for array in (value, other))
         if name == "tree" and entry.startswith("cells"):  # what is in use of them
-            used = taken[name][entry.replace("cells", "references")] > 0
+            used = snapshot[name][entry.replace("cells", "references")] > 0
             value, other = (summaries(chunks, used) for chunks in (value, other))
         assert np.array_equal(value, other), entry
 
@@ -204,7 +206,7 @@ def summaries(chunks: list[np.ndarray[Any, Any]], used: np.ndarray[Any, Any]) ->
     return cells.reshape(len(used), -1)[used] if len(used) else cells
 
 
-def test_something_was_under_way() -> None:
+def test_saved_states_have_pending_events() -> None:
     """Or the tests here would be about nothing."""
     seen = [states(wave) for wave in (5, 10, 20)]
     for name, entry in (
@@ -223,15 +225,15 @@ def test_something_was_under_way() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_no_state(name: str, taken: dict[str, dict[str, Any]]) -> None:
-    made = fresh(name)
+def test_non_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
+    objects = fresh(name)
     if name == "flow":
         for each in ("tree", "queues", "links"):
-            made[each].setstate(taken[each])
-    good = taken[name]
+            objects[each].setstate(snapshot[each])
+    good = snapshot[name]
     for bad in (None, [], 3):
         with pytest.raises(ValueError, match="state must be a mapping, got"):
-            made[name].setstate(bad)
+            objects[name].setstate(bad)
     for entry, value in good.items():
         others: list[Any] = ["text"]
         if isinstance(value, int):
@@ -243,96 +245,111 @@ def test_what_is_no_state(name: str, taken: dict[str, dict[str, Any]]) -> None:
             others += [[*value, np.zeros(3, np.uint8)], [np.zeros(1)], no_text]
         for other in others:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
-                made[name].setstate({**good, entry: other})
+                objects[name].setstate({**good, entry: other})
         with pytest.raises(ValueError, match=f"state has no entry '{entry}'"):
-            made[name].setstate({key: each for key, each in good.items() if key != entry})
+            objects[name].setstate({key: each for key, each in good.items() if key != entry})
     # and nothing has been changed by that but of a tree, which says so
     if name != "tree":
-        set_all(made, taken, name)
+        set_all(objects, snapshot, name)
 
 
-def test_a_queue_without_room(taken: dict[str, dict[str, Any]]) -> None:
-    made, machines = fresh("queues"), len(taken["queues"]["first"])
+def test_a_queue_without_room_is_rejected(snapshot: dict[str, dict[str, Any]]) -> None:
+    objects, machines = fresh("queues"), len(snapshot["queues"]["first"])
     nothing = {name: np.zeros(machines, np.int32) for name in ("first", "count")}
-    bad = {**taken["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}
+    bad = {**snapshot["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}
     with pytest.raises(ValueError, match=r"state\['share'\] must have room"):
-        made["queues"].setstate(bad)
+        objects["queues"].setstate(bad)
 
 
-def go_on(made: dict[str, Any], name: str) -> None:
+def go_on(objects: dict[str, Any], name: str) -> None:
     """Use the kernel for what a run does with it; errors are welcome, crashes are not."""
     calls: dict[str, list[Callable[[], Any]]] = {
         "queues": [
-            lambda: made["queues"].advance(10**10),
-            lambda: made["queues"].due(2 * 10**10),
-            lambda: made["queues"].reschedule(np.arange(9), 2 * 10**10),
-            lambda: made["queues"].minimum_stretch(np.arange(9), 2 * 10**10),
-            lambda: made["queues"].enqueue([1, 2], [0, 1], [5, 6], 2 * 10**10),
-            lambda: made["queues"].fail([3, 4], 3 * 10**10),
-            lambda: [made["queues"].queue(u) for u in range(9)],
-            lambda: (made["queues"].schedule(), made["queues"].arrivals(), made["queues"].totals()),
+            lambda: objects["queues"].advance(10**10),
+            lambda: objects["queues"].due(2 * 10**10),
+            lambda: objects["queues"].reschedule(np.arange(9), 2 * 10**10),
+            lambda: objects["queues"].minimum_stretch(np.arange(9), 2 * 10**10),
+            lambda: objects["queues"].enqueue([1, 2], [0, 1], [5, 6], 2 * 10**10),
+            lambda: objects["queues"].fail([3, 4], 3 * 10**10),
+            lambda: [objects["queues"].queue(u) for u in range(9)],
+            lambda: (objects["queues"].schedule(), objects["queues"].arrivals(), objects["queues"].totals()),
         ],
         "links": [
-            *(lambda t=t: made["links"].advance(t * 10**10) for t in range(1, 4)),
-            lambda: made["links"].collect(3 * 10**10),
-            lambda: made["links"].lost(),
-            lambda: made["links"].drain(3 * 10**10),
-            lambda: made["links"].fail([1, 2], 3 * 10**10, down=True),
-            lambda: made["links"].restore([1, 2], 4 * 10**10),
+            *(lambda t=t: objects["links"].advance(t * 10**10) for t in range(1, 4)),
+            lambda: objects["links"].collect(3 * 10**10),
+            lambda: objects["links"].lost(),
+            lambda: objects["links"].drain(3 * 10**10),
+            lambda: objects["links"].fail([1, 2], 3 * 10**10, down=True),
+            lambda: objects["links"].restore([1, 2], 4 * 10**10),
         ],
         "tree": [
-            lambda: made["tree"].spread(),
-            lambda: made["tree"].reset(np.arange(17)),
-            lambda: made["tree"].leave([16]),
-            lambda: made["tree"].payloads_in_use,
+            lambda: objects["tree"].spread(),
+            lambda: objects["tree"].reset(np.arange(17)),
+            lambda: objects["tree"].leave([16]),
+            lambda: objects["tree"].payloads_in_use,
         ],
         "flow": [
-            lambda: made["flow"].advance(10**10),
-            lambda: made["flow"].touch(np.arange(17), 2 * 10**10),
-            lambda: made["flow"].act(2 * 10**10),
-            lambda: made["flow"].advance(4 * 10**10),
+            lambda: objects["flow"].advance(10**10),
+            lambda: objects["flow"].touch(np.arange(17), 2 * 10**10),
+            lambda: objects["flow"].act(2 * 10**10),
+            lambda: objects["flow"].advance(4 * 10**10),
         ],
         "pull": [
-            lambda: made["pull"].run(made["pull"].now + 10**9, [0, 1, 2], np.full(6, 4), np.full(6, 4000.0)),
-            lambda: made["pull"].fail([0, 1], made["pull"].now),
-            lambda: made["pull"].restore([1], made["pull"].now),
-            lambda: made["pull"].run(made["pull"].now + 10**9, [3], np.full(6, 4), np.full(6, 4000.0)),
-            lambda: (made["pull"].totals(), made["pull"].starts(), made["pull"].backlog(10**10)),
+            lambda: objects["pull"].run(
+                objects["pull"].now + 10**9, [0, 1, 2], np.full(6, 4), np.full(6, 4000.0)
+            ),
+            lambda: objects["pull"].fail([0, 1], objects["pull"].now),
+            lambda: objects["pull"].restore([1], objects["pull"].now),
+            lambda: objects["pull"].run(objects["pull"].now + 10**9, [3], np.full(6, 4), np.full(6, 4000.0)),
+            lambda: (objects["pull"].totals(), objects["pull"].starts(), objects["pull"].backlog(10**10)),
         ],
         "backfill": [
-            lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].next_end()),
-            lambda: made["backfill"].run(made["backfill"].now + 10**9),
-            lambda: made["backfill"].fail([0, 1, 64], made["backfill"].now),
-            lambda: made["backfill"].restore(np.arange(40), made["backfill"].now),
-            lambda: made["backfill"].submit(np.arange(30, 40), made["backfill"].now + 10**10),
-            lambda: made["backfill"].run(made["backfill"].now + 10**12),
-            lambda: made["backfill"].restore(np.arange(70), made["backfill"].now),
-            lambda: made["backfill"].run(2**63 - 1),
-            lambda: (made["backfill"].totals(), made["backfill"].starts(), made["backfill"].getstate()),
+            lambda: (
+                objects["backfill"].totals(),
+                objects["backfill"].starts(),
+                objects["backfill"].next_end(),
+            ),
+            lambda: objects["backfill"].run(objects["backfill"].now + 10**9),
+            lambda: objects["backfill"].fail([0, 1, 64], objects["backfill"].now),
+            lambda: objects["backfill"].restore(np.arange(40), objects["backfill"].now),
+            lambda: objects["backfill"].submit(np.arange(30, 40), objects["backfill"].now + 10**10),
+            lambda: objects["backfill"].run(objects["backfill"].now + 10**12),
+            lambda: objects["backfill"].restore(np.arange(70), objects["backfill"].now),
+            lambda: objects["backfill"].run(2**63 - 1),
+            lambda: (
+                objects["backfill"].totals(),
+                objects["backfill"].starts(),
+                objects["backfill"].getstate(),
+            ),
         ],
         "work": [
-            lambda: (made["work"].totals(), made["work"].copies(), made["work"].candidates()),
-            lambda: (made["work"].idle_machines(), made["work"].lasts(1, 2, np.arange(9))),
-            lambda: (made["work"].pick_task(), made["work"].pick_machine(0, 3)),
-            lambda: made["work"].run(made["work"].now + 10**9),
-            lambda: made["work"].submit(2, np.arange(7)),
-            lambda: made["work"].run(made["work"].now + 10**10),
-            lambda: made["work"].getstate(),
-            lambda: made["work"].run(made["work"].now + 10**13),
+            lambda: (objects["work"].totals(), objects["work"].copies(), objects["work"].candidates()),
+            lambda: (objects["work"].idle_machines(), objects["work"].lasts(1, 2, np.arange(9))),
+            lambda: (objects["work"].pick_task(), objects["work"].pick_machine(0, 3)),
+            lambda: objects["work"].run(objects["work"].now + 10**9),
+            lambda: objects["work"].submit(2, np.arange(7)),
+            lambda: objects["work"].run(objects["work"].now + 10**10),
+            lambda: objects["work"].getstate(),
+            lambda: objects["work"].run(objects["work"].now + 10**13),
         ],
         "walk": [
-            lambda: (made["walk"].jobs(), made["walk"].totals(), made["walk"].settle(), made["walk"].looks()),
-            lambda: made["walk"].advance(8 * 10**9),
-            lambda: made["walk"].getstate(),
-            lambda: made["walk"].advance(2**63 - 1),
+            lambda: (
+                objects["walk"].jobs(),
+                objects["walk"].totals(),
+                objects["walk"].settle(),
+                objects["walk"].looks(),
+            ),
+            lambda: objects["walk"].advance(8 * 10**9),
+            lambda: objects["walk"].getstate(),
+            lambda: objects["walk"].advance(2**63 - 1),
         ],
         "nodes": [
-            lambda: made["nodes"].advance(5 * 10**9),
-            lambda: made["nodes"].restart([1, 2], made["nodes"].programs[1:3], 6 * 10**9),
-            lambda: made["nodes"].begin([1, 2]),
-            lambda: made["nodes"].resubmit([0], [2], 6 * 10**9),
-            lambda: made["nodes"].advance(10**11),
-            lambda: made["nodes"].getstate(),
+            lambda: objects["nodes"].advance(5 * 10**9),
+            lambda: objects["nodes"].restart([1, 2], objects["nodes"].programs[1:3], 6 * 10**9),
+            lambda: objects["nodes"].begin([1, 2]),
+            lambda: objects["nodes"].resubmit([0], [2], 6 * 10**9),
+            lambda: objects["nodes"].advance(10**11),
+            lambda: objects["nodes"].getstate(),
         ],
     }
     for call in calls[name]:
@@ -366,9 +383,11 @@ NUMBERS = (
 @pytest.mark.parametrize("name", NAMES)
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], data: st.DataObject) -> None:
+def test_damaged_states_do_no_harm(
+    name: str, snapshot: dict[str, dict[str, Any]], data: st.DataObject
+) -> None:
     """Some numbers of a state are others: it is refused, or the kernel does something that is of no use."""
-    bad = {each: copied(state) for each, state in taken.items()}
+    bad = {each: deep_copy(state) for each, state in snapshot.items()}
     victims = ("tree", "queues", "links", "flow") if name == "flow" else (name,)
     for _ in range(data.draw(st.integers(1, 3))):
         state = bad[data.draw(st.sampled_from(victims))]
@@ -388,17 +407,17 @@ def test_damaged_states_do_no_harm(name: str, taken: dict[str, dict[str, Any]], 
             else:
                 info = np.iinfo(array.dtype)
                 flat[k] = min(max(data.draw(st.sampled_from(NUMBERS)), info.min), info.max)
-    made = fresh(name)
+    objects = fresh(name)
     try:
-        set_all(made, bad, name)
+        set_all(objects, bad, name)
     except ValueError:
         return
-    go_on(made, name)
+    go_on(objects, name)
 
 
 def test_a_job_cannot_look_for_a_node_twice() -> None:
     """It would find all nodes stamped by itself."""
-    state = copied(walks(10)[1].getstate())
+    state = deep_copy(walks(10)[1].getstate())
     rows = state["searches"]
     for job, k in ((rows[0, 0], 1), (119, 0)):
         bad = {**state, "searches": rows.copy()}
@@ -407,9 +426,9 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
             walks(0)[1].setstate(bad)
 
 
-def test_who_waits_for_a_dispatcher() -> None:
+def test_jobs_that_wait_for_a_dispatcher_are_checked() -> None:
     """Each once, behind a job that is decided on, and either before it is decided on or when it has run."""
-    state = copied(walks(20)[1].getstate())
+    state = deep_copy(walks(20)[1].getstate())
     line, deciding = state["dispatchers"], state["searches"][0, 0]
     waits, ends = line[state["machine"][line] < 0], state["ending"][0, 1]
     assert 0 < len(waits) < len(line)
@@ -424,12 +443,12 @@ def test_who_waits_for_a_dispatcher() -> None:
         walks(0)[1].setstate({**state, "searches": searches})
 
 
-def test_what_is_masked_is_there() -> None:
+def test_masked_elements_are_checked() -> None:
     """A mask hides numbers from comparisons, and from nobody else."""
     masked = np.ma.array([5, 10**6], mask=[False, True])
     with pytest.raises(ValueError, match=r"state\['x'\]\[1\] must be in 0..9, got 1000000"):
-        read({"x": masked}, {"x": Array(np.int64, (2,), (0, 10))})
-    assert type(read({"x": masked}, {"x": Array(np.int64, (2,))})["x"]) is np.ndarray
+        read({"x": masked}, {"x": ArrayEntry(np.int64, (2,), (0, 10))})
+    assert type(read({"x": masked}, {"x": ArrayEntry(np.int64, (2,))})["x"]) is np.ndarray
 
 
 def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
@@ -439,9 +458,9 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
     for array in arrays.values():
         with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
             array.flags.writeable = True
-    before = copied(arrays)
+    before = deep_copy(arrays)
     chunks = {name: list(value) for name, value in of_each if not isinstance(value, int | np.ndarray)}
-    told = copied(chunks)
+    told = deep_copy(chunks)
     del states, of_each
     gc.collect()
     _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # where it was
@@ -450,10 +469,10 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
             assert np.array_equal(value, then[name]), name
 
 
-def test_summaries_are_told_as_long_as_there_are_any(taken: dict[str, dict[str, Any]]) -> None:
-    made = fresh("tree")["tree"]
-    made.setstate(taken["tree"])
-    telling = made.getstate()["cells_0"]
+def test_summaries_of_a_state_are_read_to_the_end(snapshot: dict[str, dict[str, Any]]) -> None:
+    objects = fresh("tree")["tree"]
+    objects.setstate(snapshot["tree"])
+    telling = objects.getstate()["cells_0"]
     assert len(next(telling))
-    made.setstate(fresh("tree")["tree"].getstate())
+    objects.setstate(fresh("tree")["tree"].getstate())
     assert not list(telling)

@@ -44,13 +44,13 @@ def switching(seconds: float) -> Iterator[None]:
 # -- many threads, each with objects of its own -----------------------------------------------------------
 
 
-def test_no_kernel_is_forgotten() -> None:
+def test_every_kernel_has_a_thread_test() -> None:
     assert set(work.CALLS) - set(work.RUNS) | set(work.WITHIN) == set(gridcore.__all__) - {"NEVER"}
     assert set(work.WITHIN.values()) == set(work.RUNS)
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
-def test_each_gives_what_it_gives_alone(rounds: int) -> None:
+def test_concurrent_results_equal_sequential_ones(rounds: int) -> None:
     """Bit for bit, though all read the same arrays at once."""
     alone = {name: call() for name, call in work.CALLS.items()}
     names = list(work.CALLS)
@@ -76,13 +76,13 @@ def test_each_gives_what_it_gives_alone(rounds: int) -> None:
 # -- the GIL ----------------------------------------------------------------------------------------------
 
 
-def runs_beside(call: Callable[[], Any], beside: Callable[[], Any], times: int = 1) -> bool:
+def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], times: int = 1) -> bool:
     """Whether another thread gets its turn in `call`: only if the GIL is let go of, as nobody is made to."""
     go, done = threading.Event(), threading.Event()
 
     def other() -> None:
         go.wait()
-        beside()
+        concurrent()
         done.set()
 
     with switching(1000.0):
@@ -143,14 +143,14 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
         "optimal_stretch", "map_in_turn",
     ],
 )  # fmt: skip
-def test_the_gil_is_let_go(kind: str) -> None:
+def test_the_gil_is_released(kind: str) -> None:
     """And who comes in the meantime is refused by the object, which then works on."""
 
     def turn() -> bool:
         call, of = release(kind)
         refusals: list[str] = []
 
-        def beside() -> None:
+        def concurrent() -> None:
             try:
                 if of is not None:
                     of.getstate()
@@ -158,7 +158,7 @@ def test_the_gil_is_let_go(kind: str) -> None:
                 refusals.append(str(error))
 
         # a short call is over before the system has woken the other one; what keeps nothing is called again
-        came = runs_beside(call, beside, times=1 if of is not None else 300)
+        came = runs_concurrently(call, concurrent, times=1 if of is not None else 300)
         if of is None:
             return came
         assert refusals in ([], [IN_USE])  # who came while numpy copied what it was given met nobody
@@ -168,8 +168,8 @@ def test_the_gil_is_let_go(kind: str) -> None:
     assert any(turn() for _ in range(40))
 
 
-def test_where_it_is_not_nobody_comes() -> None:
-    assert not runs_beside(release("Python")[0], lambda: None, times=5)
+def test_a_call_that_holds_the_gil_is_not_interrupted() -> None:
+    assert not runs_concurrently(release("Python")[0], lambda: None, times=5)
 
 
 # -- one object -------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def methods(kernel: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_who_comes_while_it_is_in_use_is_refused(name: str) -> None:
+def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
     """All public methods, of what an object works on too; from a callback, so that luck has no part."""
     made = work.objects()
     own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
@@ -248,7 +248,7 @@ class Late:
         return np.array(self.values)
 
 
-def test_indices_cannot_change_once_they_are_checked() -> None:
+def test_checked_indices_cannot_change() -> None:
     """Neither while the call goes on nor afterwards, where a kernel keeps them."""
     far = 2**40
     queues = gridcore.TaskQueues([1.0, 2.0])

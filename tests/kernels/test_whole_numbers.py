@@ -19,7 +19,7 @@ LINES = st.lists(NUMBERS | NUMBERS | NUMBERS | ODD, max_size=4).flatmap(
 @given(
     st.lists(LINES | st.lists(NUMBERS, min_size=3, max_size=4).map(" ".join), max_size=5), st.integers(1, 3)
 )
-def test_as_the_reference(lines: list[str], columns: int) -> None:
+def test_tables_equal_reference(lines: list[str], columns: int) -> None:
     text = "\n".join(lines)
     found, expected = whole_numbers(text, columns), reference.whole_numbers(text, columns)
     assert (None if found is None else found.tolist()) == expected

@@ -17,12 +17,12 @@ NUMBER = "must be a number or +inf"
 
 
 def refuse(name: str, index: int, rule: str, value: float) -> ValueError:
-    """The error for one bad value; index -1 means a scalar."""
+    """Return the error for a bad value; index -1 means a scalar."""
     where = name if index < 0 else f"{name}[{index}]"
     return ValueError(f"{where} {rule}, got {value!r}")
 
 
-def bad(value: float, rule: str) -> bool:
+def violates(value: float, rule: str) -> bool:
     if rule == NUMBER:
         return math.isnan(value) or value == -math.inf
     if not math.isfinite(value):
@@ -50,16 +50,16 @@ def integers(values: Any, name: str) -> list[int]:
 
 
 def indices(values: Any, name: str, low: int, high: int) -> list[int]:
-    """`integers` of which each is in low..high - 1."""
-    found = integers(values, name)
-    for k, value in enumerate(found):
+    """Return `integers(values)`, each of which must be in low..high - 1."""
+    numbers = integers(values, name)
+    for k, value in enumerate(numbers):
         if not low <= value < high:
             raise ValueError(f"{name}[{k}] must be in {low}..{high - 1}, got {value}")
-    return found
+    return numbers
 
 
 def check_entry(value: float, name: str, index: int, rule: str) -> None:
-    if bad(value, rule):
+    if violates(value, rule):
         raise refuse(name, index, rule, value)
 
 
@@ -88,14 +88,14 @@ def check_offsets(offsets: Sequence[int], entries: int) -> None:
         raise ValueError("offsets must start with 0")
     for i in range(1, len(offsets)):
         if offsets[i] < offsets[i - 1]:
-            here, before = offsets[i], offsets[i - 1]
-            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {here} and {before}")
+            offset, previous = offsets[i], offsets[i - 1]
+            raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {offset} and {previous}")
     if offsets[-1] != entries:
         raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")
 
 
 def writable(values: Integers, name: str) -> None:
-    """As in the kernels."""
+    """Check that `values` is an int64 vector that can be written in place."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
         raise TypeError(f"{name} must be an int64 array, it is changed in place")
     if values.ndim != 1:

@@ -25,7 +25,7 @@ from tests.reference.edf import (
     check_span,
     deadlines_at,
     edf_order,
-    feasible_at,
+    is_feasible_at,
     make_queue,
 )
 
@@ -35,20 +35,20 @@ TOP = 2**32 - 1
 
 def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float) -> float:
     start = max(queue.free_at, release_new)
-    if not feasible_at(queue, start, stretch):
+    if not is_feasible_at(queue, start, stretch):
         return 0.0
     deadline = release_new + stretch * size_new
     deadlines = deadlines_at(queue, stretch)
-    done = before = 0.0
+    done = work_before = 0.0
     room = math.inf
     for i in edf_order(deadlines):
         if queue.work[i] > 0.0:
             done += queue.work[i]
             if deadlines[i] <= deadline:
-                before = done
+                work_before = done
             else:
                 room = min(room, (deadlines[i] - start) * queue.speed - done)
-    return max(0.0, min(room, (deadline - start) * queue.speed - before))
+    return max(0.0, min(room, (deadline - start) * queue.speed - work_before))
 
 
 def _gap(stretch: float, release_new: float, size_new: float, queue: Queue) -> float:
@@ -75,7 +75,7 @@ def gap(
     running_release: float | None = None,
     running_size: float | None = None,
 ) -> float:
-    """The work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3 repaired)."""
+    """Return the work h (Mflop) of a new application that a queue can take at a stretch (Algorithm 3)."""
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
     check_span(queue)
     return _gap(stretch, release_new, size_new, queue)
@@ -95,7 +95,7 @@ def available_tasks(
     running_release: float | None = None,
     running_size: float | None = None,
 ) -> int:
-    """How many whole tasks of ``task_size_new`` Mflop fit into the gap: floor(h / a)."""
+    """Return the number of whole tasks of ``task_size_new`` Mflop that fit into the gap: floor(h / a)."""
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
     check_span(queue)
     check_scalar(float(task_size_new), "task_size_new", POSITIVE)
@@ -134,7 +134,7 @@ def sample_availability(
     running_release: float | None = None,
     running_size: float | None = None,
 ) -> Summary:
-    """The summary of one queue: `available_tasks` at every point of the grid, as uint32[nS, nW, nA]."""
+    """Return the summary of one queue: `available_tasks` at each point of the grid, uint32[nS, nW, nA]."""
     check_grid(grid)
     queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
     check_span(queue)
@@ -156,7 +156,7 @@ def sample_availability_batch(
     running_size: npt.ArrayLike | None = None,
     threads: int = 1,
 ) -> Summary:
-    """The summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is only checked here."""
+    """Return the summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is only checked here."""
     check_grid(grid)
     release_new = float(release_new)
     r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")

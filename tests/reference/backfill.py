@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.rigid_queue.backfill`: all is looked at again at every event."""
+"""Reference implementation of `gridcore.rigid_queue.backfill`: the whole queue is examined at each event."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class BackfillQueue:
         check_lengths(self.jobs, len(self._estimate), "nodes", "estimate")
         self.now = 0
         self._coming: list[tuple[int, int]] = []  # instant and job
-        self._last = (0, -1)  # the last of all that were ever in it
+        self._last = (0, -1)  # instant and job of the last submission
         self._waiting: set[int] = set()
-        self._on: dict[int, list[int]] = {}  # the machines of each running job
+        self._machines_of: dict[int, list[int]] = {}  # the machines of each running job
         self._down: set[int] = set()
-        self._changed = False
+        self._must_examine = False
         self._first_start, self._start, self._finish = ([-1] * self.jobs for _ in range(3))
         self._cut = [0] * self.jobs
         self._busy, self._done, self._interrupted = ([0] * self.machines for _ in range(3))
@@ -55,7 +55,7 @@ class BackfillQueue:
 
     def next_end(self) -> int:
         """See the kernel."""
-        return min((self._end(job) for job in self._on), default=NEVER)
+        return min((self._end(job) for job in self._machines_of), default=NEVER)
 
     def totals(self) -> dict[str, Integers]:
         """See the kernel."""
@@ -75,79 +75,83 @@ class BackfillQueue:
         start, job, machine, end, completed = np.array(sorted(self._log), np.int64).reshape(-1, 5).T.copy()
         return machine, job, start, end, completed
 
-    # -- what happens -----------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------
 
     def submit(self, jobs: ArrayLike, now: ArrayLike) -> None:
         """See the kernel."""
-        who = indices(jobs, "jobs", 0, self.jobs)
-        since, last = max(self.now, self._last[0]), self._last[1]
+        ids = indices(jobs, "jobs", 0, self.jobs)
+        earliest, last = max(self.now, self._last[0]), self._last[1]
         if isinstance(now, int | np.integer):
-            if not since <= now <= LAST:
-                raise ValueError(f"now must be in {since}..{LAST}, got {now}")
-            at = [int(now)] * len(who)
+            if not earliest <= now <= LAST:
+                raise ValueError(f"now must be in {earliest}..{LAST}, got {now}")
+            at = [int(now)] * len(ids)
         else:
             at = integers(now, "now")
-        check_lengths(len(who), len(at), "jobs", "now")
-        for k, (job, instant) in enumerate(zip(who, at, strict=True)):
+        check_lengths(len(ids), len(at), "jobs", "now")
+        for k, (job, instant) in enumerate(zip(ids, at, strict=True)):
             if job <= last:
                 raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {job}")
-            if not since <= instant <= LAST:
-                raise ValueError(f"now[{k}] must be in {since}..{LAST}, got {instant}")
-            since, last = instant, job
-        self._coming += zip(at, who, strict=True)
+            if not earliest <= instant <= LAST:
+                raise ValueError(f"now[{k}] must be in {earliest}..{LAST}, got {instant}")
+            earliest, last = instant, job
+        self._coming += zip(at, ids, strict=True)
         self._last = max([self._last, *self._coming])
 
     def run(self, until: int) -> int:
         """See the kernel."""
         while until >= self.now:
-            due = [self.next_end(), *(at for at, _ in self._coming), *([self.now] if self._changed else [])]
+            due = [
+                self.next_end(),
+                *(at for at, _ in self._coming),
+                *([self.now] if self._must_examine else []),
+            ]
             if min(due) > until or min(due) == NEVER:
                 self.now = until
                 break
             self.now = min(due)
-            for job in sorted(self._on):
+            for job in sorted(self._machines_of):
                 if self._end(job) == self.now:
                     self._leave(job, 1)
                     self._finish[job] = self.now
             self._waiting.update(job for at, job in self._coming if at == self.now)
             self._coming = [(at, job) for at, job in self._coming if at > self.now]
-            self._changed = True  # until all have started
+            self._must_examine = True  # until all have started, also after an error
             self._start_all()
-            self._changed = False
+            self._must_examine = False
         return sum(finish >= 0 for finish in self._finish)
 
     def fail(self, machines: ArrayLike, now: int) -> Integers:
         """See the kernel."""
-        gone = set(self._machines(machines, now)) - self._down
-        cut = [job for job in sorted(self._on) if gone & set(self._on[job])]
+        failing = set(self._machines(machines, now)) - self._down
+        cut = [job for job in sorted(self._machines_of) if failing & set(self._machines_of[job])]
         for job in cut:
-            for u in self._on[job]:
+            for u in self._machines_of[job]:
                 self._interrupted[u] += 1
             self._leave(job, 0)
             self._cut[job] += 1
             self._waiting.add(job)
-        self._down |= gone
-        self._changed = self._changed or bool(gone)
+        self._down |= failing
+        self._must_examine = self._must_examine or bool(failing)
         return np.array(cut, np.int64)
 
     def restore(self, machines: ArrayLike, now: int) -> None:
         """See the kernel."""
-        back = set(self._machines(machines, now)) & self._down
-        self._down -= back
-        self._changed = self._changed or bool(back)
+        recovering = set(self._machines(machines, now)) & self._down
+        self._down -= recovering
+        self._must_examine = self._must_examine or bool(recovering)
 
     # -- helpers ----------------------------------------------------------------------------------------
 
     def _free(self) -> list[int]:
-        """The machines that are free and up, ascending."""
-        taken = self._down.union(*self._on.values())
-        return [u for u in range(self.machines) if u not in taken]
+        """Return the machines that are free and up, ascending."""
+        in_use = self._down.union(*self._machines_of.values())
+        return [u for u in range(self.machines) if u not in in_use]
 
     def _end(self, job: int) -> int:
         return self._start[job] + self._run[job]
 
     def _start_all(self) -> None:
-        """Start what starts now."""
+        """Start the jobs that start now."""
         queue = sorted(self._waiting)
         while queue and self._nodes[queue[0]] <= len(self._free()):
             self._begin(queue.pop(0))
@@ -164,10 +168,12 @@ class BackfillQueue:
                 self._begin(job)
 
     def _reservation(self, need: int) -> tuple[float, float]:
-        """The first instant at which so many machines are free, by the estimates, and how many more are."""
-        believed = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._on}
-        for instant in sorted(set(believed.values())):
-            free = len(self._free()) + sum(self._nodes[job] for job in self._on if believed[job] <= instant)
+        """Return when `need` machines will be free by the estimates, and how many more are then."""
+        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._machines_of}
+        for instant in sorted(set(ends.values())):
+            free = len(self._free()) + sum(
+                self._nodes[job] for job in self._machines_of if ends[job] <= instant
+            )
             if free >= need:
                 return instant, free - need
         return float("inf"), float("inf")
@@ -176,24 +182,24 @@ class BackfillQueue:
         if self.now + self._run[job] > LAST:
             raise OverflowError("a job ends after the last instant")
         self._waiting.remove(job)
-        self._on[job] = self._free()[: self._nodes[job]]
+        self._machines_of[job] = self._free()[: self._nodes[job]]
         self._start[job] = self.now
         if self._first_start[job] < 0:
             self._first_start[job] = self.now
 
     def _leave(self, job: int, completed: int) -> None:
-        """The job leaves its machines."""
-        for u in self._on.pop(job):
+        """Free the machines of a job."""
+        for u in self._machines_of.pop(job):
             self._busy[u] += self.now - self._start[job]
             self._done[u] += completed
             if self.log and self.now > self._start[job]:
                 self._log.append((self._start[job], job, u, self.now, completed))
 
     def _machines(self, machines: ArrayLike, now: int) -> list[int]:
-        who = indices(machines, "machines", 0, self.machines)
+        ids = indices(machines, "machines", 0, self.machines)
         if now != self.now:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
-        for k in range(1, len(who)):
-            if who[k] <= who[k - 1]:
-                raise ValueError(f"machines[{k}] must be above {who[k - 1]}, the one before it, got {who[k]}")
-        return who
+        for k in range(1, len(ids)):
+            if ids[k] <= ids[k - 1]:
+                raise ValueError(f"machines[{k}] must be above {ids[k - 1]}, the one before it, got {ids[k]}")
+        return ids

@@ -18,28 +18,28 @@ from tests.reference.task_queues import TaskQueues
 __all__ = ["DataQueues"]
 
 
-class Taken(NamedTuple):
-    """A task that has been taken out of the queue: ns when it begins and ends to be computed, and is over."""
+class ActiveTask(NamedTuple):
+    """A task that has left the queue: when its computing starts and ends and its output arrives, ns."""
 
     application: int
     start: int
     end: int
-    there: int
+    arrival: int
 
 
 class Stages:
-    """One machine: when the next input may be fetched, and the processor and the link are free, ns."""
+    """The stages of a machine: when the next fetch may start, and the processor and the link are free, ns."""
 
     def __init__(self) -> None:
         self.fetching = self.free = self.sent = 0
-        self.taken: list[Taken] = []
+        self.active: list[ActiveTask] = []
 
 
 class DataQueues(TaskQueues):
     """See `gridcore.queues.data_queues.DataQueues`."""
 
-    def __init__(self, speed: ArrayLike, *, bandwidth: ArrayLike, aware: bool = True, **more: Any) -> None:
-        super().__init__(speed, **more)
+    def __init__(self, speed: ArrayLike, *, bandwidth: ArrayLike, aware: bool = True, **options: Any) -> None:
+        super().__init__(speed, **options)
         self.bandwidth, self.aware = doubles(bandwidth, "bandwidth"), bool(aware)
         check_lengths(self.machines, len(self.bandwidth), "speed", "bandwidth")
         for u, width in enumerate(self.bandwidth):
@@ -65,25 +65,25 @@ class DataQueues(TaskQueues):
             raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
         k = len(doubles(release, "release"))
         columns = []
-        for name, given in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):
-            columns.append([0.0] * k if given is None else doubles(given, name))
+        for name, values in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):
+            columns.append([0.0] * k if values is None else doubles(values, name))
         for name, column in zip(("input_bytes", "output_bytes"), columns, strict=True):
             check_lengths(k, len(column), "release", name)
             check_array(column, name, NOT_NEGATIVE)
         n = len(self._application)
         super().add_applications(release, size, task_size, whose)
-        for i, own in zip(range(n, n + k), zip(*columns, strict=True), strict=True):
-            self._data.append(own if self._whose(i) == i else self._data[self._whose(i)])
+        for i, amounts in zip(range(n, n + k), zip(*columns, strict=True), strict=True):
+            self._data.append(amounts if self._owner(i) == i else self._data[self._owner(i)])
 
     # -- the stages ---------------------------------------------------------------------------------
 
     def _times(self, u: int, application: int) -> tuple[int, int, int]:
-        """ns that the stages of a task take."""
-        fetched, sent = (
-            round(ns) if (ns := each / self.bandwidth[u] * 1e9) < 9.2e18 else NEVER
-            for each in self._data[application]
+        """Return how long the stages of a task take, ns."""
+        fetch, send = (
+            round(ns) if (ns := amount / self.bandwidth[u] * 1e9) < 9.2e18 else NEVER
+            for amount in self._data[application]
         )
-        return fetched, self._duration(u, application), sent
+        return fetch, self._duration(u, application), send
 
     def _taken_at(self, u: int, application: int) -> int:
         stages = self._stages[u]
@@ -97,60 +97,60 @@ class DataQueues(TaskQueues):
         start = max(stages.free, stages.fetching + fetch) if fetch else stages.free
         stages.fetching, end = start, start + run
         stages.free = max(end, stages.sent) if send else end
-        there = stages.free + send
+        arrival = stages.free + send
         if send:
-            stages.sent = there
-        stages.taken.append(Taken(first.application, start, end, there))
-        whose = self._application[self._whose(first.application)]
-        whose.first_start = start if whose.first_start < 0 else min(whose.first_start, start)
+            stages.sent = arrival
+        stages.active.append(ActiveTask(first.application, start, end, arrival))
+        owner = self._application[self._owner(first.application)]
+        owner.first_start = start if owner.first_start < 0 else min(owner.first_start, start)
         m.busy += run
         first.tasks -= 1
         if first.tasks == 0:
             m.queue.pop(0)
-        m.running, m.free_at = first.application, max(m.free_at, there)
+        m.running, m.free_at = first.application, max(m.free_at, arrival)
 
     def _advance(self, u: int, until: int) -> None:
         m, stages = self._machine[u], self._stages[u]
         while True:
-            for task in sorted(stages.taken, key=lambda task: task.there):
-                if task.there <= until:
-                    self._over(u, task)
-                    stages.taken.remove(task)
-            if not stages.taken:
+            for task in sorted(stages.active, key=lambda task: task.arrival):
+                if task.arrival <= until:
+                    self._end_task(u, task)
+                    stages.active.remove(task)
+            if not stages.active:
                 m.running = -1
             if not m.queue or self._taken_at(u, m.queue[0].application) >= until:
                 return
             self._start(u)
 
-    def _over(self, u: int, task: Taken) -> None:
-        ran = self.record
-        self.record = False  # what the computing took is not until the output is there
-        self._complete(u, task.application, task.there)
-        self.record = ran
-        if ran:
-            self._ran.append((u, self._whose(task.application), task.start, task.end, True))
+    def _end_task(self, u: int, task: ActiveTask) -> None:
+        record = self.record
+        self.record = False  # the run is recorded below, with the end of the computing
+        self._complete(u, task.application, task.arrival)
+        self.record = record
+        if record:
+            self._run_log.append((u, self._owner(task.application), task.start, task.end, True))
 
     # -- changes ------------------------------------------------------------------------------------
 
     def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
-        self._changed(u, now)
+        self._stop_idle_stages(u, now)
         super()._enqueue(u, application, tasks, now)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
         """See `TaskQueues`."""
         if 0 <= machine < self.machines:
-            self._changed(machine, now)
+            self._stop_idle_stages(machine, now)
         return super().withdraw(machine, application, tasks, now)
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
         """See `TaskQueues`."""
         for u in self._machines(machines):
             if self.order == "edf":
-                self._changed(u, now)
+                self._stop_idle_stages(u, now)
         super().reschedule(machines, now)
 
-    def _changed(self, u: int, now: int) -> None:
-        """Another task may be the next: a stage that stood still cannot begin earlier than now."""
+    def _stop_idle_stages(self, u: int, now: int) -> None:
+        """Keep stages that stood still from starting before now, since the next task may be another one."""
         self._advance(u, now)
         stages = self._stages[u]
         stages.fetching, stages.free = max(stages.fetching, now), max(stages.free, now)
@@ -162,17 +162,17 @@ class DataQueues(TaskQueues):
             self._advance(u, now)
             m, stages = self._machine[u], self._stages[u]
             left: dict[int, int] = {}
-            held = [(share.application, share.tasks) for share in m.queue]
-            for task in stages.taken:
-                held.append((task.application, 1))
+            shares = [(share.application, share.tasks) for share in m.queue]
+            for task in stages.active:
+                shares.append((task.application, 1))
                 end = min(task.end, max(task.start, now))
                 m.busy -= task.end - end
                 if task.start < now:
                     m.interrupted += 1
                     if self.record:
-                        self._ran.append((u, self._whose(task.application), task.start, end, False))
-            for application, tasks in held:
-                left[self._whose(application)] = left.get(self._whose(application), 0) + tasks
+                        self._run_log.append((u, self._owner(task.application), task.start, end, False))
+            for application, tasks in shares:
+                left[self._owner(application)] = left.get(self._owner(application), 0) + tasks
             lost += [(u, application, left[application]) for application in sorted(left)]
             m.queue, m.running, m.free_at = [], -1, now
             self._stages[u] = fresh = Stages()
@@ -180,10 +180,10 @@ class DataQueues(TaskQueues):
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
         return u_lost, i_lost, n_lost
 
-    # -- what is asked ------------------------------------------------------------------------------
+    # -- queries --------------------------------------------------------------------------------------
 
     def _later(self, u: int) -> DataQueues:
-        """A copy whose machine `u` may be advanced."""
+        """Return a copy of which machine `u` may be advanced."""
         later = DataQueues([m.speed for m in self._machine], bandwidth=self.bandwidth, order=self.order)
         later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
         later._data, later._stages, later.aware = self._data, deepcopy(self._stages), self.aware
@@ -193,13 +193,13 @@ class DataQueues(TaskQueues):
         later, ends = self._later(u), list[int]()
         while later._machine[u].queue:
             later._start(u)
-        ends = [task.there for task in later._stages[u].taken]
+        ends = [task.arrival for task in later._stages[u].active]
         if not ends:
             return NEVER
         return min(ends) if self.watch == "completion" else max(ends)
 
-    def _projected(self, u: int, at: int) -> edf.Queue:
-        """The queue that `u` will hold at `at` ns; a task that can be taken then has been."""
+    def _projected_queue(self, u: int, at: int) -> edf.Queue:
+        """Return the queue that `u` will hold at `at` ns, without a task that can be taken then."""
         later = self._later(u)
         later._advance(u, at)
         queue = later._machine[u].queue
@@ -209,8 +209,8 @@ class DataQueues(TaskQueues):
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:
         m, free_at, floor = self._machine[u], now, 0.0
-        for task in self._stages[u].taken:
-            end = task.there if self.aware else task.end
+        for task in self._stages[u].active:
+            end = task.arrival if self.aware else task.end
             if end > now:
                 i = self._application[task.application]
                 free_at, floor = max(free_at, end), max(floor, (end / 1e9 - i.release) / i.size)
@@ -218,32 +218,39 @@ class DataQueues(TaskQueues):
         for share in m.queue:
             fetch, run, send = self._times(u, share.application)
             if self.aware and (fetch or send):
-                work.append(self._alone(u, share.application, share.tasks) / 1e9 * m.speed)
+                work.append(self._makespan(u, share.application, share.tasks) / 1e9 * m.speed)
             else:
                 work.append(share.tasks * self._application[share.application].task_size)
-        of = [self._application[share.application] for share in m.queue]
-        return edf.Queue([i.release for i in of], [i.size for i in of], work, m.speed, free_at / 1e9, floor)
+        applications = [self._application[share.application] for share in m.queue]
+        return edf.Queue(
+            [i.release for i in applications],
+            [i.size for i in applications],
+            work,
+            m.speed,
+            free_at / 1e9,
+            floor,
+        )
 
-    def _alone(self, u: int, application: int, tasks: int) -> float:
-        """ns that so many tasks take on an idle machine."""
+    def _makespan(self, u: int, application: int, tasks: int) -> float:
+        """Return how long `tasks` tasks take on an idle machine, ns."""
         times = self._times(u, application)
         return float(sum(times)) + (tasks - 1.0) * max(times)
 
     def room(self, stretch: float, application: int, now: int, machines: ArrayLike) -> Integers:
-        """How many more tasks of `application` each of `machines` can surely take at `stretch`."""
+        """Return how many more tasks of `application` each of `machines` can surely take at `stretch`."""
         check_scalar(float(stretch), "stretch", NOT_NEGATIVE)
         if not 0 <= application < len(self._application):
             last = len(self._application) - 1
             raise ValueError(f"application must be in 0..{last}, got {application}")
-        result, of = [], self._application[application]
+        result, new = [], self._application[application]
         for u in self._machines(machines):
             self._advance(u, now)
-            gap = availability.queue_gap(self._as_queue(u, now), stretch, of.release, of.size)
+            gap = availability.queue_gap(self._as_queue(u, now), stretch, new.release, new.size)
             fetch, run, send = self._times(u, application)
             if self.aware and (fetch or send):
-                each = float(max(fetch, run, send))
-                gap = (gap / self._machine[u].speed * 1e9 - self._alone(u, application, 1)) / each + 1.0
+                longest = float(max(fetch, run, send))
+                gap = (gap / self._machine[u].speed * 1e9 - self._makespan(u, application, 1)) / longest + 1.0
             else:
-                gap /= of.task_size
+                gap /= new.task_size
             result.append(max(0, math.floor(gap)) if gap < 2.0**63 else NEVER)
         return np.array(result, np.int64)

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from gridcore.work_queue.state import BAG_ORDERS, check_rules, named
+from gridcore.work_queue.state import BAG_ORDERS, check_rules, index_of
 from tests.reference.arguments import POSITIVE, check_array, check_lengths, doubles, indices, integers
 
 __all__ = ["WorkQueue"]
 
 LONGEST = 9.2e18
-KEPT = 32
+MAX_UP_TIMES = 32
 
 _COUNTS = ("resubmitted", "replicas", "killed", "undisturbed")
 _WASTE = ("redundant", "lost", "overhead", "slowed")
@@ -36,7 +36,7 @@ class Task:
     size: float
     saved: float = 0.0
     spent: float = 0.0
-    begun: bool = False
+    has_begun: bool = False
     completed: bool = False
     resubmitted: bool = False
     lost: int = 0  # when it lost its last copy
@@ -52,7 +52,7 @@ class Bag:
     sequence: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
     groups: list[list[int]] | None = None  # tasks that may get a further copy, by how many they have
-    met: set[int] = field(default_factory=set)
+    machines: set[int] = field(default_factory=set)
     totals: dict[str, int] = field(
         default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0)
     )
@@ -60,11 +60,11 @@ class Bag:
 
 
 def _instants(values: Any, name: str, low: int) -> list[int]:
-    found = integers(values, name)
-    for k, value in enumerate(found):
+    instants = integers(values, name)
+    for k, value in enumerate(instants):
         if value < low:
             raise ValueError(f"{name}[{k}] must be >= {low}, got {value}")
-    return found
+    return instants
 
 
 class WorkQueue:
@@ -98,35 +98,35 @@ class WorkQueue:
         min_speed: float = 0.0,
         phase: SupportsIndex = 0,
     ) -> None:
-        self._speed, whole = doubles(speed, "speed"), doubles(sizes, "sizes")
+        self._speed, all_sizes = doubles(speed, "speed"), doubles(sizes, "sizes")
         counts = indices(tasks, "tasks", 1, 2**31)
-        self._told = _instants(up_until, "up_until", 0)
+        self._forecast = _instants(up_until, "up_until", 0)
         check_array(self._speed, "speed", POSITIVE)
-        check_array(whole, "sizes", POSITIVE)
-        check_lengths(len(self._speed), len(self._told), "speed", "up_until")
+        check_array(all_sizes, "sizes", POSITIVE)
+        check_lengths(len(self._speed), len(self._forecast), "speed", "up_until")
         check_rules(max_replicas, interval, checkpoint, restore, period, phase, seed)
-        self._tasks = [Task(size) for size in whole]
+        self._tasks = [Task(size) for size in all_sizes]
         self._bags, at = [], 0
         for count in counts:
             self._bags.append(Bag(at, count, count))
             at += count
         if at != len(self._tasks):
             raise ValueError(f"sizes must be {at}, as many as there are tasks, got {len(self._tasks)}")
-        named("order", order, ("random", "small", "great", "ask"))
-        named("choice", choice, ("none", "cpu", "avail", "all", "ask"))
-        named("prediction", prediction, ("told", "past", "age"))
-        named("bag_order", bag_order, BAG_ORDERS)
+        index_of("order", order, ("random", "small", "great", "ask"))
+        index_of("choice", choice, ("none", "cpu", "avail", "all", "ask"))
+        index_of("prediction", prediction, ("told", "past", "age"))
+        index_of("bag_order", bag_order, BAG_ORDERS)
         self._bag_order, self._turn = bag_order, -1
         self._fast = [speed >= min_speed for speed in self._speed]
         self._bag_of = [b for b, count in enumerate(counts) for _ in range(count)]
         self.machines, self.bags, self.left = len(self._speed), len(counts), at
         self.now, self.log = 0, log
-        self._order, self._choice, self._most = order, choice, int(max_replicas)
+        self._order, self._choice, self._max_copies = order, choice, int(max_replicas)
         self._interval, self._checkpoint, self._restore = int(interval), int(checkpoint), int(restore)
-        self._local, self._printed, self._prediction = local, printed, prediction
-        self._fed, self._chance, self._dirty, self._step = not faults, int(seed), False, step
+        self._local, self._as_printed, self._prediction = local, printed, prediction
+        self._fed, self._random_state, self._dirty, self._step = not faults, int(seed), False, step
         self._period, self._phase = int(period), int(phase)
-        self._pace = self._paced(factors, series, first) if self._period else None
+        self._load = self._load_profile(factors, series, first) if self._period else None
         self._up = [True] * self.machines
         self._since = [0] * self.machines
         self._up_times: list[list[int]] = [[] for _ in range(self.machines)]
@@ -138,7 +138,9 @@ class WorkQueue:
         self._totals = {name: [0] * self.machines for name in ("busy", "tasks", "interrupted", "ended")}
         self._rows: list[tuple[int, int, int, int, int, float]] = []
 
-    def _paced(self, factors: Any, series: Any, first: Any) -> tuple[NDArray[Any], list[int], list[int]]:
+    def _load_profile(
+        self, factors: Any, series: Any, first: Any
+    ) -> tuple[NDArray[Any], list[int], list[int]]:
         table = np.array(factors, np.float64, ndmin=2)
         if not (np.isfinite(table).all() and (table > 0).all()):
             raise ValueError("factors must be finite and > 0")
@@ -150,12 +152,12 @@ class WorkQueue:
     # -- copies --------------------------------------------------------------------------------------
 
     def _factor(self, u: int, k: int) -> float:
-        assert self._pace is not None
-        factors, series, first = self._pace
+        assert self._load is not None
+        factors, series, first = self._load
         return float(factors[series[u], (first[u] + k) % factors.shape[1]])
 
-    def _pace_done(self, u: int, start: int, end: int) -> float:
-        if self._pace is None:
+    def _load_work(self, u: int, start: int, end: int) -> float:
+        if self._load is None:
             return float(end - start)
         k, done = (start + self._phase) // self._period, 0.0
         while start < end:
@@ -164,7 +166,7 @@ class WorkQueue:
             start, k = edge, k + 1
         return done
 
-    def _pace_end(self, u: int, start: int, work: float, limit: int) -> int:
+    def _load_end(self, u: int, start: int, work: float, limit: int) -> int:
         k = (start + self._phase) // self._period
         while start < limit:
             edge = min((k + 1) * self._period - self._phase, limit)
@@ -176,7 +178,7 @@ class WorkQueue:
             start, k = edge, k + 1
         return NEVER
 
-    def _lasts(self, begin: float, size: float, speed: float) -> int:
+    def _copy_duration(self, begin: float, size: float, speed: float) -> int:
         work = (size - begin) / speed * 1e9
         if not work < LONGEST:
             return NEVER
@@ -188,8 +190,8 @@ class WorkQueue:
 
     def _begin(self, it: Copy, size: float) -> None:
         speed = self._speed[it.machine]
-        if self._pace is None:
-            length = self._lasts(it.begin, size, speed)
+        if self._load is None:
+            length = self._copy_duration(it.begin, size, speed)
             if length > NEVER - 1 - it.start:
                 raise OverflowError("a task ends after the last instant")
             it.end = it.start + length
@@ -202,12 +204,12 @@ class WorkQueue:
             latest = window + self._interval if self._interval else int(LONGEST)
             if latest > LONGEST or not work < LONGEST:
                 raise OverflowError("a task ends after the last instant")
-            it.end = self._pace_end(it.machine, window, work, latest)
+            it.end = self._load_end(it.machine, window, work, latest)
             if it.end != NEVER:
                 return
             if not self._interval:
                 raise OverflowError("a task ends after the last instant")
-            work -= self._pace_done(it.machine, window, latest)
+            work -= self._load_work(it.machine, window, latest)
             it.marks += 1
             window = latest + self._checkpoint
 
@@ -220,20 +222,20 @@ class WorkQueue:
             return 0
         return min(it.marks, since // (self._interval + self._checkpoint))
 
-    def _saved(self, it: Copy) -> float:
+    def _saved_work(self, it: Copy) -> float:
         marks = self._marks(it)
         if not marks:
             return it.begin
-        if self._pace is None:
+        if self._load is None:
             done = float(marks * self._interval)
         else:
             done, window = 0.0, self._computing_from(it)
             for _ in range(marks):
-                done += self._pace_done(it.machine, window, window + self._interval)
+                done += self._load_work(it.machine, window, window + self._interval)
                 window += self._interval + self._checkpoint
         return it.begin + done / 1e9 * self._speed[it.machine]
 
-    def _spent(self, it: Copy) -> tuple[float, float, float, float]:
+    def _cycles(self, it: Copy) -> tuple[float, float, float, float]:
         """Mflop computed, computed since the newest checkpoint, overhead, and what other load had."""
         ran, marks, speed = self.now - it.start, self._marks(it), self._speed[it.machine]
         reading = min(ran, self._restore if it.begin > 0.0 else 0)
@@ -241,14 +243,14 @@ class WorkQueue:
         computing = self.now - window
         if marks < it.marks:
             computing = min(computing, self._interval)
-        done = self._pace_done(it.machine, window, window + computing)
+        done = self._load_work(it.machine, window, window + computing)
         fresh = done / 1e9 * speed
-        if self._pace is None:
+        if self._load is None:
             done += float(marks * self._interval)
         else:
             for k in range(marks):
                 window = it.start + reading + k * (self._interval + self._checkpoint)
-                done += self._pace_done(it.machine, window, window + self._interval)
+                done += self._load_work(it.machine, window, window + self._interval)
         computing += marks * self._interval
         return (
             done / 1e9 * speed,
@@ -260,12 +262,12 @@ class WorkQueue:
     def _newest(self, k: int) -> float:
         if self._local:
             return 0.0
-        return max([self._tasks[k].saved, *map(self._saved, self._tasks[k].copies)])
+        return max([self._tasks[k].saved, *map(self._saved_work, self._tasks[k].copies)])
 
     def _predicted(self, u: int) -> int:
         age = self.now - self._since[u]
         if self._prediction == "told":
-            return int(self._told[u])
+            return int(self._forecast[u])
         if self._prediction == "past":
             longer = [x for x in self._up_times[u] if x > age]
             if longer:
@@ -278,28 +280,28 @@ class WorkQueue:
     def submit(self, bag: int, sequence: ArrayLike) -> None:
         self._check_bag(bag)
         b = self._bags[bag]
-        given = indices(sequence, "sequence", 0, b.tasks)
-        check_lengths(b.tasks, len(given), "tasks of the bag", "sequence")
+        order = indices(sequence, "sequence", 0, b.tasks)
+        check_lengths(b.tasks, len(order), "tasks of the bag", "sequence")
         if b.released >= 0:
-            raise ValueError(f"bag {bag} is released already")
-        for k, task in enumerate(given):
-            if task in given[:k]:
-                raise ValueError(f"sequence[{k}] must be a task that it has not had, got {task}")
-        b.released, b.sequence, self._dirty = self.now, [b.first + k for k in given], True
+            raise ValueError(f"bag must be one that is not released, got {bag}")
+        for k, task in enumerate(order):
+            if task in order[:k]:
+                raise ValueError(f"sequence[{k}] must be a task that is not listed before, got {task}")
+        b.released, b.sequence, self._dirty = self.now, [b.first + k for k in order], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
         if self._fed or self._faults:
             raise ValueError("feed must wait until run asks for blocks")
-        times, who = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
-        predicted, back = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
-        for name, given in (("machine", who), ("up", back), ("until", predicted)):
-            check_lengths(len(times), len(given), "time", name)
+        times, machine_ids = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
+        predicted, up_flags = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
+        for name, column in (("machine", machine_ids), ("up", up_flags), ("until", predicted)):
+            check_lengths(len(times), len(column), "time", name)
         for k in range(1, len(times)):
             if times[k] < times[k - 1]:
                 raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
-        self._faults = list(zip(times, who, back, predicted, strict=True))
+        self._faults = list(zip(times, machine_ids, up_flags, predicted, strict=True))
         self._fed = not self._faults
 
     # -- decisions --------------------------------------------------------------------------------------
@@ -309,15 +311,17 @@ class WorkQueue:
         if b.released < 0 or b.failed:
             return b.failed[:1]
         left = [k for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
-        fewest = min((len(self._tasks[k].copies) for k in left), default=self._most)
-        if fewest >= self._most:
+        fewest = min((len(self._tasks[k].copies) for k in left), default=self._max_copies)
+        if fewest >= self._max_copies:
             return []
         return [k for k in left if len(self._tasks[k].copies) == fewest]
 
-    def _waited(self, b: Bag) -> int:
+    def _longest_wait(self, b: Bag) -> int:
         """For how long a task of the bag has had no copy, at most; -1 if all have one."""
-        waits = [self._tasks[k] for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
-        since = [t.lost if t.begun else b.released for t in waits if not t.copies]
+        open_tasks = [
+            self._tasks[k] for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed
+        ]
+        since = [t.lost if t.has_begun else b.released for t in open_tasks if not t.copies]
         return self.now - min(since) if since else -1
 
     def _ready(self) -> int:
@@ -327,9 +331,9 @@ class WorkQueue:
         if not ready or (self._bag_order == "fcfs-excl" and ready[0] != released[0]):
             return -1
         if self._bag_order == "longidle":
-            return max(ready, key=lambda i: (self._waited(self._bags[i]), -i))
+            return max(ready, key=lambda i: (self._longest_wait(self._bags[i]), -i))
         if self._bag_order == "rr-nrf":
-            ready = [i for i in ready if self._waited(self._bags[i]) >= 0] or ready
+            ready = [i for i in ready if self._longest_wait(self._bags[i]) >= 0] or ready
         if self._bag_order in ("rr", "rr-nrf"):
             return next((i for i in ready if i > self._turn), ready[0])
         return ready[0]
@@ -338,9 +342,9 @@ class WorkQueue:
         i = self._ready()
         if i < 0:
             return -1, np.zeros(0, np.int64), np.zeros(0)
-        chosen = self._open(self._bags[i])
-        residual = [self._tasks[k].size - self._newest(k) for k in chosen]
-        return i, np.array(chosen, np.int64) - self._bags[i].first, np.array(residual)
+        eligible = self._open(self._bags[i])
+        residual = [self._tasks[k].size - self._newest(k) for k in eligible]
+        return i, np.array(eligible, np.int64) - self._bags[i].first, np.array(residual)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
         free = sorted(self._until)
@@ -349,20 +353,20 @@ class WorkQueue:
     def lasts(self, bag: int, task: int, machines: ArrayLike) -> Integers:
         k = self._left(bag, task)
         begin, size = self._newest(k), self._tasks[k].size
-        who = indices(machines, "machines", 0, self.machines)
-        return np.array([self._lasts(begin, size, self._speed[u]) for u in who], np.int64)
+        ids = indices(machines, "machines", 0, self.machines)
+        return np.array([self._copy_duration(begin, size, self._speed[u]) for u in ids], np.int64)
 
     def pick_task(self) -> tuple[int, int]:
         i = self._ready()
         if i < 0:
             return -1, -1
         if self._order == "ask":
-            raise ValueError("order must be said, the task is to be chosen from outside")
+            raise ValueError("order must not be 'ask': the caller chooses the task")
         return i, self._pick_task(i) - self._bags[i].first
 
     def pick_machine(self, bag: int, task: int) -> int:
         if self._choice == "ask":
-            raise ValueError("choice must be said, the machine is to be chosen from outside")
+            raise ValueError("choice must not be 'ask': the caller chooses the machine")
         return self._pick_machine(self._left(bag, task))
 
     def _check_bag(self, bag: int) -> None:
@@ -388,7 +392,7 @@ class WorkQueue:
         if (
             bag != self._ready()
             or t.completed
-            or len(t.copies) >= self._most
+            or len(t.copies) >= self._max_copies
             or k not in (b.failed or [k])[:1]
         ):
             raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
@@ -404,24 +408,24 @@ class WorkQueue:
         b = self._bags[bag]
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
-        kind = len(t.copies), t.begun
-        alike = [
-            other
-            for other in self._tasks[b.first : b.first + b.tasks]
-            if not other.completed and (len(other.copies), other.begun) == kind
+        kind = len(t.copies), t.has_begun
+        alternatives = [
+            task_
+            for task_ in self._tasks[b.first : b.first + b.tasks]
+            if not task_.completed and (len(task_.copies), task_.has_begun) == kind
         ]
         lasts = int(self.lasts(bag, task, [machine])[0])
-        return *kind, len(alike), len(self._until), self._until[machine], lasts
+        return *kind, len(alternatives), len(self._until), self._until[machine], lasts
 
     def _pick_task(self, i: int) -> int:
         b = self._bags[i]
         if b.failed:
             return b.failed[0]
         for k in b.sequence:
-            if not self._tasks[k].begun:
+            if not self._tasks[k].has_begun:
                 return k
         if b.groups is None:
-            b.groups = [[] for _ in range(self._most)]
+            b.groups = [[] for _ in range(self._max_copies)]
             for k in range(b.first, b.first + b.tasks):
                 self._enrank(k)
         group = next(group for group in b.groups if group)
@@ -433,21 +437,21 @@ class WorkQueue:
     def _draw(self) -> float:
         """splitmix64"""
         mask = 2**64 - 1
-        self._chance = (self._chance + 0x9E3779B97F4A7C15) & mask
-        x = self._chance
+        self._random_state = (self._random_state + 0x9E3779B97F4A7C15) & mask
+        x = self._random_state
         x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
         x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
         return float((x ^ (x >> 31)) >> 11) * (1.0 / 9007199254740992.0)
 
     def _enrank(self, k: int) -> None:
         groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].copies)
-        if groups is not None and 0 < running < self._most:
+        if groups is not None and 0 < running < self._max_copies:
             groups[running - 1].append(k)
 
     def _unrank(self, k: int) -> None:
         """The last of the group takes its place."""
         groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].copies)
-        if groups is not None and 0 < running < self._most and k in groups[running - 1]:
+        if groups is not None and 0 < running < self._max_copies and k in groups[running - 1]:
             group = groups[running - 1]
             group[group.index(k)] = group[-1]
             del group[-1]
@@ -467,12 +471,12 @@ class WorkQueue:
         else:
             begin, size, fit = self._newest(k), self._tasks[k].size, []
             for u in free:
-                need = self._lasts(begin, size, self._speed[u])
-                enough = NEVER if need > NEVER - 2 - self.now else self.now + need + self._printed
-                if self._until[u] >= enough:
+                need = self._copy_duration(begin, size, self._speed[u])
+                needed_until = NEVER if need > NEVER - 2 - self.now else self.now + need + self._as_printed
+                if self._until[u] >= needed_until:
                     fit.append(u)
-            best = min(fit, key=lambda u: (-self._speed[u], u), default=0 if self._printed else fastest)
-        if not self._printed:
+            best = min(fit, key=lambda u: (-self._speed[u], u), default=0 if self._as_printed else fastest)
+        if not self._as_printed:
             return best
         # Figures 2 to 4: machine 0 stands, free or not, unless another is better
         if choice == "avail":
@@ -541,13 +545,13 @@ class WorkQueue:
         self._unrank(k)
         if t.copies:
             b.totals["replicas"] += 1
-        elif t.begun:
+        elif t.has_begun:
             b.failed.remove(k)
         else:
-            t.begun = True
+            t.has_begun = True
             if b.totals["first_start"] < 0:
                 b.totals["first_start"] = self.now
-        b.met.add(u)
+        b.machines.add(u)
         self._turn = self._bag_of[k]
         del self._until[u]
         self._runs[u] = k
@@ -556,7 +560,7 @@ class WorkQueue:
 
     def _leave(self, u: int, k: int, completed: bool) -> tuple[float, float]:
         t, b, it = self._tasks[k], self._bags[self._bag_of[k]], self._copy(u)
-        computed, fresh, overhead, slowed = self._spent(it)
+        computed, fresh, overhead, slowed = self._cycles(it)
         b.waste["overhead"] += overhead
         b.waste["slowed"] += slowed
         self._totals["busy"][u] += self.now - it.start
@@ -587,14 +591,14 @@ class WorkQueue:
 
     def _change(self, u: int, up: bool, until: int) -> None:
         if up and not self._up[u]:
-            self._up[u], self._since[u], self._told[u] = True, self.now, until
+            self._up[u], self._since[u], self._forecast[u] = True, self.now, until
             if self._fast[u]:
                 self._until[u] = self._predicted(u)
         elif not up and self._up[u]:
             self._up[u] = False
             if self.now > self._since[u]:
                 # in the places of the oldest, which is the order in which they are added up
-                at = self._failures[u] % KEPT
+                at = self._failures[u] % MAX_UP_TIMES
                 self._up_times[u][at : at + 1] = [self.now - self._since[u]]
                 self._failures[u] += 1
             self._until.pop(u, None)
@@ -604,7 +608,7 @@ class WorkQueue:
     def _fail(self, u: int) -> None:
         k = self._runs[u]
         t, b = self._tasks[k], self._bags[self._bag_of[k]]
-        saved = self._saved(self._copy(u))
+        saved = self._saved_work(self._copy(u))
         self._unrank(k)
         computed, fresh = self._leave(u, k, False)
         t.spent += computed - fresh
@@ -628,12 +632,12 @@ class WorkQueue:
             "first_start": [b.totals["first_start"] for b in self._bags],
             "finish": [b.totals["finish"] for b in self._bags],
             "completed": [b.tasks - b.left for b in self._bags],
-            "nodes_used": [len(b.met) for b in self._bags],
+            "nodes_used": [len(b.machines) for b in self._bags],
             **{name: [b.totals[name] for b in self._bags] for name in _COUNTS},
         }
         waste = {name: np.array([b.waste[name] for b in self._bags], np.float64) for name in _WASTE}
-        whole = {name: np.array(column, np.int64) for name, column in {**bags, **self._totals}.items()}
-        return whole | waste
+        counts = {name: np.array(column, np.int64) for name, column in {**bags, **self._totals}.items()}
+        return counts | waste
 
     def copies(self) -> dict[str, NDArray[Any]]:
         rows = [

@@ -55,7 +55,7 @@ def bind_earliest(
 
 
 class EarliestEnds:
-    """See `gridcore.centralized.earliest_ends.EarliestEnds`: here each task looks at all machines."""
+    """See `gridcore.centralized.earliest_ends.EarliestEnds`: here all machines are examined for each task."""
 
     def __init__(self, speed: ArrayLike) -> None:
         self.speed = positive(speed, "speed")
@@ -65,13 +65,13 @@ class EarliestEnds:
     def restart(self, free_at: Integers, up: ArrayLike, now: int) -> None:
         """See `gridcore.centralized.earliest_ends.EarliestEnds.restart`."""
         writable(free_at, "free_at")
-        on = np.asarray(up, np.bool_).tolist()
-        for name, given in (("free_at", free_at), ("up", on)):
-            if len(given) != self.machines:
-                raise ValueError(f"{name} must have {self.machines} entries, got {len(given)}")
+        is_up = np.asarray(up, np.bool_).tolist()
+        for name, values in (("free_at", free_at), ("up", is_up)):
+            if len(values) != self.machines:
+                raise ValueError(f"{name} must have {self.machines} entries, got {len(values)}")
         if now < 0 or any(at < 0 for at in free_at):
             raise ValueError("now and free_at must be >= 0")
-        self.now, self._up = now, on
+        self.now, self._up = now, is_up
 
     def bind(self, free_at: Integers, task_size: float, n_tasks: SupportsIndex, now: int) -> Integers:
         """See `gridcore.centralized.earliest_ends.EarliestEnds.bind`."""
@@ -81,7 +81,7 @@ class EarliestEnds:
             raise ValueError("free_at must have an entry a machine, and task_size be finite and > 0")
         if not 0 <= count < 2**31 or now < self.now:
             raise ValueError(f"n_tasks must be in 0..2**31 - 1, and now at least {self.now}")
-        self.now, found = now, []
+        self.now, machines = now, []
         for _ in range(count):
             ends = [
                 (max(int(free_at[u]), now) + duration(task_size, speed), u)
@@ -94,5 +94,5 @@ class EarliestEnds:
             if end >= NEVER:
                 raise OverflowError("a task ends after the last instant")
             free_at[u] = end
-            found.append(u)
-        return np.array(found, np.int64)
+            machines.append(u)
+        return np.array(machines, np.int64)

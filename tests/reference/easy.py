@@ -37,11 +37,11 @@ def starts(machines: int, jobs: Sequence[Job], *, backfill: bool = True) -> list
         )
         extra = free + sum(n for end, n in ends if end <= shadow) - jobs[queue[0]][1]
         for j in queue[1:]:
-            _, wanted, _, estimate = jobs[j]
+            _, n_machines, _, estimate = jobs[j]
             in_time = now + estimate <= shadow
-            if wanted <= free and (in_time or wanted <= extra):
-                free -= wanted
-                extra -= 0 if in_time else wanted
+            if n_machines <= free and (in_time or n_machines <= extra):
+                free -= n_machines
+                extra -= 0 if in_time else n_machines
                 start[j] = now
         queue = [j for j in queue if j not in start]
     return [start[j] for j in range(len(jobs))]
@@ -51,5 +51,5 @@ def _instants(jobs, start):  # type: ignore[no-untyped-def]
     """Iterate over the instants at which jobs are submitted or end, until all have started."""
     now = -1
     while len(start) < len(jobs):
-        later = [job[0] for job in jobs] + [start[j] + jobs[j][2] for j in start]
-        yield (now := min(at for at in later if at > now))
+        instants = [job[0] for job in jobs] + [start[j] + jobs[j][2] for j in start]
+        yield (now := min(at for at in instants if at > now))

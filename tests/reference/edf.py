@@ -27,13 +27,13 @@ from tests.reference.arguments import (
 
 TOLERANCE = 1e-12
 EPSILON = 2.0**-52
-LEAST = 5e-324
+SMALLEST = 5e-324
 
 SPAN = "the queue takes longer than float64 can hold"
 
 
 def running_floor(running_release: float | None, running_size: float | None, free_at: float) -> float:
-    """The least stretch of the pinned running task, which ends at free_at; 0 without one."""
+    """Return the least stretch of the pinned running task, which ends at `free_at`; 0 without one."""
     if running_release is None and running_size is None:
         return 0.0
     if running_release is None or running_size is None:
@@ -45,7 +45,7 @@ def running_floor(running_release: float | None, running_size: float | None, fre
 
 
 def check_running(running_release: Any, running_size: Any, nodes: int) -> tuple[list[float], list[float]]:
-    """The two arrays of running tasks, NaN for none."""
+    """Return the two arrays of running tasks, NaN for none."""
     if running_release is None or running_size is None:
         raise ValueError("running_release and running_size must be given together")
     release = doubles(running_release, "running_release")
@@ -85,7 +85,7 @@ def make_queue(
     running_size: float | None,
     free_name: str,
 ) -> Queue:
-    """Checks the arguments that describe one queue."""
+    """Return the queue of these arguments, checked."""
     r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
     check_lengths(len(r), len(w), "release", "size")
     check_lengths(len(r), len(p), "release", "work")
@@ -100,19 +100,19 @@ def make_queue(
 
 
 def check_span(queue: Queue) -> None:
-    total, most = 0.0, 0.0
+    total, latest = 0.0, 0.0
     for r, p in zip(queue.release, queue.work, strict=True):
         total += p
-        most = max(most, abs(r))
-    if not math.isfinite(total / queue.speed + abs(queue.free_at) + most):
+        latest = max(latest, abs(r))
+    if not math.isfinite(total / queue.speed + abs(queue.free_at) + latest):
         raise OverflowError(SPAN)
 
 
 # --- the algorithms -------------------------------------------------------------------------------
 
 
-def late(end: float, deadline: float) -> bool:
-    """True when `end` is later than `deadline` by more than 1e-12 relative."""
+def is_late(end: float, deadline: float) -> bool:
+    """Return whether `end` is later than `deadline` by more than 1e-12 relative."""
     return not (end <= deadline or end <= deadline + TOLERANCE * max(abs(end), abs(deadline)))
 
 
@@ -121,12 +121,12 @@ def deadlines_at(queue: Queue, stretch: float) -> list[float]:
 
 
 def edf_order(deadlines: Sequence[float]) -> list[int]:
-    """Ascending deadlines, ties by index."""
+    """Return the order of ascending deadlines, ties by index."""
     return sorted(range(len(deadlines)), key=lambda i: (deadlines[i], i))
 
 
 def value_of(queue: Queue, order: Sequence[int]) -> float:
-    """The stretch of serving the queue in this order, at least the floor."""
+    """Return the stretch of the queue served in this order, at least the floor."""
     done, best = 0.0, queue.floor
     for i in order:
         if queue.work[i] > 0.0:
@@ -137,26 +137,26 @@ def value_of(queue: Queue, order: Sequence[int]) -> float:
     return best
 
 
-def feasible(queue: Queue, start: float, deadlines: Sequence[float]) -> bool:
-    """Whether EDF from `start` meets the deadlines."""
+def is_feasible(queue: Queue, start: float, deadlines: Sequence[float]) -> bool:
+    """Return whether EDF from `start` meets the deadlines."""
     done = 0.0
     for i in edf_order(deadlines):
         if queue.work[i] > 0.0:
             done += queue.work[i]
-            if late(start + done / queue.speed, deadlines[i]):
+            if is_late(start + done / queue.speed, deadlines[i]):
                 return False
     return True
 
 
-def feasible_at(queue: Queue, start: float, stretch: float) -> bool:
-    """Whether the queue and its running task keep the stretch."""
+def is_feasible_at(queue: Queue, start: float, stretch: float) -> bool:
+    """Return whether the queue and its running task keep the stretch."""
     if stretch + stretch * TOLERANCE < queue.floor:
         return False
-    return feasible(queue, start, deadlines_at(queue, stretch))
+    return is_feasible(queue, start, deadlines_at(queue, stretch))
 
 
 def minimum_stretch(queue: Queue) -> float:
-    """The EDF fixed point."""
+    """Return the minimum stretch by the EDF fixed point."""
     if not queue.release:
         return queue.floor
     stretch = value_of(queue, range(len(queue.release)))
@@ -166,26 +166,26 @@ def minimum_stretch(queue: Queue) -> float:
             break
         stretch = value
     step = EPSILON
-    while not feasible(queue, queue.free_at, deadlines_at(queue, stretch)):
-        stretch += max(stretch * step, LEAST)
+    while not is_feasible(queue, queue.free_at, deadlines_at(queue, stretch)):
+        stretch += max(stretch * step, SMALLEST)
         step *= 2.0
     return stretch
 
 
 def bisect(queue: Queue, rtol: float) -> float:
-    """Algorithm 2 with a relative tolerance; the result is feasible."""
+    """Return the result of Algorithm 2 with a relative tolerance, which is feasible."""
     lo = queue.floor
-    if feasible_at(queue, queue.free_at, lo):
+    if is_feasible_at(queue, queue.free_at, lo):
         return lo
     hi = 1.0 if lo < 1.0 else lo
-    while not feasible_at(queue, queue.free_at, hi):
+    while not is_feasible_at(queue, queue.free_at, hi):
         lo = hi
         hi *= 2.0
     while hi - lo > rtol * hi:
         mid = lo + (hi - lo) * 0.5
         if not lo < mid < hi:
             break
-        if feasible_at(queue, queue.free_at, mid):
+        if is_feasible_at(queue, queue.free_at, mid):
             hi = mid
         else:
             lo = mid
@@ -193,7 +193,7 @@ def bisect(queue: Queue, rtol: float) -> float:
 
 
 def meets_deadlines(work: npt.ArrayLike, deadlines: npt.ArrayLike, *, speed: float, now: float) -> bool:
-    """Whether every entry of one queue ends by its deadline (Algorithm 1)."""
+    """Return whether every entry of one queue ends by its deadline (Algorithm 1)."""
     p, d = doubles(work, "work"), doubles(deadlines, "deadlines")
     check_lengths(len(p), len(d), "work", "deadlines")
     check_array(p, "work", NOT_NEGATIVE)
@@ -201,7 +201,7 @@ def meets_deadlines(work: npt.ArrayLike, deadlines: npt.ArrayLike, *, speed: flo
     speed, now = float(speed), float(now)
     check_scalar(speed, "speed", POSITIVE)
     check_scalar(now, "now", FINITE)
-    return feasible(Queue([], [], p, speed, now, 0.0), now, d)
+    return is_feasible(Queue([], [], p, speed, now, 0.0), now, d)
 
 
 def optimal_stretch(
@@ -216,7 +216,7 @@ def optimal_stretch(
     method: Literal["exact", "bisection"] = "exact",
     rtol: float = 1e-9,
 ) -> float:
-    """The minimum stretch (s/Mflop) at which one queue meets all its deadlines."""
+    """Return the minimum stretch (s/Mflop) at which one queue meets all its deadlines."""
     queue = make_queue(release, size, work, speed, now, running_release, running_size, "now")
     if method not in ("exact", "bisection"):
         raise ValueError(f"method must be 'exact' or 'bisection', got {method!r}")
@@ -245,7 +245,7 @@ def project_queues(
     running_release: npt.ArrayLike | None = None,
     running_size: npt.ArrayLike | None = None,
 ) -> tuple[Floats, Floats, npt.NDArray[np.int64]]:
-    """The queues that many nodes will hold at a later instant, if nothing arrives meanwhile."""
+    """Return the queues that many nodes will hold at a later instant, if nothing arrives meanwhile."""
     r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
     a, s, b = doubles(task_size, "task_size"), doubles(speed, "speed"), doubles(free_at, "free_at")
     off, until = integers(offsets, "offsets"), float(until)
@@ -289,11 +289,11 @@ def project_queues(
             if p[at] <= 0.0:
                 continue
             if preemptive:
-                before = (until - b[u]) * s[u] - done
-                if before <= 0.0:
+                available_work = (until - b[u]) * s[u] - done
+                if available_work <= 0.0:
                     break
-                if before < p[at]:
-                    left[at] = p[at] - before
+                if available_work < p[at]:
+                    left[at] = p[at] - available_work
                     running[u] = at
                     break
                 left[at] = 0.0

@@ -16,7 +16,7 @@ __all__ = ["LOGGED", "Links"]
 
 LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
 UNDER_WAY, DROPPED = -1, -2
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 LONGEST, LATEST = 2**40, 2**61
 
 Bytes = NDArray[np.uint8]
@@ -84,16 +84,16 @@ class Links:
         for k, width in enumerate(self._width):
             if not 16 <= width <= _WIDEST:
                 raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {width}")
-        self._deferred = [bool(x) for x in np.asarray(deferred)]
+        self._is_deferred = [bool(x) for x in np.asarray(deferred)]
         kinds = len(self._width)
-        if len(self._deferred) != kinds:
-            raise ValueError(f"deferred must have {kinds} entries, got {len(self._deferred)}")
+        if len(self._is_deferred) != kinds:
+            raise ValueError(f"deferred must have {kinds} entries, got {len(self._is_deferred)}")
         self.machines, self._latency, self._bandwidth = machines, latency, float(bandwidth)
         self._keep = [bool(x) for x in (np.zeros(kinds) if keep is None else np.asarray(keep))]
         if len(self._keep) != kinds:
             raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
         for k in range(kinds):
-            if self._deferred[k] and self._keep[k]:
+            if self._is_deferred[k] and self._keep[k]:
                 raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
         nodes = len(self._machine_of)
         self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
@@ -105,12 +105,12 @@ class Links:
         self.by_level: Integers = np.zeros((2, kinds, 64), np.int64)
         self.windows: Integers | None = None
         self._window = 0, 0
-        self._logged: list[dict[str, int]] = []
-        self._log_most, self._subjects = 0, [-1] * kinds
+        self._log_rows: list[dict[str, int]] = []
+        self._log_limit, self._subjects = 0, [-1] * kinds
         self.unlogged = 0
         self._missing: list[Message] = []
         self._down = [False] * machines
-        self._detached: set[int] = set()
+        self._detached_nodes: set[int] = set()
         self._up_free = [0] * machines
         self._down_free = [0] * machines
         self._flight: list[Message] = []
@@ -131,8 +131,8 @@ class Links:
             raise ValueError("records must be contiguous uint8 in two dimensions")
         if records.shape[1] != width:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
-        if not 0 <= nbytes <= MOST:
-            raise ValueError(f"nbytes must be in 0..{MOST}, got {nbytes}")
+        if not 0 <= nbytes <= MAX_INT32:
+            raise ValueError(f"nbytes must be in 0..{MAX_INT32}, got {nbytes}")
         check_instant(now, "now", 2 * self._latency + LONGEST)
         header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
         for k, (node, sender) in enumerate(header):
@@ -175,18 +175,18 @@ class Links:
                 self._count_window(target, now + self._latency, nbytes)
 
     def _delay(self, sequence: int) -> int:
-        """The latency of a message: SplitMix64 of its number."""
+        """Return the latency of a message (ns), drawn by SplitMix64 from its number."""
         if self._jitter == 0:
             return self._latency
-        most = 2**64 - 1
-        x = (self._seed + (sequence + 1) * 0x9E3779B97F4A7C15) & most
-        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & most
-        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & most
+        mask = 2**64 - 1
+        x = (self._seed + (sequence + 1) * 0x9E3779B97F4A7C15) & mask
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
         x ^= x >> 31
         return self._latency - self._jitter + x % (2 * self._jitter + 1)
 
     def advance(self, limit: int) -> int:
-        """Run up to `limit` ns; the first instant <= limit at which a message is delivered, else `NEVER`."""
+        """Run up to `limit` ns; return the first instant <= limit with a delivery, else `NEVER`."""
         while True:
             first = self._first_end()
             heads = [m for m in self._flight if m.end is None]
@@ -207,73 +207,73 @@ class Links:
             m.end = self._down_free[m.target] = begin + m.length
 
     def _first_end(self) -> int:
-        ends = [m.end for m in self._flight if m.end is not None and not self._deferred[m.kind]]
+        ends = [m.end for m in self._flight if m.end is not None and not self._is_deferred[m.kind]]
         return min(ends, default=NEVER)
 
     def collect(self, time: int) -> list[tuple[int, Bytes]]:
-        """What is delivered at `time` ns, sorted by (kind, node, sequence)."""
-        taken = sorted(self._take(time, deferred=False), key=lambda row: (row[1].kind, row[1].node))
+        """Return the messages delivered at `time` ns, sorted by (kind, node, sequence)."""
+        messages = sorted(self._take(time, is_deferred=False), key=lambda row: (row[1].kind, row[1].node))
         return [
-            (kind, np.array([m.record for _, m in taken if m.kind == kind], np.uint8))
-            for kind in sorted({m.kind for _, m in taken})
+            (kind, np.array([m.record for _, m in messages if m.kind == kind], np.uint8))
+            for kind in sorted({m.kind for _, m in messages})
         ]
 
     def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
-        """The deferred messages delivered by `until` ns, with their times, by (kind, machine, time)."""
-        taken = self._take(until, deferred=True)
-        taken.sort(key=self._in_box)
+        """Return the deferred messages delivered by `until` ns, with times, by (kind, machine, time)."""
+        messages = self._take(until, is_deferred=True)
+        messages.sort(key=self._in_box)
         return [
             (
                 kind,
-                np.array([m.record for _, m in taken if m.kind == kind], np.uint8),
-                np.array([end for end, m in taken if m.kind == kind], np.int64),
+                np.array([m.record for _, m in messages if m.kind == kind], np.uint8),
+                np.array([end for end, m in messages if m.kind == kind], np.int64),
             )
-            for kind in sorted({m.kind for _, m in taken})
+            for kind in sorted({m.kind for _, m in messages})
         ]
 
     def _in_box(self, row: tuple[int, Message]) -> tuple[int, int, int]:
-        """The order in which deferred messages are handed out: those of an interface as they reached it."""
+        """Return the sort key of a deferred message: machine, delivery, and arrival at the interface."""
         end, m = row
         return m.target, end, m.start + m.latency if self._fifo and not m.local else -1
 
-    def _take(self, until: int, *, deferred: bool) -> list[tuple[int, Message]]:
-        """(end, message) that have ended by `until` and are not lost, by (end, sequence)."""
-        ended = [
+    def _take(self, until: int, *, is_deferred: bool) -> list[tuple[int, Message]]:
+        """Remove the messages delivered by `until`; return (end, message) of those not lost, in order."""
+        deliveries = [
             (m.end, m)
             for m in self._flight
-            if m.end is not None and m.end <= until and self._deferred[m.kind] == deferred
+            if m.end is not None and m.end <= until and self._is_deferred[m.kind] == is_deferred
         ]
-        for end, m in ended:
+        for end, m in deliveries:
             self._flight.remove(m)
-            m.lost = m.lost or (not deferred and m.node in self._detached)
+            m.lost = m.lost or (not is_deferred and m.node in self._detached_nodes)
             if not m.local:
                 self._end(m, DROPPED if m.lost else end)
                 (self.dropped if m.lost else self.delivered)[m.kind] += 1
                 self.bytes_in[m.target] += 0 if m.lost else m.nbytes
-        kept = [(m.kind, end, m.sequence, m) for end, m in ended if m.lost and self._keep[m.kind]]
-        self._missing += [row[-1] for row in sorted(kept, key=lambda row: row[:3])]
-        ended = [(end, m) for end, m in ended if not m.lost]
-        return sorted(ended, key=lambda row: (row[0], row[1].sequence))
+        dropped = [(m.kind, end, m.sequence, m) for end, m in deliveries if m.lost and self._keep[m.kind]]
+        self._missing += [row[-1] for row in sorted(dropped, key=lambda row: row[:3])]
+        deliveries = [(end, m) for end, m in deliveries if not m.lost]
+        return sorted(deliveries, key=lambda row: (row[0], row[1].sequence))
 
     def lost(self) -> list[tuple[int, Bytes]]:
-        """What of the kinds to `keep` has been dropped since the last call, by kind and then time."""
+        """Return the messages of the kinds to `keep` dropped since the last call, by kind and then time."""
         missing, self._missing = self._missing, []
         return [(m.kind, m.record.reshape(1, -1)) for m in missing]
 
     def _machines(self, machines: ArrayLike) -> list[int]:
-        chosen = integers(machines, "machines")
-        for k, u in enumerate(chosen):
+        numbers = integers(machines, "machines")
+        for k, u in enumerate(numbers):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
-        return list(chosen)
+        return list(numbers)
 
     def fail(self, machines: ArrayLike, now: int, *, down: bool = False) -> None:
-        """Reset `machines` at `now` ns: what is addressed to them, or queued at them unsent, is dropped."""
-        chosen = self._machines(machines)
+        """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped."""
+        failing = self._machines(machines)
         check_instant(now, "now")
-        for u in chosen:
+        for u in failing:
             self._down[u] = down
-        for u in chosen:
+        for u in failing:
             self._up_free[u] = min(self._up_free[u], now)
             self._down_free[u] = min(self._down_free[u], now)
             for m in self._flight:
@@ -284,28 +284,28 @@ class Links:
                     m.lost = True
 
     def restore(self, machines: ArrayLike, now: int) -> None:
-        """`machines` are back at `now` ns."""
+        """Bring `machines` up again at `now` ns."""
         self.fail(machines, now)
 
     def move(self, nodes: ArrayLike, machines: ArrayLike) -> None:
-        """From now on `nodes` sit on `machines`."""
-        chosen, hosts = integers(nodes, "nodes"), self._machines(machines)
-        if len(chosen) != len(hosts):
-            raise ValueError(f"nodes and machines must be equally long, got {len(chosen)} and {len(hosts)}")
-        for k, node in enumerate(chosen):
+        """Move `nodes` to `machines`."""
+        moving, hosts = integers(nodes, "nodes"), self._machines(machines)
+        if len(moving) != len(hosts):
+            raise ValueError(f"nodes and machines must be equally long, got {len(moving)} and {len(hosts)}")
+        for k, node in enumerate(moving):
             if not 0 <= node < len(self._machine_of):
                 raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
-        for node, host in zip(chosen, hosts, strict=True):
+        for node, host in zip(moving, hosts, strict=True):
             self._machine_of[node] = host
-            self._detached.discard(node)
+            self._detached_nodes.discard(node)
 
     def detach(self, nodes: ArrayLike) -> None:
-        """`nodes` sit nowhere until they `move`."""
-        chosen = integers(nodes, "nodes")
-        for k, node in enumerate(chosen):
+        """Take `nodes` off their machines until they `move`."""
+        numbers = integers(nodes, "nodes")
+        for k, node in enumerate(numbers):
             if not 0 <= node < len(self._machine_of):
                 raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
-        self._detached.update(chosen)
+        self._detached_nodes.update(numbers)
 
     def watch(self, start: int, end: int, width: int) -> None:
         """Count the bytes that each machine sends and receives in windows of `width` ns."""
@@ -321,10 +321,10 @@ class Links:
                 self.windows[machine, k] += nbytes
 
     def log(self, limit: int, subjects: ArrayLike) -> None:
-        """Write down each message between machines that is sent from now on."""
+        """Log each message between machines that is sent from now on."""
         offsets = integers(subjects, "subjects")
-        if not 0 < limit <= MOST:
-            raise ValueError(f"limit must be in 1..{MOST}, got {limit}")
+        if not 0 < limit <= MAX_INT32:
+            raise ValueError(f"limit must be in 1..{MAX_INT32}, got {limit}")
         if len(offsets) != len(self._width):
             raise ValueError(f"subjects must have {len(self._width)} entries, got {len(offsets)}")
         for k, at in enumerate(offsets):
@@ -332,19 +332,19 @@ class Links:
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
         if self._sequence:
             raise ValueError(f"log must be called before anything is sent, got {self._sequence} messages")
-        self._log_most, self._subjects = limit, offsets
+        self._log_limit, self._subjects = limit, offsets
 
     def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:
-        """A further row, if there is room."""
-        if len(self._logged) == self._log_most:
-            self.unlogged += self._log_most > 0
+        """Add a row to the log and return it; None if the log is full."""
+        if len(self._log_rows) == self._log_limit:
+            self.unlogged += self._log_limit > 0
             return None
         node, sender = record[:16].copy().view(np.int64).tolist()
         at = self._subjects[kind]
         subject = -1 if at < 0 else int(record[at : at + 8].copy().view(np.int64)[0])
         hosts = self._machine_of[sender], self._machine_of[node]
         row = dict(zip(LOGGED, (kind, *hosts, sent, delivered, nbytes, subject), strict=True))
-        self._logged.append(row)
+        self._log_rows.append(row)
         return row
 
     def _end(self, m: Message, delivered: int) -> None:
@@ -352,10 +352,10 @@ class Links:
             m.passage["delivered"] = delivered
 
     def logged(self) -> dict[str, Integers]:
-        """What has been written down; delivered is -1 of what is under way, -2 of what was dropped."""
-        return {name: np.array([row[name] for row in self._logged], np.int64) for name in LOGGED}
+        """Return the logged messages; delivered is -1 for a message under way, -2 for a dropped one."""
+        return {name: np.array([row[name] for row in self._log_rows], np.int64) for name in LOGGED}
 
     def in_flight(self) -> Integers:
-        """Messages sent, and neither delivered nor dropped yet."""
+        """Return the number of messages that are neither delivered nor dropped yet."""
         result: Integers = self.sent - self.delivered - self.dropped
         return result

@@ -30,32 +30,34 @@ def map_in_turn(
     on_met: bool = False,
 ) -> tuple[Integers, bool]:
     """See `gridcore.centralized.mapping.map_in_turn`."""
-    rows, count, at, _ = _given(etc, counts, ready)
+    rows, count, at, _ = _check_arguments(etc, counts, ready)
     _check_rule(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
         raise ValueError(f"percent must be in 0..100 and not 0, got {float(percent)!r}")
     if not 0.0 <= low < high <= 1.0:
         raise ValueError(f"low and high must be 0 <= low < high <= 1, got {float(low)!r} and {float(high)!r}")
-    everybody = range(len(at))
-    few = max(1, ceil(percent * len(at) / 100.0 - 1e-9))
-    mapped = []
+    machines = range(len(at))
+    n_fastest = max(1, ceil(percent * len(at) / 100.0 - 1e-9))
+    assignments = []
     for e, tasks in zip(rows, count, strict=True):
         for _ in range(tasks):
             if rule == "switching" and max(at) > 0.0:
                 balance = min(at) / max(at)
                 on_met = balance > low if on_met else balance >= high
             if rule == "met" or (rule == "switching" and on_met):
-                u = min(everybody, key=lambda u: e[u])
+                u = min(machines, key=lambda u: e[u])
             elif rule == "olb":
-                u = min(everybody, key=lambda u: at[u])
+                u = min(machines, key=lambda u: at[u])
             else:
                 # sorted() and min() take the first of equals
-                asked = sorted(sorted(everybody, key=lambda u: e[u])[:few]) if rule == "kpb" else everybody
-                u = min(asked, key=lambda u: at[u] + e[u])
+                eligible = (
+                    sorted(sorted(machines, key=lambda u: e[u])[:n_fastest]) if rule == "kpb" else machines
+                )
+                u = min(eligible, key=lambda u: at[u] + e[u])
             at[u] += e[u]
-            mapped.append(u)
+            assignments.append(u)
     ready[:] = at
-    return np.array(mapped, np.int64), bool(on_met)
+    return np.array(assignments, np.int64), bool(on_met)
 
 
 def map_batch(
@@ -67,10 +69,10 @@ def map_batch(
     kind: ArrayLike | None = None,
 ) -> tuple[Integers, Integers]:
     """See `gridcore.centralized.mapping.map_batch`."""
-    rows, count, at, column = _given(etc, counts, ready, kind)
+    rows, count, at, column = _check_arguments(etc, counts, ready, kind)
     _check_rule(rule, _BATCH)
     waiting = [i for i, tasks in enumerate(count) for _ in range(tasks)]
-    mapped: list[tuple[int, int]] = []
+    assignments: list[tuple[int, int]] = []
 
     def times(i: int) -> list[float]:
         return [a + rows[i][c] for a, c in zip(at, column, strict=True)]
@@ -78,7 +80,7 @@ def map_batch(
     def assign(i: int, u: int) -> None:
         at[u] += rows[i][column[u]]
         waiting.remove(i)
-        mapped.append((i, u))
+        assignments.append((i, u))
 
     while waiting:
         best = {i: min(times(i)) for i in sorted(set(waiting))}
@@ -89,14 +91,14 @@ def map_batch(
             i = min(best, key=lambda i: best[i]) if rule == "min-min" else max(best, key=lambda i: best[i])
             assign(i, times(i).index(best[i]))
     ready[:] = at
-    row, machine = np.array(mapped, np.int64).reshape(-1, 2).T.copy()
+    row, machine = np.array(assignments, np.int64).reshape(-1, 2).T.copy()
     return row, machine
 
 
 def _claims(
     waiting: list[int], times: Callable[[int], list[float]], best: dict[int, float]
 ) -> dict[int, int]:
-    """Machine -> row of who has claimed it, at the end of a pass."""
+    """Return the row that claims each machine at the end of a pass."""
     suffers = {i: sorted([*times(i), inf])[1] - best[i] for i in best}
     claims: dict[int, int] = {}
     for i in waiting:
@@ -106,10 +108,10 @@ def _claims(
     return claims
 
 
-def _given(
+def _check_arguments(
     etc: ArrayLike, counts: ArrayLike, ready: Floats, kind: ArrayLike | None = None
 ) -> tuple[list[list[float]], list[int], list[float], list[int]]:
-    """Rows, counts, ready times, and the column of each machine."""
+    """Return rows, counts, ready times, and the column of each machine, checked."""
     matrix = np.asarray(etc, np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"etc must have two dimensions, got {matrix.ndim}")

@@ -1,7 +1,7 @@
 """Reference implementation of the message core: node programs as a policy of cohorts, in plain Python.
 
 It calls the same nodes as the core (`gridcore.nodes.message_core`), by the engine's queue and rows of the
-transport.  What a node may not do is not checked, and nothing is kept in checkpoints.
+transport.  Actions of nodes are not checked, and there are no checkpoints.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class View:
         self.grid, self.node, self.neighbours = grid, node, neighbours
         self.speed = float(grid.run.speeds[node])
         self.random = RandomStream(grid.seed, node)
-        self.held: dict[int, int] = {}
+        self.tasks_to_place: dict[int, int] = {}
 
     @property
     def now(self) -> float:
@@ -60,7 +60,7 @@ class View:
         return self.grid.application(index)
 
     def put(self, application: int, tasks: int) -> None:
-        self.held[application] = self.held.get(application, 0) + tasks
+        self.tasks_to_place[application] = self.tasks_to_place.get(application, 0) + tasks
 
     def enqueue(self, application: int, tasks: int) -> None:
         self.put(application, -tasks)
@@ -69,13 +69,13 @@ class View:
 
     def take(self, application: int, tasks: int) -> int:
         engine, queues = self.grid.run.engine, self.grid.queues
-        taken = queues.withdraw(self.node, application, tasks, engine.now)
-        if taken:
-            self.put(application, taken)
+        n_taken = queues.withdraw(self.node, application, tasks, engine.now)
+        if n_taken:
+            self.put(application, n_taken)
             engine.touch("reorder", [self.node])
             if not queues.is_busy([self.node])[0]:
                 engine.touch("idle", [self.node])
-        return taken
+        return n_taken
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
         declared = self.grid.parameters.messages[kind]
@@ -145,9 +145,9 @@ class Grid(Policy):
 
     def cancel_timers(self, node: int, name: str) -> None:
         item = node * len(self.parameters.timers) + self.parameters.timers.index(name)
-        for at, each in [key for key in self.pending[node] if key[1] == item]:
+        for at, number in [key for key in self.pending[node] if key[1] == item]:
             self.run.engine.cancel(at, "timer", item)
-            del self.pending[node][at, each]
+            del self.pending[node][at, number]
 
     def post(self) -> None:
         for name, rows in self.outbox.items():
@@ -162,9 +162,9 @@ class Grid(Policy):
 
     def on_release(self, applications: list[int]) -> None:
         for i in applications:
-            self.give(i, int(self.run.applications.tasks[i]), again=False)
+            self.give(i, int(self.run.applications.tasks[i]), is_lost=False)
 
-    def give(self, application: int, tasks: int, *, again: bool) -> None:
+    def give(self, application: int, tasks: int, *, is_lost: bool) -> None:
         up = np.flatnonzero(self.run.up)
         if not len(up):
             self.lose(application, tasks)
@@ -172,16 +172,16 @@ class Grid(Policy):
         submitter = int(self.run.applications.submitter[application])
         node = int(up[np.searchsorted(up, submitter) % len(up)])
         self.views[node].put(application, tasks)
-        told = self.nodes[node].on_lost if again else self.nodes[node].on_release
-        told(self.views[node], self.application(application), tasks)
+        handler = self.nodes[node].on_lost if is_lost else self.nodes[node].on_release
+        handler(self.views[node], self.application(application), tasks)
 
     def on_message(self, kind: str, rows: Any) -> None:
         names = [name for name in rows.dtype.names if name != "node"]
         for node, *values in rows[["node", *names]].tolist():
-            come = SimpleNamespace(kind=kind, **dict(zip(names, values, strict=True)))
+            message = SimpleNamespace(kind=kind, **dict(zip(names, values, strict=True)))
             if self.parameters.messages[kind].moves_tasks:
-                self.views[node].put(come.application, come.tasks)
-            self.nodes[node].on_message(self.views[node], come)
+                self.views[node].put(message.application, message.tasks)
+            self.nodes[node].on_message(self.views[node], message)
 
     def on_timer(self, items: list[int]) -> None:
         names, now = self.parameters.timers, self.run.engine.now
@@ -226,24 +226,24 @@ class Grid(Policy):
         for due in sorted(due for due in self.lost if due <= now):
             for i, tasks in sorted(self.lost.pop(due).items()):
                 self.resubmitted[i] += tasks
-                self.give(i, tasks, again=True)
+                self.give(i, tasks, is_lost=True)
 
-    def on_faults(self, failed: Integers, back: Integers) -> None:
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
         engine = self.run.engine
         _, applications, tasks = self.queues.fail(failed, engine.now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.lose(i, count)
         for u in failed.tolist():
-            for i, count in self.views[u].held.items():
+            for i, count in self.views[u].tasks_to_place.items():
                 if count:
                     self.lose(i, count)
-            self.views[u].held.clear()
+            self.views[u].tasks_to_place.clear()
             self.nodes[u] = self.parameters.policy(self.parameters)
             for at, item in self.pending[u]:
                 engine.cancel(at, "timer", item)
             self.pending[u].clear()
-        engine.touch("begin", [u for u in np.union1d(failed, back).tolist() if self.run.up[u]])
-        if len(back) and any(due <= engine.now for due in self.lost):
+        engine.touch("begin", [u for u in np.union1d(failed, recovered).tolist() if self.run.up[u]])
+        if len(recovered) and any(due <= engine.now for due in self.lost):
             engine.at(engine.now, "resubmit")
 
     def finish(self) -> Outcome:

@@ -17,8 +17,8 @@ class OwnSizes(TaskQueues):
     def __init__(self, speed: ArrayLike, **options: Any) -> None:
         super().__init__(speed, **options)
         self._size: list[list[float]] = []  # of the tasks of each application
-        self._fresh: list[int] = []  # how many of them have been queued at least once
-        self._returned: list[list[int]] = []  # those that lost their place, the last one last
+        self._fresh: list[int] = []  # number of these that have been queued at least once
+        self._lost_tasks: list[list[int]] = []  # tasks that left a queue unstarted, the last one last
         self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]
         # application, task
         self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines
@@ -26,19 +26,19 @@ class OwnSizes(TaskQueues):
     def add(
         self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike, sizes: list[list[float]]
     ) -> None:
-        """Append applications with these sizes of their tasks."""
+        """Append applications whose tasks have these sizes."""
         super().add_applications(release, size, task_size)
         self._size += sizes
         self._fresh += [0] * len(sizes)
-        self._returned += [[] for _ in sizes]
+        self._lost_tasks += [[] for _ in sizes]
 
     def free(self, application: int) -> int:
-        """How many tasks have no place."""
-        return len(self._size[application]) - self._fresh[application] + len(self._returned[application])
+        """Return the number of tasks that are in no queue."""
+        return len(self._size[application]) - self._fresh[application] + len(self._lost_tasks[application])
 
     def schedule(self) -> dict[str, Integers]:
-        """A row for each task."""
-        rows = [(u, i, 1, start, end, int(done)) for u, i, start, end, done in self._ran]
+        """Return a row for each run of a task."""
+        rows = [(u, i, 1, start, end, int(done)) for u, i, start, end, done in self._run_log]
         rows.sort(key=lambda row: (row[0], row[3]))
         names = ("machine", "application", "tasks", "start", "end", "completed")
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
@@ -46,41 +46,41 @@ class OwnSizes(TaskQueues):
     def _enqueue(self, u: int, application: int, tasks: int, now: int) -> None:
         super()._enqueue(u, application, tasks, now)
         for _ in range(tasks):
-            if self._returned[application]:
-                number = self._returned[application].pop()
+            if self._lost_tasks[application]:
+                number = self._lost_tasks[application].pop()
             else:
                 number = self._fresh[application]
                 self._fresh[application] += 1
             self._tasks[u].append((application, number))
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        taken = super().withdraw(machine, application, tasks, now)
-        for _ in range(taken):
+        n_taken = super().withdraw(machine, application, tasks, now)
+        for _ in range(n_taken):
             last = max(k for k, task in enumerate(self._tasks[machine]) if task[0] == application)
-            self._returned[application].append(self._tasks[machine].pop(last)[1])
-        return taken
+            self._lost_tasks[application].append(self._tasks[machine].pop(last)[1])
+        return n_taken
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
         lost = super().fail(machines, now)
         for u in np.asarray(machines).tolist():
             for application, number in [self._run[u], *self._tasks[u]]:
                 if application >= 0:
-                    self._returned[application].append(number)
+                    self._lost_tasks[application].append(number)
             self._run[u], self._tasks[u] = (-1, -1), []
         return lost
 
     def _start(self, u: int) -> None:
-        following = self._following(u)
+        task = self._next_task(u)
         super()._start(u)
-        self._tasks[u].remove(following)
-        self._run[u] = following
+        self._tasks[u].remove(task)
+        self._run[u] = task
 
     def _complete(self, u: int, application: int, end: int) -> None:
         super()._complete(u, application, end)
         self._run[u] = (-1, -1)
 
-    def _following(self, u: int) -> tuple[int, int]:
-        """The task that starts next."""
+    def _next_task(self, u: int) -> tuple[int, int]:
+        """Return the task that starts next."""
         application = self._machine[u].queue[0].application
         return next(task for task in self._tasks[u] if task[0] == application)
 
@@ -92,7 +92,7 @@ class OwnSizes(TaskQueues):
         return self._length(u, self._run[u])
 
     def _next_length(self, u: int) -> int:
-        return self._length(u, self._following(u))
+        return self._length(u, self._next_task(u))
 
     def _waiting_length(self, u: int) -> int:
         return sum(self._length(u, task) for task in self._tasks[u])

@@ -17,7 +17,7 @@ __all__ = ["PullQueue"]
 
 
 def duration(task_size: float, speed: float) -> int:
-    """ns of a task; the last instant if it is longer than that."""
+    """Return the duration of a task, ns; the last instant if it is longer than that."""
     ns = task_size / speed * 1e9
     return round(ns) if ns < 9.2e18 else NEVER
 
@@ -47,7 +47,7 @@ class PullQueue:
         # Ends of tasks that were not lost, and the application of each machine's last task.
         self._ends: list[list[int]] = [[] for _ in range(self.applications)]
         self._running = [-1] * self.machines
-        self._away: set[int] = set()
+        self._down: set[int] = set()
         self._log: list[tuple[int, int, int, int]] = []
 
     @property
@@ -78,7 +78,7 @@ class PullQueue:
         return machine, application, start, end
 
     def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
-        wanted = [int(i) for i in np.asarray(order)]
+        priority = [int(i) for i in np.asarray(order)]
         size = [float(a) for a in np.asarray(task_size)]
         writable(left, "left")
         for name, count in ("left", len(left)), ("task_size", len(size)):
@@ -86,7 +86,7 @@ class PullQueue:
                 raise ValueError(
                     f"{name} must have as many entries as applications, got {count} and {self.applications}"
                 )
-        for k, i in enumerate(wanted):
+        for k, i in enumerate(priority):
             if not 0 <= i < self.applications:
                 raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
             if left[i] < 0:
@@ -98,7 +98,7 @@ class PullQueue:
         while self._heap and self._heap[0][0] <= self.now:
             heappush(self._idle, heappop(self._heap)[1])
         count = 0
-        for i in wanted:
+        for i in priority:
             while left[i] > 0:
                 if self._idle:
                     at, rank = self.now, self._idle[0]
@@ -127,7 +127,7 @@ class PullQueue:
         came: int,
         waiting: int,
     ) -> tuple[int, int, int, int]:
-        at = [int(each) for each in np.asarray(released)]
+        at = [int(instant) for instant in np.asarray(released)]
         for name, count in (
             ("released", len(at)),
             ("left", len(left)),
@@ -140,13 +140,13 @@ class PullQueue:
         for name, value in ("first", first), ("came", came):
             if not 0 <= value <= self.applications:
                 raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
-        for k, (here, before) in enumerate(zip(at[1:], at, strict=False), 1):
-            if here < before:
-                raise ValueError(f"released[{k}] must be at least {before}, the one before, got {here}")
+        for k, (release, previous) in enumerate(zip(at[1:], at, strict=False), 1):
+            if release < previous:
+                raise ValueError(f"released[{k}] must be at least {previous}, the one before, got {release}")
         peak = waiting
         if until <= self.now:
             return first, came, waiting, peak
-        for instant in sorted({each for each in at[came:] if each < until}):
+        for instant in sorted({instant for instant in at[came:] if instant < until}):
             waiting -= self.run(instant, range(first, came), left, task_size)
             while came < self.applications and at[came] == instant:
                 waiting += int(left[came])
@@ -160,7 +160,7 @@ class PullQueue:
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
         lost = []
         for u in self._machines(machines, now):
-            if u not in self._away and self._free[u] > now:
+            if u not in self._down and self._free[u] > now:
                 i = self._running[u]
                 lost.append((u, i))
                 self._busy[u] -= self._free[u] - now
@@ -169,9 +169,9 @@ class PullQueue:
                 self._started[i] -= 1
                 self._ends[i].remove(self._free[u])
                 self._free[u] = now
-            self._away.add(u)
-        self._heap = [(end, rank) for end, rank in self._heap if self._by_rank[rank] not in self._away]
-        self._idle = [rank for rank in self._idle if self._by_rank[rank] not in self._away]
+            self._down.add(u)
+        self._heap = [(end, rank) for end, rank in self._heap if self._by_rank[rank] not in self._down]
+        self._idle = [rank for rank in self._idle if self._by_rank[rank] not in self._down]
         heapify(self._heap)
         heapify(self._idle)
         machine, application = np.array(lost, np.int64).reshape(-1, 2).T.copy()
@@ -179,18 +179,18 @@ class PullQueue:
 
     def restore(self, machines: ArrayLike, now: int) -> None:
         for u in self._machines(machines, now):
-            if u in self._away:
-                self._away.remove(u)
+            if u in self._down:
+                self._down.remove(u)
                 heappush(self._idle, self._by_rank.index(u))
 
     def _machines(self, machines: ArrayLike, now: int) -> list[int]:
-        wanted = integers(machines, "machines")
+        numbers = integers(machines, "machines")
         if now != self.now:
             raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
-        for k, u in enumerate(wanted):
+        for k, u in enumerate(numbers):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
-        return wanted
+        return numbers
 
     def _start(self, i: int, rank: int, at: int, task_size: float) -> int:
         u = self._by_rank[rank]

@@ -28,7 +28,7 @@ from tests.reference.arguments import (
 
 __all__ = ["TaskQueues"]
 
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
 @dataclass
@@ -63,16 +63,16 @@ class Machine:
 
 @dataclass
 class Application:
-    """One application and what has become of it."""
+    """An application and its totals."""
 
     release: float
     size: float
     task_size: float
-    whose: int  # the application to which a further bag belongs, else its own index
+    owner: int  # the application to which a further bag belongs, else its own index
     first_start: int = -1
     finish: int = -1
     completed: int = 0
-    came: dict[int, int] = field(default_factory=dict)  # to which machines how many, without those withdrawn
+    arrivals_at: dict[int, int] = field(default_factory=dict)  # machine -> tasks enqueued and not withdrawn
 
 
 class TaskQueues:
@@ -105,10 +105,10 @@ class TaskQueues:
         self._log: list[tuple[int, int, int]] = []
         self.machines, self.enqueued, self.tasks_done = len(speeds), 0, 0
         self.order, self.watch, self.log, self.record = order, watch, log, record
-        self._ran: list[tuple[int, int, int, int, bool]] = []
-        self._came: list[tuple[int, int, int, int]] = []
+        self._run_log: list[tuple[int, int, int, int, bool]] = []
+        self._arrival_log: list[tuple[int, int, int, int]] = []
 
-    # -- what is there ------------------------------------------------------------------------------
+    # -- applications and queues ----------------------------------------------------------------------
 
     def add_applications(
         self,
@@ -120,7 +120,7 @@ class TaskQueues:
         sizes: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
     ) -> None:
-        """Append applications; their indices are consecutive.  `whose`: to which further bags belong.
+        """Append applications, with consecutive indices; `whose` has the application of each further bag.
 
         Tasks with `sizes` of their own are those of `tests.reference.own_sizes`.
         """
@@ -137,31 +137,31 @@ class TaskQueues:
             raise ValueError(
                 f"release, size and task_size must be equally long, got {len(r)}, {len(w)}, {len(a)}"
             )
-        there, n = self._application, len(self._application)
-        of = list(range(n, n + len(r))) if whose is None else integers(whose, "whose")
-        check_lengths(len(r), len(of), "release", "whose")
-        for k, i in enumerate(of):
+        applications, n = self._application, len(self._application)
+        owners = list(range(n, n + len(r))) if whose is None else integers(whose, "whose")
+        check_lengths(len(r), len(owners), "release", "whose")
+        for k, i in enumerate(owners):
             if i == n + k:
                 continue
-            if not 0 <= i < n or there[i].whose != i:
+            if not 0 <= i < n or applications[i].owner != i:
                 raise ValueError(
                     f"whose[{k}] must be {n + k}, its own index, or an application below {n} "
                     f"that is no further bag, got {i}"
                 )
-            if a[k] != there[i].task_size:
+            if a[k] != applications[i].task_size:
                 raise ValueError(
                     f"task_size[{k}] of a further bag must be that of application {i}, "
-                    f"{there[i].task_size!r}, got {a[k]!r}"
+                    f"{applications[i].task_size!r}, got {a[k]!r}"
                 )
-        there += [Application(*row) for row in zip(r, w, a, of, strict=True)]
+        applications += [Application(*row) for row in zip(r, w, a, owners, strict=True)]
 
     def totals(self) -> dict[str, Integers]:
-        """What has happened so far."""
+        """Return the totals so far."""
         columns = {
             "first_start": [i.first_start for i in self._application],
             "finish": [i.finish for i in self._application],
             "completed": [i.completed for i in self._application],
-            "nodes_used": [sum(n > 0 for n in i.came.values()) for i in self._application],
+            "nodes_used": [sum(n > 0 for n in i.arrivals_at.values()) for i in self._application],
             "busy": [m.busy for m in self._machine],
             "tasks": [m.done for m in self._machine],
             "interrupted": [m.interrupted for m in self._machine],
@@ -171,7 +171,7 @@ class TaskQueues:
         return {name: np.array(column, np.int64) for name, column in columns.items()}
 
     def queue(self, machine: int) -> tuple[Integers, Integers, int, int]:
-        """(applications, tasks, running application or -1, free_at ns) of one machine, in its order."""
+        """Return (applications, tasks, running application or -1, free_at ns) of a machine."""
         if not 0 <= machine < self.machines:
             raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
         m = self._machine[machine]
@@ -180,9 +180,9 @@ class TaskQueues:
         return applications, tasks, m.running, m.free_at
 
     def schedule(self) -> dict[str, Integers]:
-        """What has run so far, in order of machine and start; empty without ``record``."""
+        """Return the runs so far, in order of machine and start; empty without ``record``."""
         rows: list[list[int]] = []
-        for u, i, start, end, done in sorted(self._ran, key=lambda row: (row[0], row[2])):
+        for u, i, start, end, done in sorted(self._run_log, key=lambda row: (row[0], row[2])):
             last = rows[-1] if rows else None
             if done and last and last[5] and last[:2] == [u, i] and last[4] == start:
                 last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
@@ -192,12 +192,12 @@ class TaskQueues:
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
 
     def arrivals(self) -> dict[str, Integers]:
-        """What has been enqueued so far, in order; what was withdrawn has negative tasks."""
-        columns = np.array(self._came, np.int64).reshape(-1, 4).T.copy()
+        """Return the arrivals so far, in order; withdrawn tasks are negative."""
+        columns = np.array(self._arrival_log, np.int64).reshape(-1, 4).T.copy()
         return dict(zip(("machine", "application", "tasks", "time"), columns, strict=True))
 
     def is_busy(self, machines: ArrayLike) -> NDArray[np.bool_]:
-        """Which of `machines` run or have something to run."""
+        """Return which of `machines` run a task or have tasks waiting."""
         return np.array([not self._machine[u].idle for u in self._machines(machines)], np.bool_)
 
     # -- changes ------------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ class TaskQueues:
         if now < 0:
             raise ValueError(f"now must be >= 0 ns, got {now}")
         for k in range(len(u)):
-            if not 1 <= n[k] <= MOST:
-                raise ValueError(f"tasks[{k}] must be in 1..{MOST}, got {n[k]}")
+            if not 1 <= n[k] <= MAX_INT32:
+                raise ValueError(f"tasks[{k}] must be in 1..{MAX_INT32}, got {n[k]}")
         for row in zip(u, i, n, strict=True):
             self._enqueue(*row, now)
 
@@ -232,22 +232,22 @@ class TaskQueues:
                 f"tasks of application {application} on machine {u} end after the last instant"
             )
         waiting = {share.application: share for share in m.queue}
-        if application in waiting and waiting[application].tasks + tasks > MOST:
-            raise OverflowError(f"more than {MOST} tasks of application {application} on machine {u}")
+        if application in waiting and waiting[application].tasks + tasks > MAX_INT32:
+            raise OverflowError(f"more than {MAX_INT32} tasks of application {application} on machine {u}")
         self.enqueued += tasks
         if self.record:
-            self._came.append((u, self._whose(application), tasks, now))
+            self._arrival_log.append((u, self._owner(application), tasks, now))
         if application in waiting:
             waiting[application].tasks += tasks
         else:
             m.queue.append(Share(application, tasks))
-        came = self._application[self._whose(application)].came
-        came[u] = came.get(u, 0) + tasks
+        arrivals_at = self._application[self._owner(application)].arrivals_at
+        arrivals_at[u] = arrivals_at.get(u, 0) + tasks
         m.free_at = start
         m.peak = max(m.peak, m.waiting)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue of `machine`; how many."""
+        """Take up to `tasks` waiting tasks out of the queue of `machine`; return how many."""
         if not 0 <= machine < self.machines:
             raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
         if not 0 <= application < len(self._application):
@@ -257,19 +257,19 @@ class TaskQueues:
             raise ValueError(f"tasks must be >= 0, got {tasks}")
         check_instant(now, "now")
         self._advance(machine, now)
-        m, whose = self._machine[machine], self._whose(application)
-        taken = 0
+        m, owner = self._machine[machine], self._owner(application)
+        n_taken = 0
         for share in m.queue:
             if share.application == application:
-                taken = min(tasks, share.tasks)
-                share.tasks -= taken
+                n_taken = min(tasks, share.tasks)
+                share.tasks -= n_taken
         m.queue = [share for share in m.queue if share.tasks]
-        if taken:
-            self.enqueued -= taken
-            self._application[whose].came[machine] -= taken
+        if n_taken:
+            self.enqueued -= n_taken
+            self._application[owner].arrivals_at[machine] -= n_taken
             if self.record:
-                self._came.append((machine, whose, -taken, now))
-        return taken
+                self._arrival_log.append((machine, owner, -n_taken, now))
+        return n_taken
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
         """Bring the queues of `machines` into EDF order at their minimum stretch."""
@@ -282,24 +282,24 @@ class TaskQueues:
                 self._machine[u].queue = [shares[k] for k in edf.edf_order(due)]
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
-        """Lose everything on `machines`, running tasks too; returns (machines, applications, tasks)."""
+        """Remove all tasks on `machines`, running ones too; return (machines, applications, tasks)."""
         lost = []
-        chosen = self._machines(machines)
+        failing = self._machines(machines)
         check_instant(now, "now")
-        for u in chosen:
+        for u in failing:
             self._advance(u, now)
             m = self._machine[u]
-            held = [(share.application, share.tasks) for share in m.queue]
+            shares = [(share.application, share.tasks) for share in m.queue]
             if m.running >= 0:
-                held.append((m.running, 1))
+                shares.append((m.running, 1))
                 m.busy -= m.free_at - now
                 m.interrupted += 1
                 if self.record:
                     start = m.free_at - self._running_length(u)
-                    self._ran.append((u, self._whose(m.running), start, now, False))
+                    self._run_log.append((u, self._owner(m.running), start, now, False))
             left: dict[int, int] = {}
-            for application, tasks in held:
-                left[self._whose(application)] = left.get(self._whose(application), 0) + tasks
+            for application, tasks in shares:
+                left[self._owner(application)] = left.get(self._owner(application), 0) + tasks
             lost += [(u, application, left[application]) for application in sorted(left)]
             m.queue, m.running, m.free_at = [], -1, now
         u_lost, i_lost, n_lost = np.array(lost, np.int64).reshape(-1, 3).T.copy()
@@ -310,7 +310,7 @@ class TaskQueues:
     def advance(
         self, until: int, machines: ArrayLike | None = None
     ) -> tuple[Integers, Integers, Integers, Integers]:
-        """Let `machines` (default: all) work up to `until`; (machine, application, tasks, end) completed."""
+        """Advance `machines` (default: all) to `until`; return (machine, application, tasks, end)."""
         for u in range(self.machines) if machines is None else self._machines(machines):
             self._advance(u, until)
         tasks: dict[tuple[int, int], int] = {}
@@ -325,34 +325,34 @@ class TaskQueues:
         return machine, application_, count, end_
 
     def catch_up(self, until: int) -> None:
-        """Let all machines work up to `until` ns; what they complete is handed out by the next `advance`."""
+        """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
         for u in range(self.machines):
             self._advance(u, until)
 
     def _duration(self, u: int, application: int) -> int:
-        """ns of a task, at least one; the last instant if it is longer than that."""
+        """Return the duration of a task, at least 1 ns; the last instant if it is longer than that."""
         ns = self._application[application].task_size / self._machine[u].speed * 1e9
         return max(1, round(ns)) if ns < 9.2e18 else NEVER
 
     def _running_length(self, u: int) -> int:
-        """ns that the running task takes."""
+        """Return the duration of the running task, ns."""
         return self._duration(u, self._machine[u].running)
 
     def _next_length(self, u: int) -> int:
-        """ns of the task that starts next."""
+        """Return the duration of the task that starts next, ns."""
         return self._duration(u, self._machine[u].queue[0].application)
 
     def _waiting_length(self, u: int) -> int:
-        """ns of all that wait."""
+        """Return the duration of all waiting tasks, ns."""
         return sum(share.tasks * self._duration(u, share.application) for share in self._machine[u].queue)
 
     def _planned_end(self, u: int) -> int:
-        """When the running task ends, as far as is known."""
+        """Return when the running task ends by its stated size, ns."""
         return self._machine[u].free_at
 
-    def _whose(self, application: int) -> int:
-        """The application of which it is a further bag, or itself."""
-        return self._application[application].whose
+    def _owner(self, application: int) -> int:
+        """Return the application to which a further bag belongs, else `application` itself."""
+        return self._application[application].owner
 
     def _advance(self, u: int, until: int) -> None:
         m = self._machine[u]
@@ -373,26 +373,26 @@ class TaskQueues:
         first.tasks -= 1
         if first.tasks == 0:
             m.queue.pop(0)
-        i = self._application[self._whose(first.application)]
+        i = self._application[self._owner(first.application)]
         i.first_start = m.free_at if i.first_start < 0 else min(i.first_start, m.free_at)
         m.running = first.application
         m.busy += length
         m.free_at += length
 
     def _complete(self, u: int, application: int, end: int) -> None:
-        for i in {application, self._whose(application)}:
+        for i in {application, self._owner(application)}:
             self._application[i].completed += 1
             self._application[i].finish = max(self._application[i].finish, end)
-        application = self._whose(application)
+        application = self._owner(application)
         self._machine[u].done += 1
         self.tasks_done += 1
         if self.log:
             self._log.append((u, application, end))
         if self.record:
-            self._ran.append((u, application, end - self._running_length(u), end, True))
+            self._run_log.append((u, application, end - self._running_length(u), end, True))
 
     def _change(self, u: int) -> int:
-        """When `u` runs idle, or ends a task."""
+        """Return when `u` runs idle, or ends a task, ns."""
         m = self._machine[u]
         if m.idle:
             return NEVER
@@ -401,20 +401,22 @@ class TaskQueues:
         return m.free_at + self._waiting_length(u)
 
     def next_change(self) -> int:
-        """The first instant (ns) at which a machine runs idle (or ends a task), or `NEVER`."""
+        """Return the first instant (ns) at which a machine runs idle (or ends a task), else `NEVER`."""
         return min((self._change(u) for u in range(self.machines)), default=NEVER)
 
     def due(self, now: int) -> Integers:
-        """Machines whose next change has come by `now` ns, advanced to `now`, ascending."""
-        found = [u for u in range(self.machines) if self._change(u) <= now and not self._machine[u].idle]
-        for u in found:
+        """Return the machines whose next change is due by `now` ns, ascending, advanced to `now`."""
+        due_machines = [
+            u for u in range(self.machines) if self._change(u) <= now and not self._machine[u].idle
+        ]
+        for u in due_machines:
             self._advance(u, now)
-        return np.array(found, np.int64)
+        return np.array(due_machines, np.int64)
 
-    # -- what the scheduler asks ------------------------------------------------------------------------
+    # -- queries of the scheduler -----------------------------------------------------------------------
 
     def minimum_stretch(self, machines: ArrayLike, now: int) -> NDArray[np.float64]:
-        """The minimum stretch of what waits or runs; inf for an idle machine."""
+        """Return the minimum stretch of the tasks that wait or run; inf for an idle machine."""
         result = []
         for u in self._machines(machines):
             self._advance(u, now)
@@ -431,11 +433,11 @@ class TaskQueues:
         cell: int | None = None,
         threads: int = 1,
     ) -> NDArray[np.uint32]:
-        """The availability of `machines` for an application released at `cell` ns (default `now`).
+        """Return the availability of `machines` for an application released at `cell` ns (default `now`).
 
         A task that starts at exactly `cell` counts as started.
         """
-        chosen = self._machines(machines)
+        numbers = self._machines(machines)
         at = now if cell is None else cell
         if at < now:
             raise ValueError(f"cell must not be before now = {now} ns, got {at}")
@@ -443,11 +445,11 @@ class TaskQueues:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if threads < 1:
             raise ValueError(f"threads must be >= 1, got {threads}")
-        result = np.empty((len(chosen), *grid.shape), np.uint32)
-        for k, u in enumerate(chosen):
+        result = np.empty((len(numbers), *grid.shape), np.uint32)
+        for k, u in enumerate(numbers):
             self._advance(u, now)
             least = self._minimum(self._as_queue(u, now))
-            queue = self._projected(u, at)
+            queue = self._projected_queue(u, at)
             cells = availability.sample_availability(
                 grid,
                 at / 1e9,
@@ -457,7 +459,7 @@ class TaskQueues:
                 speed=queue.speed,
                 free_at=queue.free_at,
             )
-            # the running task must keep the stretch, and before a later cell so must the queue of now
+            # the running task must keep the stretch; for a later cell the present queue must, too
             floor = max(queue.floor, least) if at > now else queue.floor
             cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
             result[k] = cells
@@ -472,7 +474,7 @@ class TaskQueues:
         now: int,
         machines: ArrayLike | None = None,
     ) -> Integers:
-        """How many tasks each of `machines` (default: all) can take at one `stretch`."""
+        """Return how many tasks each of `machines` (default: all) can take at `stretch`."""
         check_scalar(float(stretch), "stretch", NOT_NEGATIVE)
         check_scalar(float(release_new), "release_new", FINITE)
         check_scalar(float(size_new), "size_new", POSITIVE)
@@ -485,8 +487,8 @@ class TaskQueues:
             result.append(math.floor(ratio) if ratio < 2.0**63 else NEVER)
         return np.array(result, np.int64)
 
-    def _projected(self, u: int, at: int) -> edf.Queue:
-        """The queue that `u` will hold at `at` ns if nothing comes; a task that starts then has started."""
+    def _projected_queue(self, u: int, at: int) -> edf.Queue:
+        """Return the queue that `u` will hold at `at` ns if nothing arrives, without a task starting then."""
         later = TaskQueues([m.speed for m in self._machine], order=self.order)
         later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
         later._advance(u, at)
@@ -496,7 +498,7 @@ class TaskQueues:
         return later._as_queue(u, at)
 
     def _minimum(self, queue: edf.Queue) -> float:
-        """The minimum stretch of `queue` to the tolerance."""
+        """Return the minimum stretch of `queue` within the tolerance."""
         return edf.bisect(queue, self.tolerance) if self.tolerance > 0.0 else edf.minimum_stretch(queue)
 
     def _as_queue(self, u: int, now: int) -> edf.Queue:
@@ -510,8 +512,8 @@ class TaskQueues:
         return edf.Queue([x.release for x in i], [x.size for x in i], work, m.speed, free_at, floor)
 
     def _machines(self, machines: ArrayLike) -> list[int]:
-        chosen = integers(machines, "machines")
-        for k, u in enumerate(chosen):
+        numbers = integers(machines, "machines")
+        for k, u in enumerate(numbers):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
-        return chosen
+        return numbers

@@ -20,14 +20,14 @@ from gridcore.random_walk.state import (
     LOOKS,
     MOVES,
     NODE_COLUMNS,
-    OTHERS,
-    OWN,
+    OTHER_JOBS,
+    OWN_JOBS,
     PROBE,
     RECORD,
     RESULT,
     SLOW,
     STAYS,
-    checked,
+    check_arguments,
 )
 from tests.reference.links import Links
 
@@ -42,11 +42,11 @@ class Search:
     walk: Iterator[tuple[int, bool]]
     at: int  # the node that the walk is at
     left: int  # steps
-    seen: tuple[int, int] | None = None  # what the answer under way tells, if it is any good
+    last_answer: tuple[int, int] | None = None  # what the answer under way tells, if it is any good
     best: tuple[int, int] | None = None
     time: int = 0  # of its next event
-    asking: bool = True  # whether that is at the node of the next step, or the answer
-    look: dict[str, int] | None = None  # the row of the log that is not heard of yet
+    is_probing: bool = True  # whether that is at the node of the next step, or the answer
+    row: dict[str, int] | None = None  # the row of the log that is not heard of yet
 
 
 @dataclass
@@ -92,7 +92,7 @@ class JobWalks:
         neighbours: NDArray[np.int32] | None = None,
         log: int = 0,
     ) -> None:
-        made = checked(
+        arrays = check_arguments(
             speed=speed,
             kinds=kinds,
             release=release,
@@ -113,15 +113,15 @@ class JobWalks:
             widths=links._width,
         )
         self._links = links
-        self._kinds: list[int] = made["kinds"].tolist()
-        if len(links._machine_of) != len(made["speed"]):
-            raise ValueError(f"links must have {len(made['speed'])} nodes, got {len(links._machine_of)}")
-        speeds, rates = made["speed"].tolist(), made["rate"].tolist()
+        self._kinds: list[int] = arrays["kinds"].tolist()
+        if len(links._machine_of) != len(arrays["speed"]):
+            raise ValueError(f"links must have {len(arrays['speed'])} nodes, got {len(links._machine_of)}")
+        speeds, rates = arrays["speed"].tolist(), arrays["rate"].tolist()
         self._nodes = [Node(s, r) for s, r in zip(speeds, rates, strict=True)]
-        self._release: list[int] = made["release"].tolist()
-        self._home: list[int] = made["node"].tolist()
-        self._work: list[float] = made["work"].tolist()
-        self._data: list[int] = made["data"].tolist()
+        self._release: list[int] = arrays["release"].tolist()
+        self._home: list[int] = arrays["node"].tolist()
+        self._work: list[float] = arrays["work"].tolist()
+        self._data: list[int] = arrays["data"].tolist()
         self._probes, self._pick, self._rule = probes, pick, rule
         self._local, self._remote, self._min_speed = local_threshold, remote_threshold, min_speed
         self._printed, self._probe_time, self._packet = printed, probe_time, packet
@@ -129,14 +129,14 @@ class JobWalks:
         self._next = 0  # job to be released
         self._searches: list[Search] = []  # that take time, as they came to wait
         self._queued = queued and probe_time > 0 and self._steps() > 0
-        self._deciding: set[int] = set()  # nodes whose dispatcher looks for a node
+        self._busy_dispatchers: set[int] = set()  # nodes whose dispatcher looks for a node
         self._lines: dict[int, list[int]] = {}  # of the jobs that wait for each dispatcher
         self._ending: list[tuple[int, int]] = []  # when, job: its result is sent then
         count = len(self._release)
         self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
         self._jobs["probes"][:] = 0
         self._log: list[dict[str, int]] = []
-        self._log_most, self.unlogged = log, 0
+        self._log_limit, self.unlogged = log, 0
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -145,19 +145,19 @@ class JobWalks:
         while True:
             due = [search.time for search in self._searches] + [end for end, _ in self._ending]
             due += self._release[self._next : self._next + 1]
-            own = min(due, default=NEVER)
-            now = min(self._links.advance(min(limit, own)), own)
+            next_event = min(due, default=NEVER)
+            now = min(self._links.advance(min(limit, next_event)), next_event)
             if now > limit or now == NEVER:
                 return NEVER
             self._arrive(now)
-            for end, job in sorted(each for each in self._ending if each[0] == now):
+            for end, job in sorted(search for search in self._ending if search[0] == now):
                 self._ending.remove((end, job))
                 self._dispatch(job, int(self._jobs["machine"][job]), now)
-            while due_now := [each for each in self._searches if each.time == now]:
+            while due_now := [search for search in self._searches if search.time == now]:
                 self._searches.remove(due_now[0])
-                self._go_on(due_now[0], now)
+                self._continue_search(due_now[0], now)
             while self._next < len(self._release) and self._release[self._next] == now:
-                self._released(self._next, now)
+                self._release_job(self._next, now)
                 self._next += 1
 
     def _arrive(self, now: int) -> None:
@@ -170,7 +170,7 @@ class JobWalks:
 
     # -- the search for a node ------------------------------------------------------------------------------
 
-    def _released(self, job: int, now: int) -> None:
+    def _release_job(self, job: int, now: int) -> None:
         home = self._home[job]
         self._nodes[home].own += 1
         if self._probe_time and self._steps():
@@ -190,32 +190,32 @@ class JobWalks:
 
     def _dispatch(self, job: int, u: int, now: int) -> None:
         """Begin to look for a node for `job`, or send its result from `u`, once the dispatcher is free."""
-        if u in self._deciding:
+        if u in self._busy_dispatchers:
             self._lines.setdefault(u, []).append(job)
         elif self._jobs["machine"][job] < 0:
             if now > LATEST:
                 raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
             if self._queued:
-                self._deciding.add(u)
+                self._busy_dispatchers.add(u)
             self._wait(Search(job, self._walk(job), u, self._steps()), now + self._probe_time // 2)
         elif u == self._home[job]:
             self._jobs["returned"][job] = now
         else:
             self._send(RESULT, u, self._home[job], job, now)
 
-    def _go_on(self, search: Search, now: int) -> None:
+    def _continue_search(self, search: Search, now: int) -> None:
         home = self._home[search.job]
-        if search.asking:
-            self._look(search, now)
-            search.asking = False
+        if search.is_probing:
+            self._probe(search, now)
+            search.is_probing = False
             self._wait(search, now + self._probe_time - self._probe_time // 2)
-        elif not self._hear(search, now):
-            search.asking = True
+        elif not self._answer(search, now):
+            search.is_probing = True
             self._wait(search, now + self._probe_time // 2)
         else:
             # the dispatcher goes on with what waits for it, up to the next job
-            self._deciding.discard(home)
-            while home not in self._deciding and self._lines.get(home):
+            self._busy_dispatchers.discard(home)
+            while home not in self._busy_dispatchers and self._lines.get(home):
                 self._dispatch(self._lines[home].pop(0), home, now)
 
     def _wait(self, search: Search, time: int) -> None:
@@ -224,46 +224,46 @@ class JobWalks:
 
     def _ask(self, search: Search, now: int) -> bool:
         """A step that takes no time; whether the search is over."""
-        self._look(search, now)
-        return self._hear(search, now)
+        self._probe(search, now)
+        return self._answer(search, now)
 
-    def _look(self, search: Search, now: int) -> None:
+    def _probe(self, search: Search, now: int) -> None:
         """The next step: a probe comes to a node, which answers unless it has done so before."""
         u, new = next(search.walk)
         half = self._probe_time // 2
-        before = search.at if self._neighbours is not None else self._home[search.job]
-        self._count(PROBE, before, u, search.job, now - half, now)
+        previous = search.at if self._neighbours is not None else self._home[search.job]
+        self._count(PROBE, previous, u, search.job, now - half, now)
         self._jobs["probes"][search.job] += 1
-        search.at, search.seen, search.look = u, None, None
+        search.at, search.last_answer, search.row = u, None, None
         search.left -= 1
         if new:
             self._count(LOAD, u, self._home[search.job], search.job, now, now + self._probe_time - half)
-            verdict = self._judged(u, search.job, now)
+            verdict = self._verdict(u, search.job, now)
             if verdict == FITS:
-                search.seen = u, self._nodes[u].free
+                search.last_answer = u, self._nodes[u].free
             node = self._nodes[u]
-            count = {OWN: node.own, OTHERS: node.remote}.get(verdict, 0)
-            search.look = self._note(
+            count = {OWN_JOBS: node.own, OTHER_JOBS: node.remote}.get(verdict, 0)
+            search.row = self._log_row(
                 job=search.job, node=u, asked=now, verdict=verdict, free=node.free, count=count
             )
 
-    def _hear(self, search: Search, now: int) -> bool:
+    def _answer(self, search: Search, now: int) -> bool:
         """The answer is back; whether the search is over."""
-        job, seen, best = search.job, search.seen, search.best
-        if search.look is not None:
-            self._note_truth(search.look, now)
+        job, last_answer, best = search.job, search.last_answer, search.best
+        if search.row is not None:
+            self._log_truth(search.row, now)
         leaves = now + search.left * self._probe_time  # when all have answered
-        if seen is not None and self._pick == "first":
-            if self._turnaround(job, *seen, now) < self._at_home(job, now):
-                self._move(job, *seen, now)
+        if last_answer is not None and self._pick == "first":
+            if self._turnaround(job, *last_answer, now) < self._at_home(job, now):
+                self._move(job, *last_answer, now)
                 return True
-        elif seen is not None and self._pick == "fastest":
-            if best is None or self._nodes[seen[0]].speed > self._nodes[best[0]].speed:
-                search.best = seen
-        elif seen is not None and (
-            best is None or self._turnaround(job, *seen, leaves) < self._turnaround(job, *best, leaves)
+        elif last_answer is not None and self._pick == "fastest":
+            if best is None or self._nodes[last_answer[0]].speed > self._nodes[best[0]].speed:
+                search.best = last_answer
+        elif last_answer is not None and (
+            best is None or self._turnaround(job, *last_answer, leaves) < self._turnaround(job, *best, leaves)
         ):
-            search.best = seen
+            search.best = last_answer
         if search.left == 0:
             self._place(search, now)
         return search.left == 0
@@ -279,11 +279,11 @@ class JobWalks:
         if best is not None and better:
             self._move(job, *best, now)
         else:
-            self._note_truth(self._note(job=job, verdict=STAYS), now)
+            self._log_truth(self._log_row(job=job, verdict=STAYS), now)
             self._queue(job, home, now)
 
     def _move(self, job: int, u: int, free: int, now: int) -> None:
-        self._note_truth(self._note(job=job, node=u, verdict=MOVES, free=free), now)
+        self._log_truth(self._log_row(job=job, node=u, verdict=MOVES, free=free), now)
         self._nodes[u].remote += 1
         self._jobs["machine"][job] = u
         self._jobs["predicted"][job] = max(0, free - (now + self._latency(job)))
@@ -294,70 +294,70 @@ class JobWalks:
     def _latency(self, job: int) -> int:
         return self._links._latency + round(self._data[job] / self._links._bandwidth * 1e9)
 
-    def _lasts(self, job: int, u: int) -> int:
+    def _run_time(self, job: int, u: int) -> int:
         return round(min(self._work[job] / self._nodes[u].speed * 1e9, LATEST))
 
     def _at_home(self, job: int, now: int) -> int:
         home = self._home[job]
-        waits = max(0, self._nodes[home].free - now)
-        return waits if self._printed else waits + self._lasts(job, home)
+        wait = max(0, self._nodes[home].free - now)
+        return wait if self._printed else wait + self._run_time(job, home)
 
     def _turnaround(self, job: int, u: int, free: int, leaves: int) -> int:
         """Of a job that `leaves` for node `u`, which will be `free`, if nothing else comes there."""
         latency = self._latency(job)
-        waits = max(0, free - (leaves + latency))
-        return waits + latency if self._printed else waits + self._lasts(job, u) + 2 * latency
+        wait = max(0, free - (leaves + latency))
+        return wait + latency if self._printed else wait + self._run_time(job, u) + 2 * latency
 
-    def _judged(self, u: int, job: int, now: int) -> int:
+    def _verdict(self, u: int, job: int, now: int) -> int:
         """Whether `u` is fast enough, and little enough will come to it while the job is on its way."""
         node = self._nodes[u]
         if node.speed < self._min_speed:
             return SLOW
         if self._rule == "none":
             return FITS
-        seconds, elapsed = self._latency(job) / 1e9, now / 1e9
-        expected = 0.0
+        seconds, elapsed_time = self._latency(job) / 1e9, now / 1e9
+        expected_jobs = 0.0
         if seconds > 0 and not math.isnan(node.rate):
-            expected = node.rate * seconds
+            expected_jobs = node.rate * seconds
         elif seconds > 0 and node.own:
-            expected = math.inf if elapsed == 0 else node.own / elapsed * seconds
+            expected_jobs = math.inf if elapsed_time == 0 else node.own / elapsed_time * seconds
         if self._rule == "at-least-one":
-            chance = 1.0 - math.exp(-expected)
+            probability = 1.0 - math.exp(-expected_jobs)
         else:
-            chance = expected * math.exp(-expected) if expected < math.inf else 0.0
-        if not chance < self._local:
-            return OWN
+            probability = expected_jobs * math.exp(-expected_jobs) if expected_jobs < math.inf else 0.0
+        if not probability < self._local:
+            return OWN_JOBS
         if node.remote == 0 or self._remote == math.inf:
-            return FITS if self._remote > 0 else OTHERS
-        return FITS if node.remote * seconds < self._remote * elapsed else OTHERS
+            return FITS if self._remote > 0 else OTHER_JOBS
+        return FITS if node.remote * seconds < self._remote * elapsed_time else OTHER_JOBS
 
     def _walk(self, job: int) -> Iterator[tuple[int, bool]]:
         """The nodes of the steps, and whether they have not been asked before."""
         home, count = self._home[job], len(self._nodes)
-        chance = _Chance(_mixed((self._seed + (job + 1) * _GOLDEN) & _MOST))
-        asked, u = {home}, home
+        stream = _Stream(_splitmix((self._seed + (job + 1) * _GOLDEN) & _MASK))
+        probed, u = {home}, home
         while self._neighbours is not None:
-            u = int(self._neighbours[u, chance.below(self._neighbours.shape[1])])
-            yield u, u not in asked
-            asked.add(u)
+            u = int(self._neighbours[u, stream.draw_below(self._neighbours.shape[1])])
+            yield u, u not in probed
+            probed.add(u)
         while True:
-            u = chance.below(count - 1)
+            u = stream.draw_below(count - 1)
             u += u >= home
-            if u not in asked:
+            if u not in probed:
                 yield u, True
-                asked.add(u)
+                probed.add(u)
 
     # -- what is logged, if it is ---------------------------------------------------------------------------
 
-    def _note(self, **row: int) -> dict[str, int] | None:
+    def _log_row(self, **row: int) -> dict[str, int] | None:
         """A further row, if there is room."""
-        if len(self._log) == self._log_most:
-            self.unlogged += self._log_most > 0
+        if len(self._log) == self._log_limit:
+            self.unlogged += self._log_limit > 0
             return None
         self._log.append({**dict.fromkeys(LOOKS, -1), "count": 0, **row})
         return self._log[-1]
 
-    def _note_truth(self, row: dict[str, int] | None, now: int) -> None:
+    def _log_truth(self, row: dict[str, int] | None, now: int) -> None:
         """What is true when the answer is back, or the search over."""
         if row is not None:
             row["heard"], row["home_free"] = now, self._nodes[self._home[row["job"]]].free
@@ -387,14 +387,14 @@ class JobWalks:
     def _queue(self, job: int, u: int, now: int) -> None:
         node, jobs = self._nodes[u], self._jobs
         start = max(now, node.free)
-        end = start + self._lasts(job, u)
+        end = start + self._run_time(job, u)
         if end > LATEST:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         jobs["machine"][job], jobs["arrived"][job], jobs["start"][job], jobs["end"][job] = u, now, start, end
         node.free = end
         node.busy += end - start
         node.done += 1
-        node.starts = [each for each in [*node.starts, start] if each > now]
+        node.starts = [instant for instant in [*node.starts, start] if instant > now]
         node.peak = max(node.peak, len(node.starts))
         if u == self._home[job] and not self._queued:
             jobs["returned"][job] = end
@@ -421,20 +421,20 @@ class JobWalks:
         }
 
 
-_MOST, _GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
+_MASK, _GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
 
 
-def _mixed(x: int) -> int:
+def _splitmix(x: int) -> int:
     """SplitMix64 (Steele, Lea and Flood 2014) of a state."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MOST
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MOST
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
 
 
-class _Chance:
+class _Stream:
     def __init__(self, state: int) -> None:
         self._state = state
 
-    def below(self, n: int) -> int:
-        self._state = (self._state + _GOLDEN) & _MOST
-        return (_mixed(self._state) >> 32) * n >> 32
+    def draw_below(self, n: int) -> int:
+        self._state = (self._state + _GOLDEN) & _MASK
+        return (_splitmix(self._state) >> 32) * n >> 32

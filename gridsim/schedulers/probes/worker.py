@@ -141,7 +141,7 @@ def reserved_count(share: float, workers: int) -> int:
 
 
 def kernel_arguments(parameters: Any, workers: int) -> dict[str, Any]:
-    """Return the keyword arguments of `gridcore.probes.workers.Worker`."""
+    """Return the keyword arguments of `gridcore.probes.workers.ProbeWorker`."""
     return {
         "workers": workers,
         "reserved": reserved_count(parameters.reserved, workers),

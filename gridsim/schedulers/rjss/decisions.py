@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.random_walk.state import FITS, MOVES, OTHERS, OWN, SLOW, STAYS
+from gridcore.random_walk.state import FITS, MOVES, OTHER_JOBS, OWN_JOBS, SLOW, STAYS
 from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
@@ -37,7 +37,7 @@ VOLUNTEER_WORDS: DecisionTexts = {
     "parked": ("let it wait for a place, as the owner is there, after {among} answers", "", ""),
     "evicted": ("took it from machine {machine}, whose owner is back", "", ""),
 }
-_CAUSES = {SLOW: "slow", OWN: "own", OTHERS: "others"}
+_CAUSES = {SLOW: "slow", OWN_JOBS: "own", OTHER_JOBS: "others"}
 
 
 class Walked(Protocol):
@@ -171,7 +171,7 @@ def _expected(of: Walked, heard: Heard, cause: int) -> tuple[Floats, float]:
     # at time 0 a rate is infinite, and its product with a time of 0 is nan
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)
-        if cause == OTHERS:
+        if cause == OTHER_JOBS:
             return rate * seconds, of.remote_threshold
         known = of.rates[heard.node]
         expected = np.where(np.isnan(known), rate, known) * seconds

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gridcore.common.state import LATEST
-from gridcore.random_walk.state import FITS, OTHERS, OWN, SLOW
+from gridcore.random_walk.state import FITS, OTHER_JOBS, OWN_JOBS, SLOW
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
@@ -198,7 +198,7 @@ class RjssNode(NodeProgram):
             self.seen.add(job)
         verdict = self.judge(view, self.way(view, job))
         if self.parameters.log:
-            count = {OWN: self.released, OTHERS: self.scheduled}.get(verdict, 0)
+            count = {OWN_JOBS: self.released, OTHER_JOBS: self.scheduled}.get(verdict, 0)
             view.note("asked", application=job, verdict=verdict, free=self.free, count=count)
         fits = int(verdict == FITS)
         view.send(home, "load", application=job, free=self.free, speed=view.speed, fits=fits)
@@ -241,11 +241,11 @@ class RjssNode(NodeProgram):
         else:
             probability = expected * math.exp(-expected) if expected < math.inf else 0.0
         if not probability < self.parameters.local_threshold:
-            return OWN
+            return OWN_JOBS
         threshold = self.parameters.remote_threshold
         if self.scheduled == 0 or threshold == math.inf:
-            return FITS if threshold > 0 else OTHERS
-        return FITS if self.scheduled * seconds < threshold * elapsed else OTHERS  # Q_l L < threshold
+            return FITS if threshold > 0 else OTHER_JOBS
+        return FITS if self.scheduled * seconds < threshold * elapsed else OTHER_JOBS  # Q_l L < threshold
 
     def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
         """Return whether the node seen last is better than the best one before it, or than this one."""

@@ -57,7 +57,7 @@ def test_bind_equals_reference_on_real_speeds(
 
 
 @given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
-def test_few_tasks_are_bound_as_by_a_look_at_all_machines(
+def test_few_tasks_are_bound_as_by_a_scan_of_all_machines(
     speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
 ) -> None:
     """Machines become idle meanwhile, and at times they fail and recover."""
@@ -76,9 +76,9 @@ def test_few_tasks_are_bound_as_by_a_look_at_all_machines(
         assert free.tolist() == free_too.tolist()
 
 
-def test_tasks_that_no_machine_can_take_are_refused() -> None:
+def test_tasks_without_a_machine_are_rejected() -> None:
     ends, free = central.EarliestEnds([1.0, 1.0]), np.zeros(2, np.int64)
-    for wrong, said in (
+    for wrong, message in (
         (lambda: ends.bind(free, 1.0, 1, 0), "up must have a machine"),
         (lambda: ends.restart(free, [True], 0), "up must have as many entries as machines, got 1 and 2"),
         (lambda: ends.restart(free, [True, True], -1), "now must be >= 0, got -1"),
@@ -89,7 +89,7 @@ def test_tasks_that_no_machine_can_take_are_refused() -> None:
         (lambda: ends.bind(free, -1.0, 1, 0), "task_size must be finite and > 0"),
         (lambda: ends.bind(free, 1.0, 2**31, 0), "n_tasks must be in 0..2147483647"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             wrong()
     ends.restart(free, [False, True], 5)
     with pytest.raises(ValueError, match="now must be at least 5, got 4"):
@@ -100,16 +100,16 @@ def test_tasks_that_no_machine_can_take_are_refused() -> None:
 
 @given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
 @example([2.0, 2.0, 1.0], 1e-9, 7, 0)
-def test_bind_by_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
+def test_bound_tasks_equal_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
     """Each task to the machine that ends it first, by trying them all."""
     free = np.array([3 * u % 7 for u in range(len(speeds))])
-    wanted, at = np.zeros(len(speeds), np.int64), free.copy()
+    counts, at = np.zeros(len(speeds), np.int64), free.copy()
     for _ in range(tasks):
         ends = [max(int(f), now) + round(size / s * 1e9) for f, s in zip(at, speeds, strict=True)]
         u = ends.index(min(ends))
-        wanted[u] += 1
+        counts[u] += 1
         at[u] = ends[u]
-    assert central.bind_earliest(free, speeds, size, tasks, now).tolist() == wanted.tolist()
+    assert central.bind_earliest(free, speeds, size, tasks, now).tolist() == counts.tolist()
     assert free.tolist() == at.tolist()
 
 

@@ -36,32 +36,30 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarr
     st.sampled_from([(0.6, 0.9), (0.0, 1.0), (0.2, 0.3)]),
     st.booleans(),
 )
-def test_in_turn_equals_reference(
-    problem: Any, rule: Any, percent: float, between: Any, on_met: bool
-) -> None:
+def test_in_turn_equals_reference(problem: Any, rule: Any, percent: float, limits: Any, on_met: bool) -> None:
     etc, counts, ready = problem
-    low, high = between
-    found = []
+    low, high = limits
+    results = []
     for kernel in (mapping, reference):
         at = ready.copy()
         machine, now = kernel.map_in_turn(
             etc, counts, at, rule, percent=percent, low=low, high=high, on_met=on_met
         )
         assert machine.dtype == np.int64
-        found.append((machine.tolist(), now, at.tolist()))
-    assert found[0] == found[1]
+        results.append((machine.tolist(), now, at.tolist()))
+    assert results[0] == results[1]
 
 
 @given(problems(), st.sampled_from(BATCH))
 def test_batch_equals_reference(problem: Any, rule: Any) -> None:
     etc, counts, ready = problem
-    found = []
+    results = []
     for kernel in (mapping, reference):
         at = ready.copy()
         row, machine = kernel.map_batch(etc, counts, at, rule)
-        found.append((row.tolist(), machine.tolist(), at.tolist()))
+        results.append((row.tolist(), machine.tolist(), at.tolist()))
         assert np.bincount(row, minlength=len(counts)).tolist() == counts
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize("rule", BATCH)
@@ -69,9 +67,9 @@ def test_batch_equals_reference_with_many_machines(rule: Any) -> None:
     chance = np.random.default_rng(1)
     etc, ready = np.outer(chance.uniform(1, 9, 60), chance.uniform(1, 3, 37)), chance.uniform(0, 9, 37)
     counts, other = chance.integers(0, 4, 60), ready.copy()
-    mapped = mapping.map_batch(etc, counts, ready, rule)
-    again = reference.map_batch(etc, counts, other, rule)
-    assert [each.tolist() for each in mapped] == [each.tolist() for each in again]
+    actual = mapping.map_batch(etc, counts, ready, rule)
+    expected = reference.map_batch(etc, counts, other, rule)
+    assert [column.tolist() for column in actual] == [column.tolist() for column in expected]
     assert ready.tolist() == other.tolist()
 
 
@@ -84,26 +82,26 @@ def test_machines_of_a_kind_equal_reference_and_machines_alone(
     etc = np.ceil(etc)
     kind = [k % etc.shape[1] for k in kind]
     begin = np.arange(len(kind)) % 3 * 2.0
-    found = []
-    for mapped in (
+    results = []
+    for assign in (
         lambda at: mapping.map_batch(etc, counts, at, rule, kind=kind),
         lambda at: reference.map_batch(etc, counts, at, rule, kind=kind),
         lambda at: mapping.map_batch(etc[:, kind], counts, at, rule),
     ):
         at = begin.copy()
-        row, machine = mapped(at)
-        found.append((sorted(zip(row.tolist(), machine.tolist(), strict=True)), at.tolist(), row.tolist()))
-    assert found[0] == found[1] and found[0][:2] == found[2][:2]
+        row, machine = assign(at)
+        results.append((sorted(zip(row.tolist(), machine.tolist(), strict=True)), at.tolist(), row.tolist()))
+    assert results[0] == results[1] and results[0][:2] == results[2][:2]
 
 
-def in_turn(etc: Any, rule: Any, **more: Any) -> list[int]:
+def in_turn(etc: Any, rule: Any, **options: Any) -> list[int]:
     """What kernel and reference implementation find."""
-    found, expected = (
-        kernel.map_in_turn(etc, [1] * len(etc), np.zeros(len(etc[0])), rule, **more)[0].tolist()
+    results, expected = (
+        kernel.map_in_turn(etc, [1] * len(etc), np.zeros(len(etc[0])), rule, **options)[0].tolist()
         for kernel in (mapping, reference)
     )
-    assert found == expected
-    return found
+    assert results == expected
+    return results
 
 
 def batch(etc: Any, rule: Any) -> list[tuple[int, int]]:
@@ -113,13 +111,13 @@ def batch(etc: Any, rule: Any) -> list[tuple[int, int]]:
 
 def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
     """In what words kernel and reference implementation refuse the same."""
-    found = []
+    results = []
     for kernel in (mapping, reference):
         with pytest.raises(error) as caught:
             getattr(kernel, name)(**arguments)
-        found.append(str(caught.value))
-    assert found[0] == found[1]
-    return found[0]
+        results.append(str(caught.value))
+    assert results[0] == results[1]
+    return results[0]
 
 
 def test_tasks_in_turn_by_hand() -> None:
@@ -156,7 +154,7 @@ def test_batches_by_hand() -> None:
     assert batch(etc, "sufferage") == [(0, 0), (2, 0), (1, 1)]
 
 
-def test_who_suffers_more_takes_a_machine_within_a_pass() -> None:
+def test_the_greater_sufferage_takes_a_machine_within_a_pass() -> None:
     # pass 1: row 0 claims machine 0 and is put off by row 1, which suffers 8; row 2 claims machine 1
     etc = [[1.0, 2.0, 9.0], [1.0, 9.0, 9.0], [9.0, 3.0, 4.0]]
     assert batch(etc, "sufferage") == [(1, 0), (2, 1), (0, 0)]
@@ -174,12 +172,12 @@ def test_equal_tasks_are_bound_as_by_bind_earliest(
     speed, free_at = np.array(speeds), np.array(begins[: len(speeds)], np.int64)
     etc, ready = np.rint(42e-9 / speed * 1e9)[None], free_at.astype(np.float64)
     bound = bind_earliest(free_at, speed, 42e-9, tasks, 0)
-    for mapped in (
+    for assign in (
         lambda at: mapping.map_in_turn(etc, [tasks], at, "mct")[0],
         *(lambda at, rule=rule: mapping.map_batch(etc, [tasks], at, rule)[1] for rule in BATCH),
     ):
         at = ready.copy()
-        assert np.bincount(mapped(at), minlength=len(speeds)).tolist() == bound.tolist()
+        assert np.bincount(assign(at), minlength=len(speeds)).tolist() == bound.tolist()
         assert at.tolist() == free_at.tolist()
 
 
@@ -220,30 +218,30 @@ WRONG_IN_TURN = [
 ]
 
 
-@pytest.mark.parametrize(("change", "error", "said"), WRONG, ids=str)
-def test_wrong_arguments(change: Any, error: Any, said: str) -> None:
+@pytest.mark.parametrize(("change", "error", "message"), WRONG, ids=str)
+def test_wrong_arguments(change: Any, error: Any, message: str) -> None:
     for function, rule in (("map_in_turn", "mct"), ("map_batch", "min-min")):
-        assert re.search(said, refusal(error, function, **{**GOOD, "rule": rule, **change}))
+        assert re.search(message, refusal(error, function, **{**GOOD, "rule": rule, **change}))
 
 
 @pytest.mark.parametrize(
-    ("kind", "error", "said"),
+    ("kind", "error", "message"),
     [
         ([0, 2], ValueError, "kind[1] must be in 0..1, got 2"),
         ([0, 1, 1], ValueError, "ready must have as many entries as kind, got 2 and 3"),
         ([0.0, 1.0], TypeError, "kind must hold integers, got dtype float64"),
     ],
 )
-def test_wrong_kinds(kind: Any, error: Any, said: str) -> None:
-    assert refusal(error, "map_batch", **{**GOOD, "rule": "min-min", "kind": kind}) == said
+def test_wrong_kinds_are_rejected(kind: Any, error: Any, message: str) -> None:
+    assert refusal(error, "map_batch", **{**GOOD, "rule": "min-min", "kind": kind}) == message
 
 
-@pytest.mark.parametrize(("change", "said"), WRONG_IN_TURN, ids=str)
-def test_wrong_parameters(change: Any, said: str) -> None:
-    assert refusal(ValueError, "map_in_turn", **{**GOOD, "rule": "kpb", **change}) == said
+@pytest.mark.parametrize(("change", "message"), WRONG_IN_TURN, ids=str)
+def test_wrong_parameters(change: Any, message: str) -> None:
+    assert refusal(ValueError, "map_in_turn", **{**GOOD, "rule": "kpb", **change}) == message
 
 
-def test_nothing_to_map() -> None:
+def test_no_tasks_give_an_empty_mapping() -> None:
     for kernel in (mapping, reference):
         assert kernel.map_in_turn(np.zeros((0, 0)), [], np.zeros(0), "mct", on_met=True)[1] is True
         assert [len(each) for each in kernel.map_batch(np.ones((2, 3)), [0, 0], np.zeros(3), "min-min")] == [

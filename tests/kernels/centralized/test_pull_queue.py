@@ -46,19 +46,19 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
     """Everything visible after each step."""
     queue = kernel.PullQueue(speeds, len(sizes), log=True)
     left = np.zeros(len(sizes), np.int64)
-    seen: list[Any] = []
+    runs: list[Any] = []
     for until, order, arriving in steps:
         for i, tasks in arriving:
             left[i] = tasks
-        seen += [
+        runs += [
             queue.run(until, order, left, sizes),
             left.tolist(),
             queue.free_at.tolist(),
             queue.now,
         ]
-        seen += [queue.backlog(until // 2), {name: v.tolist() for name, v in queue.totals().items()}]
-    seen.append([column.tolist() for column in queue.starts()])
-    return seen
+        runs += [queue.backlog(until // 2), {name: v.tolist() for name, v in queue.totals().items()}]
+    runs.append([column.tolist() for column in queue.starts()])
+    return runs
 
 
 # -- pulling --------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_pull_equals_reference(plan: tuple[list[float], list[float], Plan]) -> N
 
 
 def test_pull_equals_reference_with_many_machines() -> None:
-    """More machines than fit in one word of the set of machines seen."""
+    """More machines than fit in one word of the set of machines runs."""
     chance = np.random.default_rng(3)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
     sizes = chance.uniform(500, 5000, 5)
@@ -90,35 +90,35 @@ def test_pull_equals_reference_with_many_machines() -> None:
     st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
     st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
 )
-def test_what_is_released_meanwhile_equals_reference(
+def test_later_releases_equal_reference(
     speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
 ) -> None:
     """A machine fails at each stop, and the one that failed before it recovers."""
 
-    def seen(kernel: Any) -> list[Any]:
+    def runs(kernel: Any) -> list[Any]:
         queue = kernel.PullQueue(speeds, len(jobs), log=True)
         released = np.cumsum([gap for gap, _, _ in jobs] or [0])[: len(jobs)]
         left, sizes = np.array([tasks for _, tasks, _ in jobs], np.int64), [size for _, _, size in jobs]
         first = came = waiting = until = 0
-        found: list[Any] = []
+        results: list[Any] = []
         for gap, machine in [*stops, (NEVER, 0)]:
             until = min(NEVER, until + gap)
             reached = queue.run_released(until, released, left, sizes, first, came, waiting)
             first, came, waiting, _ = reached
-            found += [*reached, left.tolist(), queue.now]
+            results += [*reached, left.tolist(), queue.now]
             if until < NEVER:
                 _, lost = queue.fail([machine % len(speeds)], until)
                 queue.restore([(machine + 1) % len(speeds)], until)
                 np.add.at(left, lost, 1)
                 first, waiting = int(lost.min(initial=first)), waiting + len(lost)
-        found += [column.tolist() for column in (*queue.starts(), *queue.totals().values())]
-        return found
+        results += [column.tolist() for column in (*queue.starts(), *queue.totals().values())]
+        return results
 
-    assert seen(central) == seen(reference)
+    assert runs(central) == runs(reference)
 
 
 @given(plans())
-def test_pull_laws(plan: tuple[list[float], list[float], Plan]) -> None:
+def test_pull_invariants_hold(plan: tuple[list[float], list[float], Plan]) -> None:
     """Each task once, no overlap, no start that should have waited, and the totals add up."""
     speeds, sizes, steps = plan
     queue = central.PullQueue(speeds, len(sizes), log=True)
@@ -191,7 +191,7 @@ def test_pull_is_work_conserving_and_follows_the_order(
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
+def test_a_machine_is_free_when_its_task_ends(kernel: Any) -> None:
     """The faster machine ends at 1 s, when there is work again: it goes before the other, which is idle."""
     queue = kernel.PullQueue([2.0, 1.0], 1, log=True)
     for until in (10**9, 2 * 10**9):
@@ -200,7 +200,7 @@ def test_who_ends_at_the_instant_is_free_again(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_pulling_nothing_and_for_ever(kernel: Any) -> None:
+def test_no_tasks_and_the_longest_tasks_are_pulled(kernel: Any) -> None:
     nothing = kernel.PullQueue([], 0)
     columns = [*nothing.totals().values(), *nothing.starts()]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
@@ -217,7 +217,7 @@ def test_fastest_first_then_lowest_id() -> None:
     assert queue.starts()[0].tolist() == [1, 3, 2]
 
 
-def test_a_start_at_until_stays_open() -> None:
+def test_no_task_starts_at_the_end_of_a_run() -> None:
     queue = central.PullQueue([1.0], 2, log=True)
     left = np.array([3, 0])
     assert queue.run(10**9, [0], left, [1.0, 1.0]) == 1
@@ -263,10 +263,10 @@ def test_pull_messages(kernel: Any) -> None:
         queue.run(9, [0, 2], left, [1.0, 1.0])
     with pytest.raises(ValueError, match=r"^left\[1\] must be >= 0, got -1$"):
         queue.run(9, [1], np.array([0, -1]), [1.0, 1.0])
-    with pytest.raises(ValueError, match="^left must have as many entries as applications, got 1 and 2$"):
+    with pytest.raises(ValueError, match="^left must have as count entries as applications, got 1 and 2$"):
         queue.run(9, [0], np.array([1]), [1.0, 1.0])
     with pytest.raises(
-        ValueError, match="^task_size must have as many entries as applications, got 3 and 2$"
+        ValueError, match="^task_size must have as count entries as applications, got 3 and 2$"
     ):
         queue.run(9, [0], left, [1.0] * 3)
     with pytest.raises(ValueError, match=r"^task_size\[0\] must be finite and > 0, got inf$"):
@@ -289,7 +289,7 @@ def test_pull_messages(kernel: Any) -> None:
         queue.run(9, [0], left.reshape(1, 2), [1.0, 1.0])
     assert left.tolist() == [1, 1]
     for released, message in (
-        ([0], "^released must have as many entries as applications, got 1 and 2$"),
+        ([0], "^released must have as count entries as applications, got 1 and 2$"),
         ([3, 2], r"^released\[1\] must be at least 3, the one before, got 2$"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -323,12 +323,12 @@ class Pulling(RuleBasedStateMachine):
         self.left = np.zeros(len(sizes), np.int64)
         self.arrived = np.zeros(len(sizes), np.int64)
         self.lost: list[tuple[int, int, int]] = []  # machine, application, instant
-        self.away: dict[int, int] = {}  # since which task of the log
+        self.down: dict[int, int] = {}  # since which task of the log
 
-    def both(self, call: str, *arguments: Any) -> Any:
-        ours, other = (getattr(queue, call)(*arguments) for queue in self.queues)
-        assert [x.tolist() for x in ours or ()] == [x.tolist() for x in other or ()]
-        return ours
+    def call_both(self, call: str, *arguments: Any) -> Any:
+        kernel, other = (getattr(queue, call)(*arguments) for queue in self.queues)
+        assert [x.tolist() for x in kernel or ()] == [x.tolist() for x in other or ()]
+        return kernel
 
     def pick(self, data: st.DataObject) -> list[int]:
         everyone = st.just(list(range(len(self.speeds))))
@@ -352,11 +352,11 @@ class Pulling(RuleBasedStateMachine):
 
     def lose(self, machines: list[int]) -> None:
         started = len(self.queues[0].starts()[0])
-        lost = self.both("fail", machines, self.now)
+        lost = self.call_both("fail", machines, self.now)
         np.add.at(self.left, lost[1], 1)
         self.lost += [(u, i, self.now) for u, i in zip(*(x.tolist() for x in lost), strict=True)]
         for u in machines:
-            self.away.setdefault(u, started)
+            self.down.setdefault(u, started)
 
     @rule(data=st.data())
     def fail(self, data: st.DataObject) -> None:
@@ -367,9 +367,9 @@ class Pulling(RuleBasedStateMachine):
         self.bring_back(self.pick(data))
 
     def bring_back(self, machines: list[int]) -> None:
-        self.both("restore", machines, self.now)
+        self.call_both("restore", machines, self.now)
         for u in machines:
-            self.away.pop(u, None)
+            self.down.pop(u, None)
 
     @rule(data=st.data())
     def reset(self, data: st.DataObject) -> None:
@@ -381,31 +381,31 @@ class Pulling(RuleBasedStateMachine):
     def equal(self) -> None:
         if not hasattr(self, "queues"):
             return
-        ours, other = self.queues
-        totals = ours.totals()
+        kernel, other = self.queues
+        totals = kernel.totals()
         assert {n: v.tolist() for n, v in totals.items()} == {
             n: v.tolist() for n, v in other.totals().items()
         }
-        assert ours.free_at.tolist() == other.free_at.tolist()
-        assert (ours.now, ours.backlog(self.now)) == (other.now, other.backlog(self.now))
-        rows = self.both("starts")
-        assert all(u not in rows[0][since:] for u, since in self.away.items())
+        assert kernel.free_at.tolist() == other.free_at.tolist()
+        assert (kernel.now, kernel.backlog(self.now)) == (other.now, other.backlog(self.now))
+        rows = self.call_both("starts")
+        assert all(u not in rows[0][since:] for u, since in self.down.items())
         open_ = set(self.lost)
-        seen = []
+        runs = []
         for u, i, begin, end in zip(*(x.tolist() for x in rows), strict=True):
             # a loss while it ran; a later one is that of a task that began later
             at = min((at for v, j, at in self.lost if (v, j) == (u, i) and begin < at < end), default=end)
             open_.discard((u, i, at))
-            seen.append((u, i, begin, at, at < end))
-        assert not open_ and sum(row[4] for row in seen) == len(self.lost)
+            runs.append((u, i, begin, at, at < end))
+        assert not open_ and sum(row[4] for row in runs) == len(self.lost)
         assert (self.arrived == self.left + totals["completed"]).all()
         for u in range(len(self.speeds)):
-            mine = [(begin, end) for v, _, begin, end, _ in seen if v == u]
+            mine = [(begin, end) for v, _, begin, end, _ in runs if v == u]
             assert all(end <= begin for (_, end), (begin, _) in pairwise(mine))
             assert totals["busy"][u] == sum(end - begin for begin, end in mine)
-            assert totals["tasks"][u] == sum(v == u and not gone for v, _, _, _, gone in seen)
+            assert totals["tasks"][u] == sum(v == u and not gone for v, _, _, _, gone in runs)
         for i in range(len(self.sizes)):
-            mine = [row for row in seen if row[1] == i]
+            mine = [row for row in runs if row[1] == i]
             assert totals["first_start"][i] == min((row[2] for row in mine), default=-1)
             assert totals["finish"][i] == max((row[3] for row in mine if not row[4]), default=-1)
             assert totals["completed"][i] == sum(not row[4] for row in mine)
@@ -421,7 +421,7 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
     chance = np.random.default_rng(8)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
     sizes = chance.uniform(500, 5000, 3)
-    seen = []
+    runs = []
     for kernel in (central, reference):
         chance = np.random.default_rng(9)
         queue: Any = kernel.PullQueue(speeds, 3, log=True)
@@ -432,27 +432,27 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
             machines, lost = queue.fail(chance.choice(300, size=step % 40, replace=False), now)
             np.add.at(left, lost, 1)
             queue.restore(chance.choice(300, size=45, replace=False), now)
-            seen.append((kernel is reference, machines.tolist(), lost.tolist()))
+            runs.append((kernel is reference, machines.tolist(), lost.tolist()))
         queue.run(NEVER, [0, 1, 2], left, sizes)
         assert left.sum() == 0
         assert queue.totals()["completed"].tolist() == [3000, 2000, 1000]
-        seen.append((kernel is reference, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
-    half = len(seen) // 2
-    assert [row[1:] for row in seen[:half]] == [row[1:] for row in seen[half:]]
+        runs.append((kernel is reference, [x.tolist() for x in queue.starts()], queue.free_at.tolist()))
+    half = len(runs) // 2
+    assert [row[1:] for row in runs[:half]] == [row[1:] for row in runs[half:]]
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_a_machine_that_lost_many_long_tasks_goes_on(kernel: Any) -> None:
+def test_a_machine_continues_after_many_lost_tasks(kernel: Any) -> None:
     """The ends of lost tasks are behind one that is valid; one of these numbers fills what keeps them."""
     sizes = [2000.0, 0.5]
-    for many in range(50, 80):
-        queue, left = kernel.PullQueue([4.0, 1.0], 2), np.array([many + 1, 3])
-        for step in range(1, many + 1):
+    for count in range(50, 80):
+        queue, left = kernel.PullQueue([4.0, 1.0], 2), np.array([count + 1, 3])
+        for step in range(1, count + 1):
             queue.run(step * S, [0], left, sizes)
             assert queue.fail([1], step * S)[1].tolist() == [0]
             queue.restore([1], step * S)
         assert queue.run(NEVER, [1], left, sizes) == 3
-        assert queue.totals()["finish"].tolist() == [500 * S, many * S + 3 * S // 2]
+        assert queue.totals()["finish"].tolist() == [500 * S, count * S + 3 * S // 2]
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
@@ -499,7 +499,7 @@ def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
 # -- binding --------------------------------------------------------------------------------------------
 
 
-def test_a_machine_of_a_state_works_for_an_application() -> None:
+def test_a_busy_machine_of_a_state_has_an_application() -> None:
     """When it fails, a task is taken back from whom it was for."""
     queue = central.PullQueue([1.0], 2)
     queue.run(10**9, [1], np.array([0, 1]), [1.0, 9.0])

@@ -21,9 +21,9 @@ bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
 sizes = st.sampled_from([0, 1, 2, 7, 50])
 
 
-def equal(ours, expected):
-    assert len(ours) == len(expected)
-    for a, b in zip(ours, expected, strict=True):
+def equal(actual, expected):
+    assert len(actual) == len(expected)
+    for a, b in zip(actual, expected, strict=True):
         assert a[0] == b[0]
         assert [x.dtype for x in a[1:]] == [x.dtype for x in b[1:]]
         for x, y in zip(a[1:], b[1:], strict=True):
@@ -43,16 +43,16 @@ class Program(RuleBasedStateMachine):
     )
     def start(self, limit, machine_of, latency, bandwidth, fifo, jitter):
         self.settings = machine_of, 4, latency, bandwidth, fifo, min(jitter, latency)
-        self.both = [make(module, *self.settings) for module in (links, reference)]
+        self.kernels = [make(module, *self.settings) for module in (links, reference)]
         self.limit = limit
         if limit is not None:
             self.call("log", limit, SUBJECTS)
-        self.nodes, self.now, self.tag, self.away = len(machine_of), 0, 0, [0, 0, 0]
+        self.nodes, self.now, self.tag, self.remote = len(machine_of), 0, 0, [0, 0, 0]
         self.machine_of = machine_of
         self.call("watch", 20, 400, 30)
 
     def call(self, name, *arguments):
-        return [getattr(one, name)(*arguments) for one in self.both]
+        return [getattr(one, name)(*arguments) for one in self.kernels]
 
     @rule(data=st.data(), kind=st.integers(0, 2), nbytes=sizes)
     def send(self, data, kind, nbytes):
@@ -60,36 +60,36 @@ class Program(RuleBasedStateMachine):
         rows = data.draw(st.lists(st.tuples(node, node), min_size=1, max_size=6))
         self.tag += 100
         self.call("send", self.now, kind, records(kind, rows, self.tag), nbytes)
-        self.away[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
+        self.remote[kind] += sum(self.machine_of[a] != self.machine_of[b] for a, b in rows)
 
     @rule(step=st.integers(0, 60))
     def run(self, step):
         """Advance to now + step, collecting on the way."""
         limit = self.now + step
         while True:
-            ours, expected = self.call("advance", limit)
-            assert ours == expected
-            if ours == NEVER:
+            actual, expected = self.call("advance", limit)
+            assert actual == expected
+            if actual == NEVER:
                 break
-            assert self.now <= ours <= limit
-            self.now = ours
-            equal(*self.call("collect", ours))
+            assert self.now <= actual <= limit
+            self.now = actual
+            equal(*self.call("collect", actual))
         self.now = limit
 
     @rule(step=st.integers(0, 60))
     def to_the_first(self, step):
         """Advance as far as the next delivery, so that what is sent then comes in between."""
-        ours, expected = self.call("advance", self.now + step)
-        assert ours == expected
-        self.now = min(ours, self.now + step)
-        if ours < NEVER:
-            equal(*self.call("collect", ours))
+        actual, expected = self.call("advance", self.now + step)
+        assert actual == expected
+        self.now = min(actual, self.now + step)
+        if actual < NEVER:
+            equal(*self.call("collect", actual))
 
     @rule(data=st.data(), down=st.booleans())
     def fail(self, data, down):
         self.call("advance", self.now)
         machines = data.draw(st.lists(st.sampled_from(self.machine_of), min_size=1))
-        for one in self.both:
+        for one in self.kernels:
             one.fail(machines, self.now, down=down)
 
     @rule(data=st.data())
@@ -111,9 +111,9 @@ class Program(RuleBasedStateMachine):
 
     @rule()
     def lost(self):
-        ours, expected = self.call("lost")
-        assert len(ours) == len(expected)
-        for (kind, record), (same, other) in zip(ours, expected, strict=True):
+        actual, expected = self.call("lost")
+        assert len(actual) == len(expected)
+        for (kind, record), (same, other) in zip(actual, expected, strict=True):
             assert kind == same == 1
             np.testing.assert_array_equal(record, other)
 
@@ -121,12 +121,12 @@ class Program(RuleBasedStateMachine):
     def go_on(self):
         """Another kernel goes on from the state of this one."""
         self.lost()
-        made = make(links, *self.settings)
-        made.watch(20, 400, 30)
+        restored = make(links, *self.settings)
+        restored.watch(20, 400, 30)
         if self.limit is not None:
-            made.log(self.limit, SUBJECTS)
-        made.setstate(self.both[0].getstate())
-        self.both[0] = made
+            restored.log(self.limit, SUBJECTS)
+        restored.setstate(self.kernels[0].getstate())
+        self.kernels[0] = restored
 
     @rule()
     def drain(self):
@@ -134,48 +134,48 @@ class Program(RuleBasedStateMachine):
 
     @precondition(lambda self: hasattr(self, "both"))
     @invariant()
-    def conserved(self):
-        ours, expected = self.both
-        assert counters(ours) == counters(expected)
-        np.testing.assert_array_equal(ours.by_level, expected.by_level)
-        np.testing.assert_array_equal(ours.windows, expected.windows)
-        flight = ours.in_flight()
+    def messages_are_conserved(self):
+        actual, expected = self.kernels
+        assert counters(actual) == counters(expected)
+        np.testing.assert_array_equal(actual.by_level, expected.by_level)
+        np.testing.assert_array_equal(actual.windows, expected.windows)
+        flight = actual.in_flight()
         np.testing.assert_array_equal(flight, expected.in_flight())
-        assert ours.sent.tolist() == self.away
+        assert actual.sent.tolist() == self.remote
         assert (flight >= 0).all()
         # in flight is what the reference implementation still lists
         listed = [m.kind for m in expected._flight if not m.local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
-        self.logged()
+        self.check_log()
 
-    def logged(self):
+    def check_log(self):
         """The log is the reference implementation's, and its counts are the ledger's."""
-        ours, expected = self.both
-        mine, wanted = ours.logged(), expected.logged()
-        assert list(mine) == list(wanted) == list(links.LOGGED)
-        for name, column in wanted.items():
+        actual, expected = self.kernels
+        mine, expected_log = actual.logged(), expected.logged()
+        assert list(mine) == list(expected_log) == list(links.LOGGED)
+        for name, column in expected_log.items():
             np.testing.assert_array_equal(mine[name], column, name, strict=True)
-        assert ours.unlogged == expected.unlogged
+        assert actual.unlogged == expected.unlogged
         if self.limit is None:
-            assert not len(mine["kind"]) and ours.unlogged == 0
-        elif ours.unlogged:
+            assert not len(mine["kind"]) and actual.unlogged == 0
+        elif actual.unlogged:
             assert len(mine["kind"]) == self.limit
         else:
             ends = mine["delivered"]
             for which, ledger in (
-                (ends >= -2, ours.sent),
-                (ends >= 0, ours.delivered),
-                (ends == -2, ours.dropped),
+                (ends >= -2, actual.sent),
+                (ends >= 0, actual.delivered),
+                (ends == -2, actual.dropped),
             ):
                 assert np.bincount(mine["kind"][which], minlength=3).tolist() == ledger.tolist()
-            assert np.bincount(mine["kind"], mine["nbytes"], 3).tolist() == ours.traffic.tolist()
+            assert np.bincount(mine["kind"], mine["nbytes"], 3).tolist() == actual.traffic.tolist()
 
     def teardown(self):
         if hasattr(self, "both"):
             self.run(100_000)
             self.drain()
-            self.conserved()
-            assert not self.both[0].in_flight().any()
+            self.messages_are_conserved()
+            assert not self.kernels[0].in_flight().any()
 
 
 Program.TestCase.settings = settings(stateful_step_count=25, deadline=None)
@@ -329,7 +329,7 @@ def test_a_failure_frees_the_receiving_interface(module):
 
 
 @BOTH
-def test_what_was_lost_stays_lost_at_a_second_failure(module):
+def test_a_lost_message_stays_lost_at_a_second_failure(module):
     one = make(module, [0, 1], 2, latency=1000, bandwidth=1e9)
     one.send(0, 1, records(1, [(1, 0), (1, 0)], 1), 100)
     one.fail([0], 50)
@@ -338,7 +338,7 @@ def test_what_was_lost_stays_lost_at_a_second_failure(module):
 
 
 @BOTH
-def test_what_was_delivered_before_a_failure_can_be_drained_after_it(module):
+def test_a_delivered_message_can_be_drained_after_a_failure(module):
     one = make(module, [0, 1], 2, latency=10, bandwidth=1e9)
     one.send(0, 2, records(2, [(1, 0), (1, 0)], 1), 5)
     assert one.advance(18) == NEVER
@@ -362,7 +362,7 @@ def test_many_failures_of_many_machines(module):
 
 
 @BOTH
-def test_what_stays_on_its_machine_comes_first(module):
+def test_local_messages_are_delivered_first(module):
     one = make(module, [0, 1, 1], 2, latency=0, bandwidth=math.inf)
     one.send(0, 2, records(2, [(1, 0), (1, 2)]), 0)
     assert one.advance(0) == NEVER
@@ -373,8 +373,10 @@ def test_many_messages_equal_reference():
     """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
     random = np.random.default_rng(12)
     for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
-        both = [make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, reference)]
-        for one in both:
+        kernels = [
+            make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, reference)
+        ]
+        for one in kernels:
             one.log(100, SUBJECTS)
             one.watch(100, 2000, 70)
         now = 0
@@ -382,34 +384,34 @@ def test_many_messages_equal_reference():
             kind, nbytes = int(random.integers(0, 3)), max(0, int(random.integers(-20, 40)))
             batch = records(kind, random.integers(0, 6, (random.integers(1, 5), 2)), now)
             machines = random.permutation(4)[:2]
-            what = random.random()
-            for one in both:
+            draw = random.random()
+            for one in kernels:
                 one.send(now, kind, batch, nbytes)
-                if what < 0.1:
-                    one.fail(machines, now, down=what < 0.05)
-                elif what < 0.2:
+                if draw < 0.1:
+                    one.fail(machines, now, down=draw < 0.05)
+                elif draw < 0.2:
                     one.restore(machines, now)
-                elif what < 0.25:
+                elif draw < 0.25:
                     one.move([int(batch[0, 0])], machines[:1])
             now += int(random.integers(0, 40))
-            while (at := both[0].advance(now)) == both[1].advance(now) != NEVER:
-                equal(*(one.collect(at) for one in both))
+            while (at := kernels[0].advance(now)) == kernels[1].advance(now) != NEVER:
+                equal(*(one.collect(at) for one in kernels))
             assert at == NEVER
-            if what > 0.8:
-                equal(*(one.drain(now) for one in both))
-            assert [(k, x.tolist()) for k, x in both[0].lost()] == [
-                (k, x.tolist()) for k, x in both[1].lost()
+            if draw > 0.8:
+                equal(*(one.drain(now) for one in kernels))
+            assert [(k, x.tolist()) for k, x in kernels[0].lost()] == [
+                (k, x.tolist()) for k, x in kernels[1].lost()
             ]
-            assert counters(both[0]) == counters(both[1])
+            assert counters(kernels[0]) == counters(kernels[1])
         for name in ("by_level", "windows"):
-            np.testing.assert_array_equal(getattr(both[0], name), getattr(both[1], name))
-        assert both[0].unlogged == both[1].unlogged > 0
-        ours, expected = (one.logged() for one in both)
-        assert {k: v.tolist() for k, v in ours.items()} == {k: v.tolist() for k, v in expected.items()}
+            np.testing.assert_array_equal(getattr(kernels[0], name), getattr(kernels[1], name))
+        assert kernels[0].unlogged == kernels[1].unlogged > 0
+        actual, expected = (one.logged() for one in kernels)
+        assert {k: v.tolist() for k, v in actual.items()} == {k: v.tolist() for k, v in expected.items()}
         with pytest.raises(
             ValueError, match="^log must be called before anything is sent, got [0-9]+ messages$"
         ):
-            both[1].log(5, SUBJECTS)
+            kernels[1].log(5, SUBJECTS)
 
 
 @BOTH

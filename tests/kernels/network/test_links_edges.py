@@ -42,7 +42,7 @@ def test_empty_and_read_only_input(module):
 GOOD = {"latency": 10, "bandwidth": 1e9, "widths": WIDTHS, "deferred": DEFERRED}
 
 
-REFUSED = [
+ERRORS = [
     (
         lambda m, x: m.Links([], 2**31, **GOOD),
         ValueError,
@@ -142,8 +142,8 @@ REFUSED = [
 
 
 @BOTH
-@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_bad_input_is_refused(module, call, error, message):
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+def test_bad_input_is_rejected(module, call, error, message):
     one = make(module, [0, 1], 2)
     with pytest.raises(error, match=message):
         call(module, one)
@@ -151,35 +151,35 @@ def test_bad_input_is_refused(module, call, error, message):
     assert not any(any(column) for column in counters(one).values())
 
 
-@pytest.mark.parametrize("call", [row[0] for row in REFUSED])
-def test_refusals_use_the_same_words(call):
+@pytest.mark.parametrize("call", [row[0] for row in ERRORS])
+def test_kernel_and_reference_raise_equal_errors(call):
     words = []
     for module in (links, reference):
-        with pytest.raises((ValueError, TypeError)) as refused:
+        with pytest.raises((ValueError, TypeError)) as excinfo:
             call(module, make(module, [0, 1], 2))
-        words.append(str(refused.value))
+        words.append(str(excinfo.value))
     assert words[0] == words[1]
 
 
-def test_what_is_not_told():
+def test_errors_of_the_kernel_only():
     """FIFO, one level, nothing kept, and a jitter of 0; with a jitter the seed is 0."""
-    ours, expected = (
+    actual, expected = (
         [module.Links([0, 1, 2], 3, **GOOD, **more) for more in ({}, {"jitter": 9})]
         for module in (links, reference)
     )
-    for mine, theirs in zip(ours, expected, strict=True):
-        found = []
+    for mine, theirs in zip(actual, expected, strict=True):
+        results = []
         for one in (mine, theirs):
             for now in (0, 5):
                 one.send(now, 1, records(1, [(1, 0)] * 6 + [(2, 0), (2, 1)], now), 7)
             one.fail([2], 6)
-            found.append((deliveries(one), one.lost(), one.by_level.tolist(), counters(one)))
-        assert found[0] == found[1]
-        assert found[0][1] == []
+            results.append((deliveries(one), one.lost(), one.by_level.tolist(), counters(one)))
+        assert results[0] == results[1]
+        assert results[0][1] == []
 
 
 @BOTH
-def test_what_is_just_allowed(module):
+def test_limits_of_arguments_are_accepted(module):
     one = make(module, [0, 1], 2, 10, 1e9 / 2**39)
     one.log(1, SUBJECTS)
     one.watch(0, 5, 1)
@@ -215,7 +215,7 @@ def test_the_last_instant(module):
 
 
 @BOTH
-def test_strided_records_are_refused(module):
+def test_strided_records_are_rejected(module):
     batch = records(0, [(0, 1)] * 4)
     said = (
         "^records must be contiguous uint8 in two dimensions$" if module is reference else "contiguous|dtype"
@@ -227,14 +227,14 @@ def test_strided_records_are_refused(module):
 
 @BOTH
 @pytest.mark.parametrize("width", [16, 19, 24])
-def test_records_lie_anywhere(module, width):
+def test_unaligned_records_are_read(module, width):
     """At an odd address, and of a width that is no multiple of a number's: what is sent is delivered."""
 
-    def made():
+    def new_links():
         wires = {"latency": 10, "bandwidth": 1e9, "fifo": True, "seed": 1}
         return module.Links([0, 1], 2, **wires, widths=[width, 23], deferred=[False, True])
 
-    one = made()
+    one = new_links()
     sent = np.zeros((2, width), np.uint8)
     sent[:] = np.arange(width)
     sent[:, :16] = np.array([[1, 0], [0, 1]], np.int64).view(np.uint8)
@@ -243,7 +243,7 @@ def test_records_lie_anywhere(module, width):
     one.send(0, 0, odd, 1)
     both = [one]
     if module is links:
-        both.append(made())
+        both.append(new_links())
         both[1].setstate(one.getstate())
     for each in both:
         assert each.advance(100) == 11

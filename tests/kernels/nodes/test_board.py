@@ -76,14 +76,14 @@ def test_errors_have_mean_1_and_the_stated_deviation_and_change_no_zeros() -> No
     assert np.std(factors) == pytest.approx(0.5, abs=0.02)
 
 
-def test_nobody_writes_on_the_board_that_is_shown() -> None:
+def test_the_shown_board_is_read_only() -> None:
     board = Board([True], age=0, refresh="continuous", error=0.0, phase=np.zeros(1, int), seed=0)
     with pytest.raises(ValueError, match="read-only"):
         board.read(0)[0] = 1.0
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"age": -1}, "age must be"),
         ({"refresh": "never"}, "refresh must be one of continuous, periodic, individual, got 'never'"),
@@ -91,13 +91,13 @@ def test_nobody_writes_on_the_board_that_is_shown() -> None:
         ({"phase": np.zeros(3, int)}, "phase must have 2 entries"),
     ],
 )
-def test_wrong_arguments(wrong: dict[str, Any], said: str) -> None:
+def test_wrong_arguments(wrong: dict[str, Any], message: str) -> None:
     usual = {"age": 5, "refresh": "periodic", "error": 0.0, "phase": np.zeros(2, int), "seed": 0}
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         Board([True, True], **{**usual, **wrong})
 
 
-def test_a_state_of_other_nodes_is_not_read() -> None:
+def test_a_state_of_other_nodes_is_rejected() -> None:
     def make(nodes: int) -> Board:
         return Board(
             np.ones(nodes, bool), age=5, refresh="periodic", error=0.0, phase=np.zeros(nodes, int), seed=0

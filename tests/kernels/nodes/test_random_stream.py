@@ -14,27 +14,27 @@ from gridcore.nodes.random_stream import RandomStream
 from tests.reference import random_stream as reference
 
 SIZES = st.none() | st.integers(0, 5) | st.tuples(st.integers(0, 3), st.integers(0, 3))
-WHOLE = st.integers(-(2**63), 2**63 - 1)
-FEW = st.integers(0, 9)
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+COUNTS = st.integers(0, 9)
 CALLS = st.one_of(
     st.tuples(st.just("random"), st.just(()), SIZES),
     st.tuples(st.just("uniform"), st.tuples(st.floats(-10, 10), st.floats()), SIZES),
     st.tuples(st.just("exponential"), st.tuples(st.floats()), SIZES),
     st.tuples(st.just("normal"), st.tuples(st.floats(-10, 10), st.floats(-1, 9)), SIZES),
-    st.tuples(st.just("integers"), st.tuples(WHOLE, st.none() | WHOLE), SIZES),
-    st.tuples(st.just("choice"), st.tuples(FEW | st.just("words")), st.none() | st.integers(-1, 12)),
-    st.tuples(st.just("choice once"), st.tuples(FEW), FEW),
-    st.tuples(st.just("permutation"), st.tuples(FEW | st.lists(FEW, max_size=5)), st.none()),
+    st.tuples(st.just("integers"), st.tuples(INTEGERS, st.none() | INTEGERS), SIZES),
+    st.tuples(st.just("choice"), st.tuples(COUNTS | st.just("words")), st.none() | st.integers(-1, 12)),
+    st.tuples(st.just("choice once"), st.tuples(COUNTS), COUNTS),
+    st.tuples(st.just("permutation"), st.tuples(COUNTS | st.lists(COUNTS, max_size=5)), st.none()),
 )
 
 
-def called(stream: Any, name: str, given: tuple[Any, ...], size: Any) -> Any:
+def call_method(stream: Any, name: str, arguments: tuple[Any, ...], size: Any) -> Any:
     further = {} if name == "permutation" else {"size": size}
     if name.startswith("choice"):
-        (of,) = given
-        given, further["replace"] = (list(of) if isinstance(of, str) else of,), name == "choice"
+        (of,) = arguments
+        arguments, further["replace"] = (list(of) if isinstance(of, str) else of,), name == "choice"
     try:
-        return getattr(stream, name.split()[0])(*given, **further)
+        return getattr(stream, name.split()[0])(*arguments, **further)
     except ValueError as error:
         return str(error)
 
@@ -43,26 +43,26 @@ def called(stream: Any, name: str, given: tuple[Any, ...], size: Any) -> Any:
 def test_kernel_and_reference_are_equal(seed: int, node: int, calls: list[Any]) -> None:
     kernel, plain = RandomStream(seed, node), reference.RandomStream(seed, node)
     for call in calls:
-        np.testing.assert_equal(called(kernel, *call), called(plain, *call))
+        np.testing.assert_equal(call_method(kernel, *call), call_method(plain, *call))
         assert kernel.drawn == plain.drawn
-    again = RandomStream(seed, node, kernel.drawn)
-    assert again.random() == kernel.random() == plain.random()
+    restored = RandomStream(seed, node, kernel.drawn)
+    assert restored.random() == kernel.random() == plain.random()
 
 
 @pytest.mark.parametrize("across", [False, True])
-def test_they_are_well_distributed(across: bool) -> None:
+def test_numbers_are_well_distributed(across: bool) -> None:
     """Both the draws of one node, and the first draws of many."""
     count = 20_000
 
-    def drawn(name: str, *given: Any) -> Any:
+    def numbers(name: str, *arguments: Any) -> Any:
         if not across:
-            return getattr(RandomStream(7, 3), name)(*given, size=count)
-        return np.array([getattr(RandomStream(7, node), name)(*given) for node in range(count)])
+            return getattr(RandomStream(7, 3), name)(*arguments, size=count)
+        return np.array([getattr(RandomStream(7, node), name)(*arguments) for node in range(count)])
 
-    assert stats.kstest(drawn("random"), "uniform").pvalue > 1e-3
-    assert stats.kstest(drawn("exponential", 2.0), "expon", (0.0, 2.0)).pvalue > 1e-3
-    assert stats.kstest(drawn("normal", 1.0, 3.0), "norm", (1.0, 3.0)).pvalue > 1e-3
-    assert stats.chisquare(np.bincount(drawn("integers", 0, 10), minlength=10)).pvalue > 1e-3
+    assert stats.kstest(numbers("random"), "uniform").pvalue > 1e-3
+    assert stats.kstest(numbers("exponential", 2.0), "expon", (0.0, 2.0)).pvalue > 1e-3
+    assert stats.kstest(numbers("normal", 1.0, 3.0), "norm", (1.0, 3.0)).pvalue > 1e-3
+    assert stats.chisquare(np.bincount(numbers("integers", 0, 10), minlength=10)).pvalue > 1e-3
     one, other = np.array([RandomStream(7, node).random(2) for node in range(count)]).T
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03

@@ -34,9 +34,9 @@ def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
 
 
 @given(queues(max_entries=4), quarter, quarter, quarter, st.integers(0, 32))
-def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, early):
+def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, lead):
     node = node_of(case)
-    release = case.free_at - early / 4.0
+    release = case.free_at - lead / 4.0
     exact = gap_by_orders(node, Fraction(stretch), Fraction(release), Fraction(size))
     assert exact == gap(node, Fraction(stretch), Fraction(release), Fraction(size))
     value = availability.gap(stretch, release, size, *case.entries, **case.machine)
@@ -82,7 +82,7 @@ def test_sampling_is_one_call_per_cell(case, grid, release, level):
 
 
 @given(queues(exact=False, max_entries=12), grids(max_samples=8, exact=False), st.floats(-9, 9))
-def test_laws_of_a_summary(case, grid, release):
+def test_invariants_of_a_summary_hold(case, grid, release):
     cells = availability.sample_availability(grid, release, *case.entries, **case.machine).astype(np.int64)
     # Equal in exact arithmetic, neighbours may differ by the rounding of h / a: none may turn around by more.
     assert (np.diff(cells, axis=0) >= -1).all() and (np.diff(cells, axis=1) >= -1).all()
@@ -218,7 +218,7 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
 
 
 @pytest.mark.parametrize("module", [availability, reference])
-def test_a_node_that_runs_nothing_keeps_every_stretch(module):
+def test_a_node_without_a_running_task_keeps_every_stretch(module):
     # Both are free at 0; what the second runs will have had a stretch of 1 by then.
     grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])
     nodes = {"speed": [1.0, 1.0], "free_at": [0.0, 0.0]}
@@ -229,7 +229,7 @@ def test_a_node_that_runs_nothing_keeps_every_stretch(module):
     assert one.tolist() == cells[0].tolist() and one.dtype == np.uint32
 
 
-def test_threads_do_not_matter():
+def test_the_number_of_threads_changes_no_result():
     # Enough cells for threads to be started at all.
     random = np.random.default_rng(4)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 20), size=(1.0, 99.0, 20), task_size=(0.1, 9.0, 20))

@@ -42,7 +42,7 @@ class WithData(Program):
         self.random = np.random.default_rng(seed)
         width = {"bandwidth": self.random.choice([0.5, 1.0, 2.0, np.inf], len(speed)), "aware": aware}
         self.speed, self.options, self.log = speed, more | width, more["log"]
-        self.ours = self.kind(speed, **self.options)
+        self.kernel = self.kind(speed, **self.options)
         self.reference = self.other(speed, **(self.options if self.data else more))
         self.now = self.applications = self.enqueued = self.lost = 0
         self.rows, self.further, self.machines = [], [], len(speed)
@@ -52,7 +52,7 @@ class WithData(Program):
         k = len(release)
         bytes_ = [self.random.choice([0.0, 0.5, 1.5, 4.0], k) if self.data else np.zeros(k) for _ in range(2)]
         columns = dict(zip(("input_bytes", "output_bytes"), bytes_, strict=True))
-        self.ours.add_applications(release, size, task_size, whose, **columns)
+        self.kernel.add_applications(release, size, task_size, whose, **columns)
         if self.data:
             self.reference.add_applications(release, size, task_size, whose, **columns)
         else:
@@ -62,7 +62,7 @@ class WithData(Program):
         self.applications += k
 
     def running(self):
-        return int(self.ours.getstate()["n_held"].sum())
+        return int(self.kernel.getstate()["n_held"].sum())
 
     @rule()
     def restore(self):
@@ -70,8 +70,8 @@ class WithData(Program):
         for *row, fetched, sent in self.rows:
             columns = {"input_bytes": [fetched], "output_bytes": [sent]}
             fresh.add_applications(*([value] for value in row), **columns)
-        fresh.setstate(self.ours.getstate())
-        self.ours = fresh
+        fresh.setstate(self.kernel.getstate())
+        self.kernel = fresh
 
 
 class WithoutAny(WithData):
@@ -84,8 +84,8 @@ def test_a_task_that_ends_a_nanosecond_later_still_runs():
     program = WithData()
     more = {"order": "edf", "watch": "idle", "log": False, "record": False}
     program.start(speed=[0.5, 1.5], seed=510511, aware=False, more=more)
-    program.both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s a task
-    program.both("advance", 2 * NS, None)
+    program.call_both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s a task
+    program.call_both("advance", 2 * NS, None)
     program.now, program.enqueued = 2 * NS, 3
     program.equal()
 
@@ -97,10 +97,10 @@ TestWithData, TestWithoutAny = WithData.TestCase, WithoutAny.TestCase
 shares = st.tuples(st.integers(-4, 0).map(float), sizes, quarters, amounts, amounts, st.integers(1, 5))
 
 
-def machine(speed, bandwidth, before, **more):
+def machine(speed, bandwidth, shares_before, **options):
     """One machine with shares (release, size, task size, input, output, tasks), enqueued at 0."""
-    queues = DataQueues([speed], bandwidth=[bandwidth], **more)
-    for k, (release, size, task_size, fetched, sent, tasks) in enumerate(before):
+    queues = DataQueues([speed], bandwidth=[bandwidth], **options)
+    for k, (release, size, task_size, fetched, sent, tasks) in enumerate(shares_before):
         columns = {"input_bytes": [fetched], "output_bytes": [sent]}
         queues.add_applications([release], [size], [task_size], **columns)
         if tasks:
@@ -116,17 +116,17 @@ def machine(speed, bandwidth, before, **more):
     st.sampled_from([0.5, 1.0, 2.0, 5.0, 20.0]),
     steps,
 )
-def test_what_there_is_room_for_meets_all_deadlines(speed, bandwidth, before, new, stretch, now):
-    queues = machine(speed, bandwidth, [*before, (*new[:5], 0)])
+def test_tasks_within_the_room_meet_all_deadlines(speed, bandwidth, shares_before, new, stretch, now):
+    queues = machine(speed, bandwidth, [*shares_before, (*new[:5], 0)])
     queues.reschedule([0], 0)
     queues.advance(now)
-    [room] = queues.room(stretch, len(before), now, [0])
+    [room] = queues.room(stretch, len(shares_before), now, [0])
     assume(0 < room < 1000)
-    queues.enqueue([0], [len(before)], [room], now)
+    queues.enqueue([0], [len(shares_before)], [room], now)
     queues.reschedule([0], now)
     queues.advance(10**15)
     finish = queues.totals()["finish"]
-    for (release, size, *_), end in zip([*before, new], finish.tolist(), strict=True):
+    for (release, size, *_), end in zip([*shares_before, new], finish.tolist(), strict=True):
         assert end / NS <= (release + stretch * size) * (1 + 1e-9) + 1e-6 or end <= now
 
 
@@ -208,28 +208,28 @@ def test_a_task_without_input_does_not_begin_before_it_comes(kind):
 
 @BOTH
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         ({"bandwidth": [0.0]}, r"bandwidth\[0\] must be a number > 0, got 0.0"),
         ({"bandwidth": [1.0, 1.0]}, "bandwidth must have as many entries as speed, got 2 and 1"),
     ],
 )
-def test_links_must_carry_something(kind, columns, said):
-    with pytest.raises(ValueError, match=said):
+def test_bandwidths_must_be_positive(kind, columns, message):
+    with pytest.raises(ValueError, match=message):
         kind([1.0], **columns)
 
 
 @BOTH
-def test_bytes_are_not_negative(kind):
+def test_negative_bytes_are_rejected(kind):
     queues = kind([1.0], bandwidth=[1.0])
     with pytest.raises(ValueError, match=r"input_bytes\[0\] must be"):
         queues.add_applications([0.0], [1.0], [1.0], input_bytes=[-1.0])
 
 
-def test_a_state_that_says_what_cannot_be_is_rejected():
+def test_an_impossible_state_is_rejected():
     queues = machine(1.0, 1.0, [(0.0, 4.0, 1.0, 2.0, 1.0, 3)])
     queues.advance(NS)
-    for name, value, said in (
+    for name, value, message in (
         ("held", np.full((1, 3, 4), 7), "applications below 1"),
         ("n_held", np.zeros(1, np.int64), "where state\\['n_held'\\] is 0"),
         ("pipe", np.full((1, 3), -1), "at least|in 0"),
@@ -238,5 +238,5 @@ def test_a_state_that_says_what_cannot_be_is_rejected():
             key: np.array(entry) if isinstance(entry, np.ndarray) else entry
             for key, entry in queues.getstate().items()
         }
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             machine(1.0, 1.0, [(0.0, 4.0, 1.0, 2.0, 1.0, 0)]).setstate(state | {name: value})

@@ -126,7 +126,7 @@ def test_many_entries_in_any_order():
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_how_late_is_late(module):
+def test_the_tolerance_of_deadlines_is_relative(module):
     # 1e-12 relative: 4504 of the steps of 2**-52 above 1, and the same share of 2**20.
     for unit in (1.0, 2.0**20):
         for steps, kept in ((4504, True), (4506, False)):
@@ -165,8 +165,8 @@ def many_queues(seed, nodes):
 def test_many_stretches_equal_reference():
     for entries, options in one_by_one(many_queues(6, 250)):
         for more in ({}, {"method": "bisection"}, {"method": "bisection", "rtol": 0.25}):
-            found = edf.optimal_stretch(*entries, **options, **more)
-            assert found == reference.optimal_stretch(*entries, **options, **more)
+            result = edf.optimal_stretch(*entries, **options, **more)
+            assert result == reference.optimal_stretch(*entries, **options, **more)
 
 
 def test_rounding_that_makes_the_fixed_point_late_is_repaired():
@@ -175,9 +175,9 @@ def test_rounding_that_makes_the_fixed_point_late_is_repaired():
     for _ in range(60):
         n = random.integers(1, 6)
         entries = -1e9 - random.uniform(0, 1, n), random.uniform(1, 9, n), random.uniform(0.1, 2, n)
-        found = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
-        assert found == reference.optimal_stretch(*entries, speed=1.0, now=0.0)
-        assert edf.meets_deadlines(entries[2], entries[0] + found * entries[1], speed=1.0, now=0.0)
+        result = edf.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert result == reference.optimal_stretch(*entries, speed=1.0, now=0.0)
+        assert edf.meets_deadlines(entries[2], entries[0] + result * entries[1], speed=1.0, now=0.0)
     # the second step of the repair is twice as long as the first
     slow = [-10000.0], [7.8], [3.0]
     assert edf.optimal_stretch(*slow, speed=7.0, now=0.0) == reference.optimal_stretch(
@@ -193,7 +193,7 @@ def test_the_first_of_equal_stretches_counts(module):
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_where_bisection_ends(module):
+def test_bisection_ends_at_its_tolerance(module):
     def stretch(work, **more):
         return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
 
@@ -202,8 +202,8 @@ def test_where_bisection_ends(module):
     # no float lies between the ends any more
     for work in (0.1, 0.3, 0.6, 0.7, 0.9, 1.1, 1.3):
         assert stretch(work, rtol=1e-300) == pytest.approx(work, rel=2e-12)
-    early = {"speed": 1.0, "now": 0.0, "method": "bisection"}
-    assert module.optimal_stretch([9.0], [1.0], [1.0], **early) == 0.0
+    case = {"speed": 1.0, "now": 0.0, "method": "bisection"}
+    assert module.optimal_stretch([9.0], [1.0], [1.0], **case) == 0.0
 
 
 # --- projection -----------------------------------------------------------------------------------
@@ -218,9 +218,9 @@ def split_batch(batch):
 @given(batches(exact=False) | batches(), st.floats(-2, 40), st.booleans())
 def test_projection_equals_reference(batch, until, preemptive):
     flat, nodes = split_batch(batch)
-    ours = edf.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
+    actual = edf.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
     expected = reference.project_queues(*flat.values(), **nodes, until=until, preemptive=preemptive)
-    for a, b in zip(ours, expected, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         assert a.dtype == b.dtype
         np.testing.assert_array_equal(a, b)
 
@@ -230,14 +230,14 @@ def test_many_projections_equal_reference(preemptive):
     batch = many_queues(8, 300)
     how = {} if preemptive is None else {"preemptive": preemptive}
     for until in (-1.0, 0.0, 0.5, 2.0, 3.75, 8.0, 24.0):
-        ours = edf.project_queues(**batch, until=until, **how)
+        actual = edf.project_queues(**batch, until=until, **how)
         expected = reference.project_queues(**batch, until=until, **how)
-        for a, b in zip(ours, expected, strict=True):
+        for a, b in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_what_counts_as_whole_tasks(module):
+def test_work_must_be_whole_tasks(module):
     def project(work, task_size, free_at=4.0):
         node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
         return module.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
@@ -288,10 +288,10 @@ def test_projection_is_service_step_by_step(case, quarter, preemptive):
 
 def test_projecting_twice_is_projecting_once():
     case = ([0, 2], [0.0, 0.0], [4.0, 9.0], [4.0, 6.0], [1.0, 2.0])
-    once = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=7.0)
+    first = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=7.0)
     left, end, at = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=2.5)
     assert (end[0], at[0]) == (3.0, 0)
-    again = edf.project_queues(
+    second = edf.project_queues(
         [0, 2],
         [0.0, 0.0],
         [4.0, 9.0],
@@ -303,7 +303,7 @@ def test_projecting_twice_is_projecting_once():
         running_release=[0.0],
         running_size=[4.0],
     )
-    for a, b in zip(once, again, strict=True):
+    for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
 
 

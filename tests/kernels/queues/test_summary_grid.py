@@ -18,16 +18,16 @@ def test_geometric_end_points_are_exact():
 
 
 def test_frozen_comparable_and_picklable():
-    given = np.array([1.0, 2.0])
-    grid = SummaryGrid(given, [3, 4], [5.0])
-    given[0] = 9.0
+    stretch = np.array([1.0, 2.0])
+    grid = SummaryGrid(stretch, [3, 4], [5.0])
+    stretch[0] = 9.0
     assert grid.stretch[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         grid.size[0] = 1.0
     with pytest.raises(AttributeError):
-        grid.size = given
-    again = pickle.loads(pickle.dumps(grid))
-    assert again == grid and hash(again) == hash(grid) and not again.size.flags.writeable
+        grid.size = stretch
+    copy_ = pickle.loads(pickle.dumps(grid))
+    assert copy_ == grid and hash(copy_) == hash(grid) and not copy_.size.flags.writeable
     assert grid != SummaryGrid([1.0, 2.0], [3, 4], [6.0]) and grid != 1
     assert repr(grid) == "SummaryGrid(stretch=[1 .. 2; 2], size=[3 .. 4; 2], task_size=[5 .. 5; 1])"
 
@@ -66,6 +66,6 @@ def test_bad_geometric_axis(axis, message):
         SummaryGrid.geometric(stretch=axis, size=(1.0, 2.0, 2), task_size=(1.0, 2.0, 2))
 
 
-def test_text_is_refused():
+def test_text_is_rejected():
     with pytest.raises(TypeError, match="stretch must hold real numbers"):
         SummaryGrid(["1"], [1.0], [1.0])

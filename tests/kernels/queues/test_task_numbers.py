@@ -23,85 +23,87 @@ class Program(RuleBasedStateMachine):
         speed=st.lists(speeds, min_size=1, max_size=3),
         order=st.sampled_from(["edf", "fifo"]),
         watch=st.sampled_from(["idle", "completion"]),
-        given=SIZES,
-        stated=quarters,
+        sizes=SIZES,
+        task_size=quarters,
     )
-    def start(self, speed, order, watch, given, stated):
+    def start(self, speed, order, watch, sizes, task_size):
         self.options = {"order": order, "watch": watch, "log": True, "record": True}
-        self.speed, self.given, self.stated = speed, given, stated
-        self.kernel, self.reference = self.made(), OwnSizes(speed, **self.options)
+        self.speed, self.sizes, self.task_size = speed, sizes, task_size
+        self.kernel, self.reference = self.new_queues(), OwnSizes(speed, **self.options)
         self.now = 0
-        n = len(given)
-        self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, stated), given)
+        n = len(sizes)
+        self.reference.add(np.zeros(n), np.full(n, 8.0), np.full(n, task_size), sizes)
 
-    def made(self):
-        made, n = TaskQueues(self.speed, **self.options), len(self.given)
-        made.add_applications(
+    def new_queues(self):
+        queues, n = TaskQueues(self.speed, **self.options), len(self.sizes)
+        queues.add_applications(
             np.zeros(n),
             np.full(n, 8.0),
-            np.full(n, self.stated),
-            sizes=np.concatenate([np.array(each) for each in self.given]),
-            tasks=[len(each) for each in self.given],
+            np.full(n, self.task_size),
+            sizes=np.concatenate([np.array(row) for row in self.sizes]),
+            tasks=[len(row) for row in self.sizes],
         )
-        return made
+        return queues
 
-    def both(self, call, *arguments):
-        found = getattr(self.kernel, call)(*arguments)
-        same(found, getattr(self.reference, call)(*arguments))
-        return found
+    def call_both(self, call, *arguments):
+        actual = getattr(self.kernel, call)(*arguments)
+        same(actual, getattr(self.reference, call)(*arguments))
+        return actual
 
     @rule(data=st.data(), order=st.booleans())
     def enqueue(self, data, order):
         u = data.draw(st.integers(0, len(self.speed) - 1), label="machine")
-        i = data.draw(st.integers(0, len(self.given) - 1), label="application")
+        i = data.draw(st.integers(0, len(self.sizes) - 1), label="application")
         free = self.reference.free(i)
         if free:
-            self.both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
+            self.call_both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
         with pytest.raises(ValueError, match="tasks that are in no queue"):
             self.kernel.enqueue([u], [i], [self.reference.free(i) + 1], self.now)
         if order:
-            self.both("reschedule", [u], self.now)
+            self.call_both("reschedule", [u], self.now)
 
     @rule(data=st.data(), tasks=st.integers(0, 4), step=steps)
     def withdraw(self, data, tasks, step):
         self.now += step
         u = data.draw(st.integers(0, len(self.speed) - 1), label="machine")
-        self.both("withdraw", u, data.draw(st.integers(0, len(self.given) - 1), label="i"), tasks, self.now)
+        self.call_both(
+            "withdraw", u, data.draw(st.integers(0, len(self.sizes) - 1), label="i"), tasks, self.now
+        )
 
     @rule(data=st.data(), step=steps)
     def fail(self, data, step):
         self.now += step
-        self.both("fail", [data.draw(st.integers(0, len(self.speed) - 1), label="machine")], self.now)
+        self.call_both("fail", [data.draw(st.integers(0, len(self.speed) - 1), label="machine")], self.now)
 
     @rule(step=steps)
     def advance(self, step):
         self.now += step
-        self.both("advance", self.now)
+        self.call_both("advance", self.now)
 
     @rule()
     def next(self):
-        at = self.both("next_change")
+        at = self.call_both("next_change")
         if at < NEVER:
             self.now = max(self.now, at)
-            self.both("due", self.now)
+            self.call_both("due", self.now)
 
     @rule()
     def ask(self):
-        self.both("minimum_stretch", range(len(self.speed)), self.now)
+        self.call_both("minimum_stretch", range(len(self.speed)), self.now)
         for name in ("totals", "schedule", "arrivals"):
-            found, expected = getattr(self.kernel, name)(), getattr(self.reference, name)()
-            assert found.keys() == expected.keys()
-            for k in found:
-                same(found[k], expected[k])
+            actual, expected = getattr(self.kernel, name)(), getattr(self.reference, name)()
+            assert actual.keys() == expected.keys()
+            for k in actual:
+                same(actual[k], expected[k])
 
     @rule()
     def restore(self):
         state = self.kernel.getstate()
-        again = self.made()
-        again.setstate(
+        restored = self.new_queues()
+        restored.setstate(
             {name: np.array(of) if isinstance(of, np.ndarray) else of for name, of in state.items()}
         )
-        self.kernel = again
+        self.kernel = restored
 
 
 TestProgram = Program.TestCase

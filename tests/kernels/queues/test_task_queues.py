@@ -43,7 +43,7 @@ class Program(RuleBasedStateMachine):
     def start(self, speed, order, watch, log, record, tolerance):
         self.options = {"order": order, "watch": watch, "log": log, "record": record, "tolerance": tolerance}
         self.speed = speed
-        self.ours = queues.TaskQueues(speed, **self.options)
+        self.kernel = queues.TaskQueues(speed, **self.options)
         self.reference = reference.TaskQueues(speed, **self.options)
         self.now = self.applications = self.enqueued = self.lost = 0
         self.rows, self.further = [], []
@@ -51,10 +51,10 @@ class Program(RuleBasedStateMachine):
         self.log = log
         self.add(0.0, 4.0, 1.0)
 
-    def both(self, call, *arguments, **options):
-        ours = getattr(self.ours, call)(*arguments, **options)
-        same(ours, getattr(self.reference, call)(*arguments, **options))
-        return ours
+    def call_both(self, call, *arguments, **options):
+        actual = getattr(self.kernel, call)(*arguments, **options)
+        same(actual, getattr(self.reference, call)(*arguments, **options))
+        return actual
 
     def pick(self, data):
         some = st.lists(st.integers(0, self.machines - 1), min_size=1, max_size=6)
@@ -74,14 +74,14 @@ class Program(RuleBasedStateMachine):
         self.further.append(n)
 
     def append(self, release, size, task_size, whose=None):
-        self.both("add_applications", release, size, task_size, whose)
+        self.call_both("add_applications", release, size, task_size, whose)
         whose = range(self.applications, self.applications + len(release)) if whose is None else whose
         self.rows += zip(release, size, task_size, whose, strict=True)
         self.applications += len(release)
 
     @rule()
     def restore(self):
-        self.ours = restored(self.ours, queues.TaskQueues(self.speed, **self.options), self.rows)
+        self.kernel = restored(self.kernel, queues.TaskQueues(self.speed, **self.options), self.rows)
 
     @rule(data=st.data(), order=st.booleans())
     def enqueue(self, data, order):
@@ -90,96 +90,96 @@ class Program(RuleBasedStateMachine):
         which = st.lists(st.integers(0, self.applications - 1), min_size=k, max_size=k)
         count = st.lists(st.integers(1, 7), min_size=k, max_size=k)
         tasks = data.draw(count, label="tasks")
-        self.both("enqueue", machines, data.draw(which, label="applications"), tasks, self.now)
+        self.call_both("enqueue", machines, data.draw(which, label="applications"), tasks, self.now)
         self.enqueued += sum(tasks)
         if order:
-            self.both("reschedule", machines, self.now)
+            self.call_both("reschedule", machines, self.now)
 
     @rule(data=st.data())
     def reschedule(self, data):
-        self.both("reschedule", self.pick(data), self.now)
+        self.call_both("reschedule", self.pick(data), self.now)
 
     @rule(data=st.data(), step=steps, tasks=st.integers(0, 9), order=st.booleans())
     def withdraw(self, data, step, tasks, order):
         self.now += step
         machine = data.draw(st.integers(0, self.machines - 1), label="machine")
-        waiting = set(self.ours.queue(machine)[0].tolist())
+        waiting = set(self.kernel.queue(machine)[0].tolist())
         of = st.sampled_from(sorted(waiting)) if waiting else st.nothing()
         application = data.draw(of | st.integers(0, self.applications - 1), label="application")
-        self.enqueued -= self.both("withdraw", machine, application, tasks, self.now)
+        self.enqueued -= self.call_both("withdraw", machine, application, tasks, self.now)
         if order:
-            self.both("reschedule", [machine], self.now)
+            self.call_both("reschedule", [machine], self.now)
 
     @rule(data=st.data(), step=steps, some=st.booleans())
     def advance(self, data, step, some):
         self.now += step
-        self.both("advance", self.now, self.pick(data) if some else None)
+        self.call_both("advance", self.now, self.pick(data) if some else None)
 
     @rule(step=steps)
     def catch_up(self, step):
         self.now += step
-        self.both("catch_up", self.now)
+        self.call_both("catch_up", self.now)
 
     @rule(data=st.data(), step=steps)
     def fail(self, data, step):
         self.now += step
-        _, _, tasks = self.both("fail", self.pick(data), self.now)
+        _, _, tasks = self.call_both("fail", self.pick(data), self.now)
         self.lost += int(tasks.sum())
 
     @rule(step=steps)
     def due(self, step):
         self.now += step
-        self.both("due", self.now)
-        assert self.ours.next_change() > self.now
+        self.call_both("due", self.now)
+        assert self.kernel.next_change() > self.now
 
     @rule()
     def next(self):
-        at = self.ours.next_change()
+        at = self.kernel.next_change()
         if at < NEVER:
             self.now = max(self.now, at)
-            assert len(self.both("due", self.now)) > 0
+            assert len(self.call_both("due", self.now)) > 0
 
     @rule(data=st.data())
     def ask(self, data):
         machines = self.pick(data)
-        self.both("minimum_stretch", machines, self.now)
-        self.both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
+        self.call_both("minimum_stretch", machines, self.now)
+        self.call_both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
         new = [data.draw(x) for x in (quarters, sizes, quarters)]
         question = (new[0], self.now / NS, new[1], new[2], self.now)
-        some = self.both("available", *question, machines=machines)
-        same(some, self.both("available", *question)[machines])
+        some = self.call_both("available", *question, machines=machines)
+        same(some, self.call_both("available", *question)[machines])
 
     def running(self):
-        return sum(self.ours.queue(u)[2] >= 0 for u in range(self.machines))
+        return sum(self.kernel.queue(u)[2] >= 0 for u in range(self.machines))
 
     @invariant()
     def equal(self):
-        if not hasattr(self, "ours"):
+        if not hasattr(self, "actual"):
             return
-        totals = totals_of(self.ours)
+        totals = totals_of(self.kernel)
         assert totals == totals_of(self.reference)
         for name, never in (("first_start", -1), ("nodes_used", 0)):
             assert {totals[name][i] for i in self.further} <= {never}
         for kind in ("schedule", "arrivals"):
-            rows, theirs = getattr(self.ours, kind)(), getattr(self.reference, kind)()
+            rows, theirs = getattr(self.kernel, kind)(), getattr(self.reference, kind)()
             assert list(rows) == list(theirs)
             for name, column in rows.items():
                 same(column, theirs[name])
-        if self.ours.record:
-            ran = self.ours.schedule()
-            assert self.ours.arrivals()["tasks"].sum() == self.enqueued
+        if self.kernel.record:
+            ran = self.kernel.schedule()
+            assert self.kernel.arrivals()["tasks"].sum() == self.enqueued
             assert ran["completed"].sum() == sum(totals["tasks"])
             assert (ran["end"] > ran["start"]).all()
             same_machine = ran["machine"][1:] == ran["machine"][:-1]
             assert (ran["start"][1:] >= ran["end"][:-1])[same_machine].all()
-        assert self.ours.next_change() == self.reference.next_change()
+        assert self.kernel.next_change() == self.reference.next_change()
         everyone = list(range(self.machines))
-        self.both("is_busy", everyone)
-        self.both("summaries", everyone, GRID, self.now)
+        self.call_both("is_busy", everyone)
+        self.call_both("summaries", everyone, GRID, self.now)
         waiting = self.running()
         for u in everyone:
-            waiting += int(self.both("queue", u)[1].sum())
-        totals = totals_of(self.ours)
+            waiting += int(self.call_both("queue", u)[1].sum())
+        totals = totals_of(self.kernel)
         # tasks of further bags are counted there and with their originals
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
         assert self.enqueued == completed + self.lost + waiting
@@ -191,7 +191,7 @@ TestProgram = Program.TestCase
 
 
 @pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
-def test_a_long_story_equals_reference(order, watch):
+def test_long_runs_equal_reference(order, watch):
     """With failures of running tasks and questions about later instants: longer than Hypothesis goes."""
     random = np.random.default_rng(3)
     stores = [
@@ -200,32 +200,32 @@ def test_a_long_story_equals_reference(order, watch):
     ]
     rows = random.integers(-32, 0, 6) / 4, random.integers(4, 160, 6) / 4, random.integers(1, 12, 6) / 4
 
-    def both(call, *arguments, **options):
-        ours, expected = (getattr(store, call)(*arguments, **options) for store in stores)
-        same(ours, expected)
+    def call_both(call, *arguments, **options):
+        actual, expected = (getattr(store, call)(*arguments, **options) for store in stores)
+        same(actual, expected)
 
-    both("add_applications", *rows)
+    call_both("add_applications", *rows)
     now = 0
     for _ in range(150):
         now += int(random.integers(0, 4)) * NS // 2
         machines = random.permutation(3)[: random.integers(1, 4)]
         k = len(machines)
-        both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
-        both("reschedule", machines, now)
+        call_both("enqueue", machines, random.integers(0, 6, k), random.integers(1, 4, k), now)
+        call_both("reschedule", machines, now)
         if random.random() < 0.3:
-            both("withdraw", int(machines[0]), int(random.integers(6)), int(random.integers(9)), now)
+            call_both("withdraw", int(machines[0]), int(random.integers(6)), int(random.integers(9)), now)
         if random.random() < 0.3:
             now += int(random.integers(0, 4)) * NS // 4
-            both("fail", machines, now)
-        both("minimum_stretch", [0, 1, 2], now)
-        both("summaries", [0, 1, 2], GRID, now, cell=now + int(random.integers(0, 12)) * NS // 2)
-        both("summaries", [0, 1, 2], GRID, now)
-        both("advance", now)
-        both("next_change")
+            call_both("fail", machines, now)
+        call_both("minimum_stretch", [0, 1, 2], now)
+        call_both("summaries", [0, 1, 2], GRID, now, cell=now + int(random.integers(0, 12)) * NS // 2)
+        call_both("summaries", [0, 1, 2], GRID, now)
+        call_both("advance", now)
+        call_both("next_change")
         assert totals_of(stores[0]) == totals_of(stores[1])
     for kind in ("schedule", "arrivals"):
-        ours, expected = (getattr(store, kind)() for store in stores)
-        assert {name: x.tolist() for name, x in ours.items()} == {
+        actual, expected = (getattr(store, kind)() for store in stores)
+        assert {name: x.tolist() for name, x in actual.items()} == {
             name: x.tolist() for name, x in expected.items()
         }
     assert [store.enqueued for store in stores] == [stores[0].arrivals()["tasks"].sum()] * 2
@@ -233,7 +233,7 @@ def test_a_long_story_equals_reference(order, watch):
 
 
 @BOTH
-def test_what_has_ended_counts_before_a_later_instant(module):
+def test_ended_tasks_count_before_a_later_instant(module):
     """At 2 s only the second application is left, but the first one will have had a stretch of 3 by then."""
     store = module.TaskQueues([1.0])
     store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
@@ -244,7 +244,7 @@ def test_what_has_ended_counts_before_a_later_instant(module):
 
 
 @BOTH
-def test_a_stretch_that_is_kept_but_for_1e_12(module):
+def test_a_stretch_is_met_within_1e_12(module):
     store = module.TaskQueues([1.0])
     store.add_applications([-4504 * 2.0**-52], [1.0], [1.0])
     store.enqueue([0], [0], [1], 0)
@@ -254,7 +254,7 @@ def test_a_stretch_that_is_kept_but_for_1e_12(module):
 
 
 @BOTH
-def test_a_task_that_could_start_at_the_instant_is_left_open(module):
+def test_a_task_does_not_start_at_the_end_of_an_advance(module):
     store = simple(module, log=True)
     store.enqueue([0], [0], [3], 0)
     assert rows_of(store.advance(2 * NS)) == [(0, 0, 2, 2 * NS)]
@@ -326,7 +326,7 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
 
 
 @BOTH
-def test_withdrawn_tasks_have_never_been_there(module):
+def test_withdrawn_tasks_do_not_count(module):
     store = simple(module, record=True)
     store.enqueue([0, 0], [0, 1], [3, 2], 0)
     assert store.withdraw(0, 1, 5, NS // 2) == 2  # all that wait
@@ -359,7 +359,7 @@ def test_a_task_that_could_start_at_the_instant_can_be_withdrawn(module):
 
 
 @BOTH
-def test_what_was_lost_has_been_there(module):
+def test_lost_tasks_count_as_received(module):
     store = simple(module, speed=(1.0, 1.0))
     store.enqueue([0, 1], [1, 1], [1, 1], 0)
     store.enqueue([0, 1], [0, 0], [2, 2], 0)

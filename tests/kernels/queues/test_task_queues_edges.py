@@ -14,7 +14,7 @@ from tests.reference import task_queues as reference
 
 
 @BOTH
-def test_nothing_ends_after_the_last_instant(module):
+def test_no_task_ends_after_the_last_instant(module):
     store = simple(module, task_size=(1.0, 1e9, 1e300))
     with pytest.raises(OverflowError, match="tasks of application 2 on machine 0 end after the last instant"):
         store.enqueue([0], [2], [1], 0)
@@ -34,7 +34,7 @@ def test_nothing_ends_after_the_last_instant(module):
 
 
 @BOTH
-def test_who_is_refused_has_come_to_the_instant_all_the_same(module):
+def test_a_rejected_machine_has_advanced_to_the_instant(module):
     """The task of 1 s has ended when the next share is refused: nothing more changes."""
     store = simple(module)
     store.enqueue([0], [0], [1], 0)
@@ -107,7 +107,7 @@ def test_strided_and_read_only_input(module):
     assert (store.order, store.watch, store.log) == ("edf", "idle", False)
 
 
-REFUSED = [
+ERRORS = [
     (lambda m, s: m.TaskQueues([1.0, math.nan]), ValueError, r"speed\[1\] must be finite and > 0, got nan"),
     (lambda m, s: m.TaskQueues([0.0]), ValueError, r"speed\[0\] must be finite and > 0, got 0.0"),
     (lambda m, s: m.TaskQueues([[1.0]]), ValueError, "speed must have one dimension, got 2"),
@@ -201,8 +201,8 @@ REFUSED = [
 
 
 @BOTH
-@pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_bad_input_is_refused(module, call, error, message):
+@pytest.mark.parametrize(("call", "error", "message"), ERRORS)
+def test_bad_input_is_rejected(module, call, error, message):
     store = simple(module)
     before = totals_of(store)
     with pytest.raises(error, match=message):
@@ -210,13 +210,13 @@ def test_bad_input_is_refused(module, call, error, message):
     assert totals_of(store) == before
 
 
-@pytest.mark.parametrize("call", [row[0] for row in REFUSED])
-def test_refusals_use_the_same_words(call):
+@pytest.mark.parametrize("call", [row[0] for row in ERRORS])
+def test_kernel_and_reference_raise_equal_errors(call):
     words = []
     for module in (queues, reference):
-        with pytest.raises((ValueError, TypeError)) as refused:
+        with pytest.raises((ValueError, TypeError)) as excinfo:
             call(module, simple(module))
-        words.append(str(refused.value))
+        words.append(str(excinfo.value))
     assert words[0] == words[1]
 
 
@@ -240,20 +240,20 @@ def test_the_last_instant(module):
 
 def test_many_shares_on_one_machine():
     # Rows are widened for all machines, and moved to the front where there is room.
-    ours, expected = (
+    actual, expected = (
         simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)
     )
     random = np.random.default_rng(1)
     for now in range(0, 60 * NS, NS // 2):
         row = ([0, 1], random.integers(0, 40, 2), random.integers(1, 3, 2), now)
-        for store in (ours, expected):
+        for store in (actual, expected):
             store.enqueue(*row)
             store.reschedule([now // NS % 2], now)
         if now % (5 * NS) == 0:
-            same(*(store.withdraw(0, int(row[1][0]), 2, now) for store in (ours, expected)))
+            same(*(store.withdraw(0, int(row[1][0]), 2, now) for store in (actual, expected)))
     for u in (0, 1):
-        same(ours.queue(u), expected.queue(u))
-    assert totals_of(ours) == totals_of(expected)
+        same(actual.queue(u), expected.queue(u))
+    assert totals_of(actual) == totals_of(expected)
 
 
 def test_machines_of_very_many_applications_are_counted():
@@ -265,7 +265,7 @@ def test_machines_of_very_many_applications_are_counted():
         made.add_applications(np.zeros(count), np.full(count, 4.0), np.full(count, 2.0))
         return made
 
-    made = []
+    results = []
     for count, numbers in ((few, np.arange(few)), (many, np.arange(few) * (many // few))):
         store, random = fresh(count), np.random.default_rng(2)
         for now in range(0, 40 * NS, NS):
@@ -273,9 +273,9 @@ def test_machines_of_very_many_applications_are_counted():
             store.enqueue(u, numbers[random.integers(0, few, len(u))], np.full(len(u), 2), now)
             if now == 20 * NS:
                 store.fail(np.array([3]), now)
-                again = fresh(count)
-                again.setstate(store.getstate())
-                store = again
-        made.append((store.totals()["nodes_used"][numbers].tolist(), store.getstate()["used"].nbytes))
-    assert made[0][0] == made[1][0] and min(made[0][0]) > 1
-    assert made[0][1] > 0 == made[1][1]
+                restored = fresh(count)
+                restored.setstate(store.getstate())
+                store = restored
+        results.append((store.totals()["nodes_used"][numbers].tolist(), store.getstate()["used"].nbytes))
+    assert results[0][0] == results[1][0] and min(results[0][0]) > 1
+    assert results[0][1] > 0 == results[1][1]

@@ -57,7 +57,7 @@ def cases(draw, machines=3, max_arrivals=6):
     return Case(speed, applications, draw(st.lists(arrival, max_size=max_arrivals)), options)
 
 
-def merged(*parts):
+def merge(*parts):
     """Completions of several calls as one call would give them."""
     result = {}
     for part in parts:
@@ -69,31 +69,31 @@ def merged(*parts):
 
 @given(cases(), st.lists(st.tuples(steps, st.booleans()), max_size=4), st.integers(0, 40 * NS))
 def test_advancing_twice_is_advancing_once(case, stops, last):
-    once, twice = case.store(log=True), case.store(log=True)
+    single, twice = case.store(log=True), case.store(log=True)
     now, parts = 0, []
     for gap, machine, application, tasks in case.arrivals:
         for step, everyone in stops:
             if step < gap:
                 parts.append(twice.advance(now + step, None if everyone else [machine]))
         now += gap
-        for store in (once, twice):
+        for store in (single, twice):
             store.enqueue([machine], [application], [tasks], now)
             store.reschedule([machine], now)
     for step, _ in stops:
         parts.append(twice.advance(min(now + step, now + last)))
-    final = once.advance(now + last)
+    final = single.advance(now + last)
     parts.append(twice.advance(now + last))
-    assert merged(*parts) == merged(final) == rows_of(final)
-    assert totals_of(once) == totals_of(twice)
+    assert merge(*parts) == merge(final) == rows_of(final)
+    assert totals_of(single) == totals_of(twice)
     for u in range(len(case.speed)):
-        same(once.queue(u), twice.queue(u))
-    assert once.next_change() == twice.next_change()
+        same(single.queue(u), twice.queue(u))
+    assert single.next_change() == twice.next_change()
 
 
 @given(cases())
-def test_everything_ends_and_nothing_overlaps(case):
+def test_all_tasks_end_and_none_overlap(case):
     store = case.store(log=True, watch="completion")
-    now, wanted, ends = 0, {}, {}
+    now, enqueued_tasks, ends = 0, {}, {}
     rows = []
 
     def run(until):
@@ -112,14 +112,14 @@ def test_everything_ends_and_nothing_overlaps(case):
         now += gap
         store.enqueue([machine], [application], [tasks], now)
         store.reschedule([machine], now)
-        wanted[machine, application] = wanted.get((machine, application), 0) + tasks
+        enqueued_tasks[machine, application] = enqueued_tasks.get((machine, application), 0) + tasks
     run(NEVER - 1)
     done = {}
     for machine, application, tasks, end in rows:
         length = round(case.applications[application][2] / case.speed[machine] * NS)
         assert end - length >= max((e for e in ends[machine] if e < end), default=0)
         done[machine, application] = done.get((machine, application), 0) + tasks
-    assert done == wanted
+    assert done == enqueued_tasks
     totals = store.totals()
     assert totals["waiting"].sum() == 0
     for u, end in ends.items():
@@ -128,12 +128,12 @@ def test_everything_ends_and_nothing_overlaps(case):
 
 @given(cases(), st.integers(0, 20 * NS))
 def test_the_watch_gives_exactly_the_next_change(case, until):
-    idle, each = case.store(watch="idle"), case.store(watch="completion")
+    idle, completing = case.store(watch="idle"), case.store(watch="completion")
     for _, machine, application, tasks in case.arrivals:
-        for store in (idle, each):
+        for store in (idle, completing):
             store.enqueue([machine], [application], [tasks], 0)
             store.reschedule([machine], 0)
-    for store in (idle, each):
+    for store in (idle, completing):
         at = store.next_change()
         if at == NEVER:
             assert not store.is_busy(range(len(case.speed))).any()
@@ -145,9 +145,9 @@ def test_the_watch_gives_exactly_the_next_change(case, until):
         if store.watch == "completion":
             assert totals_of(store)["completed"] == before["completed"]
         assert (store.is_busy(range(len(case.speed))) == busy).all()
-        found = store.due(at)
-        assert len(found) and (np.diff(found) > 0).all()
-        for u in found.tolist():
+        due = store.due(at)
+        assert len(due) and (np.diff(due) > 0).all()
+        for u in due.tolist():
             if store.watch == "idle":
                 assert not store.is_busy([u])[0]
             assert store.totals()["tasks"][u] > before["tasks"][u]
@@ -179,7 +179,7 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
 
 
 @given(cases(machines=1), TOLERANCES.filter(bool), steps)
-def test_a_tolerance_bounds_what_the_minimum_stretch_exceeds_the_exact_one_by(case, tolerance, wait):
+def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wait):
     """Also where a task runs, or nothing but it; and the queue is in EDF order at what comes out."""
     store, exact = case.store(order="edf", tolerance=tolerance), case.store(order="edf")
     for _, _, application, tasks in case.arrivals:
@@ -202,7 +202,7 @@ def test_a_tolerance_bounds_what_the_minimum_stretch_exceeds_the_exact_one_by(ca
 
 
 @given(cases(machines=1))
-def test_fifo_serves_shares_as_they_came(case):
+def test_fifo_serves_shares_in_order_of_arrival(case):
     store = case.store(order="fifo", log=True)
     for _, machine, application, tasks in case.arrivals:
         store.enqueue([machine], [application], [tasks], 0)
@@ -228,13 +228,13 @@ def test_summaries_are_those_of_the_same_queue(case, now):
         i, n, running, free_at = store.queue(u)
         table = case.applications
         release, size, task = (np.array([table[k][c] for k in i]) for c in range(3))
-        pinned = {}
+        running_task = {}
         if running >= 0:
-            pinned["running_release"], pinned["running_size"], _ = case.applications[running]
+            running_task["running_release"], running_task["running_size"], _ = case.applications[running]
         free = max(free_at, now) / 1e9
         queue = (release, size, n * task)
         # for a summary the task that starts at this instant has started
-        after, end, begun = n * task, free, dict(pinned)
+        after, end, begun = n * task, free, dict(running_task)
         if running < 0 and len(i):
             after[0] = (n[0] - 1) * task[0]
             end = (now + round(task[0] / case.speed[u] * NS)) / 1e9
@@ -246,9 +246,9 @@ def test_summaries_are_those_of_the_same_queue(case, now):
         if len(i) == 0 and running < 0:
             assert least[u] == math.inf
         else:
-            assert least[u] == edf.optimal_stretch(*queue, speed=case.speed[u], now=free, **pinned)
+            assert least[u] == edf.optimal_stretch(*queue, speed=case.speed[u], now=free, **running_task)
         assert room[u] == availability.available_tasks(
-            1.5, 2.0, 8.0, 0.75, *queue, speed=case.speed[u], free_at=free, **pinned
+            1.5, 2.0, 8.0, 0.75, *queue, speed=case.speed[u], free_at=free, **running_task
         )
 
 
@@ -260,23 +260,23 @@ def test_a_later_cell_is_the_queue_advanced_to_it(case, now, wait):
             one.enqueue([machine], [application], [tasks], 0)
             one.reschedule([machine], 0)
     everyone = np.arange(len(case.speed))
-    ours = store.summaries(everyone, GRID, now, cell=now + wait)
+    actual = store.summaries(everyone, GRID, now, cell=now + wait)
     least = np.nan_to_num(store.minimum_stretch(everyone, now), posinf=0.0)
     then = later.summaries(everyone, GRID, now + wait)
     for u in everyone.tolist():
         kept = GRID.stretch * (1 + 1e-12) >= least[u]
-        np.testing.assert_array_equal(ours[u, kept], then[u, kept])
-        assert wait == 0 or not ours[u, ~kept].any()
+        np.testing.assert_array_equal(actual[u, kept], then[u, kept])
+        assert wait == 0 or not actual[u, ~kept].any()
 
 
-def test_threads_change_nothing():
+def test_threads_change_no_summary():
     random = np.random.default_rng(3)
     store = queues.TaskQueues(random.uniform(1, 3, 150))
     store.add_applications(-random.uniform(0, 9, 20), random.uniform(1, 20, 20), random.uniform(0.1, 2, 20))
     for _ in range(5):
         store.enqueue(np.arange(150), random.integers(0, 20, 150), random.integers(1, 9, 150), 0)
     store.reschedule(np.arange(150), 0)
-    some = random.permutation(150)
-    one = store.summaries(some, GRID, NS)
+    machines = random.permutation(150)
+    one = store.summaries(machines, GRID, NS)
     for threads in (2, 3, 200):
-        np.testing.assert_array_equal(store.summaries(some, GRID, NS, threads=threads), one)
+        np.testing.assert_array_equal(store.summaries(machines, GRID, NS, threads=threads), one)

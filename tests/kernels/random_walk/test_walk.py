@@ -111,15 +111,15 @@ def equal(case: Case, stops: list[int]) -> None:
         wires, walks = other_wires, other
         walks.settle()
         assert walks.unlogged == reference_walks.unlogged
-        for told in ("jobs", "totals", "looks"):
-            mine, wanted = getattr(walks, told)(), getattr(reference_walks, told)()
-            assert list(mine) == list(wanted)
-            for name, column in wanted.items():
+        for report in ("jobs", "totals", "looks"):
+            mine, expected = getattr(walks, report)(), getattr(reference_walks, report)()
+            assert list(mine) == list(expected)
+            for name, column in expected.items():
                 np.testing.assert_array_equal(mine[name], column, name, strict=True)
         for name in BOOKS:
             np.testing.assert_array_equal(getattr(wires, name), getattr(reference_wires, name), name)
-        mine, wanted = wires.logged(), reference_wires.logged()
-        for name, column in wanted.items():
+        mine, expected = wires.logged(), reference_wires.logged()
+        for name, column in expected.items():
             np.testing.assert_array_equal(mine[name], column, name, strict=True)
         assert wires.unlogged == reference_wires.unlogged
 
@@ -148,7 +148,7 @@ def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
 
 
 @given(cases())
-def test_what_is_logged_changes_nothing_else(case: Case) -> None:
+def test_the_log_changes_no_result(case: Case) -> None:
     wires, jobs = run({**case, "log": 0})
     logged, other = make(walk, Links, {**case, "log": 10**6})
     other.advance(NEVER)
@@ -173,31 +173,31 @@ def test_what_is_logged_changes_nothing_else(case: Case) -> None:
 
 
 @given(cases())
-def test_each_job_runs_once_where_it_came(case: Case) -> None:
+def test_each_job_runs_once_at_its_node(case: Case) -> None:
     wires, jobs = run(case)
     table = {name: np.array(column, np.int64) for name, column in jobs.items()}
     home, release = np.array(case["node"], np.int64), np.array(case["release"], np.int64)
     lasts = np.rint(np.array(case["work"]) / np.array(case["speed"])[table["machine"]] * 1e9)
     assert (table["end"] - table["start"] == lasts).all()
     assert (table["arrived"] >= release).all() and (table["start"] >= table["arrived"]).all()
-    stayed = table["machine"] == home
-    assert ((table["predicted"] == -1) == stayed).all()
+    at_home = table["machine"] == home
+    assert ((table["predicted"] == -1) == at_home).all()
     # a dispatcher decides on one job after the other, and a result leaves when it is done with those before
-    took, decided = table["probes"] * case["probe_time"], release.copy()
+    took, decision = table["probes"] * case["probe_time"], release.copy()
     for u in range(len(case["speed"])):
         until = 0
         for job in np.flatnonzero(home == u):
-            until = decided[job] = (max(until, release[job]) if case["queued"] else release[job]) + took[job]
-    assert (table["arrived"] == decided)[stayed].all() and (table["arrived"] >= decided).all()
+            until = decision[job] = (max(until, release[job]) if case["queued"] else release[job]) + took[job]
+    assert (table["arrived"] == decision)[at_home].all() and (table["arrived"] >= decision).all()
     for job in range(len(home)):
         end = table["end"][job]
         # jobs that are released at the end itself may be before the result or behind it
         here = (home == table["machine"][job]) & case["queued"]
         before, with_it = (
-            max(end, decided[here & earlier].max(initial=0)) for earlier in (release < end, release <= end)
+            max(end, decision[here & earlier].max(initial=0)) for earlier in (release < end, release <= end)
         )
         back = table["returned"][job]
-        assert back in (before, with_it) if stayed[job] else back >= before
+        assert back in (before, with_it) if at_home[job] else back >= before
     # nothing overtakes on a node, and no node is idle while a job waits there
     for u in range(len(case["speed"])):
         here = np.flatnonzero(table["machine"] == u)
@@ -205,7 +205,7 @@ def test_each_job_runs_once_where_it_came(case: Case) -> None:
         assert (np.diff(table["arrived"][here]) >= 0).all()
         free = np.append(0, table["end"][here][:-1])
         assert (table["start"][here] == np.maximum(free, table["arrived"][here])).all()
-    moved = int((~stayed).sum())
+    moved = int((~at_home).sum())
     assert wires.sent.tolist()[2:] == wires.delivered.tolist()[2:] == [moved, moved]
     assert wires.sent[0] == table["probes"].sum() >= wires.sent[1]
 
@@ -213,7 +213,7 @@ def test_each_job_runs_once_where_it_came(case: Case) -> None:
 # -- small examples -------------------------------------------------------------------------------------
 
 
-def test_a_job_goes_where_it_is_back_earlier() -> None:
+def test_a_job_moves_to_the_earlier_turnaround() -> None:
     # at home 10 s; there 1 s to go, 5 s, 1 s back
     _, jobs = run(plain())
     assert (jobs["machine"], jobs["arrived"], jobs["end"], jobs["returned"]) == ([1], [S], [6 * S], [7 * S])
@@ -231,7 +231,7 @@ def test_as_printed_only_queues_and_one_way_are_compared() -> None:
     assert run(two)[1]["machine"] == [0, 1]
 
 
-def test_what_comes_meanwhile_makes_the_prediction_wrong() -> None:
+def test_arrivals_in_transit_make_the_prediction_wrong() -> None:
     # both jobs of node 0 find node 1 idle; the second one waits there for the first
     case = plain(release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0], rule="none")
     _, jobs = run(case)
@@ -256,12 +256,12 @@ def test_the_conditions_on_arrivals_in_transit() -> None:
     assert run(plain(**two, remote_threshold=0.33))[1]["machine"] == [1, 0]
     assert run(plain(remote_threshold=0.0))[1]["machine"] == [0]
     # at 0 s one job sent is infinitely many a time, unless the condition is off
-    both = {"release": [0, 0], "node": [0, 0], "work": [1000.0, 9000.0], "data": [0, 0]}
-    assert run(plain(**both))[1]["machine"] == [1, 0]
-    assert run(plain(**both, remote_threshold=np.inf))[1]["machine"] == [1, 1]
+    jobs = {"release": [0, 0], "node": [0, 0], "work": [1000.0, 9000.0], "data": [0, 0]}
+    assert run(plain(**jobs))[1]["machine"] == [1, 0]
+    assert run(plain(**jobs, remote_threshold=np.inf))[1]["machine"] == [1, 1]
 
 
-def test_the_rate_observed_stands_in_for_one_that_is_not_known() -> None:
+def test_an_unknown_rate_is_replaced_by_the_observed_one() -> None:
     # two jobs at node 1 in the first 2 s: 1 - exp(-1) = 0.63 a second
     case = plain(
         release=[S, S, 2 * S], node=[1, 1, 0], work=[1.0, 1.0, 1000.0], data=[0, 0, 0],
@@ -279,14 +279,14 @@ def test_first_best_and_fastest() -> None:
     )  # fmt: skip
     chosen = {pick: set() for pick in ("first", "best", "fastest")}
     for seed in range(20):
-        for pick, found in chosen.items():
-            found.add(run({**case, "pick": pick, "probes": 3, "seed": seed})[1]["machine"][1])
+        for pick, result in chosen.items():
+            result.add(run({**case, "pick": pick, "probes": 3, "seed": seed})[1]["machine"][1])
     assert chosen == {"first": {1, 2}, "best": {2}, "fastest": {3}}
     # passed over below a speed; the first one that is fast enough is node 2
     assert run({**case, "pick": "first", "probes": 3, "min_speed": 160.0})[1]["machine"][1] == 2
 
 
-def test_asking_takes_time_and_tells_what_was() -> None:
+def test_probes_take_time_and_answers_are_old() -> None:
     """2 s to ask and hear: what is heard is 1 s old."""
     case = plain(probe_time=2 * S)
     _, jobs = run(case)
@@ -301,7 +301,7 @@ def test_asking_takes_time_and_tells_what_was() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) -> None:
+def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None:
     """6 s to ask; node 0 decides on its jobs until 6, 12 and 18 s, and finds node 1 idle whenever it asks."""
     case = plain(
         release=[0, S, 8 * S], node=[0, 0, 0], work=[1.0, 1000.0, 1.0], data=[0] * 3, rule="none",
@@ -328,7 +328,7 @@ def test_a_dispatcher_does_one_thing_after_the_other(module: Any, links: Any) ->
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> None:
+def test_a_dispatcher_busy_beyond_the_clock_is_an_error(module: Any, links: Any) -> None:
     """Each job leaves for the faster node, and none has come there when three are decided on."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
@@ -340,22 +340,22 @@ def test_a_dispatcher_that_is_busy_beyond_the_clock(module: Any, links: Any) -> 
         walks.advance(NEVER)
 
 
-def test_every_other_node_is_asked_once_and_all_are_alike() -> None:
+def test_each_other_node_is_probed_once_and_equally_often() -> None:
     nodes, jobs = 12, 3000
     case = plain(
         speed=[100.0] * nodes, release=[0] * jobs, node=[5] * jobs, work=[1.0] * jobs, data=[0] * jobs,
         rate=[0.0] * nodes, probes=4, min_speed=1000.0,
     )  # fmt: skip
-    wires, found = run(case)
-    assert found["probes"] == [4] * jobs
+    wires, result = run(case)
+    assert result["probes"] == [4] * jobs
     # a load each time a node was asked: binomial with a deviation of 25
     asked = np.delete(wires.bytes_out, 5) / 100
     assert wires.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
-    wires, found = run({**case, "probes": 100})
-    assert found["probes"] == [11] * jobs and (np.delete(wires.bytes_out, 5) == 100 * jobs).all()
+    wires, result = run({**case, "probes": 100})
+    assert result["probes"] == [11] * jobs and (np.delete(wires.bytes_out, 5) == 100 * jobs).all()
 
 
-def test_a_walk_passes_through_who_was_asked_before() -> None:
+def test_a_walk_passes_through_visited_nodes() -> None:
     # a ring of three, one way: 1, 2, 0 (itself), 1 ...: two are asked in five steps
     ring = np.array([[1], [2], [0]], np.int32)
     wires, jobs = run(plain(speed=[100.0] * 3, rate=[0.0] * 3, probes=5, neighbours=ring))
@@ -364,7 +364,7 @@ def test_a_walk_passes_through_who_was_asked_before() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_what_is_not_said(module: Any, links: Any) -> None:
+def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
     """What each option is then, seen by what jobs do."""
 
     def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
@@ -395,7 +395,7 @@ def test_what_is_not_said(module: Any, links: Any) -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: Any, links: Any) -> None:
+def test_probes_of_an_instant_precede_its_releases(module: Any, links: Any) -> None:
     """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
     case = plain(
         release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
@@ -410,7 +410,7 @@ def test_who_is_asked_at_an_instant_does_not_know_what_is_released_then(module: 
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_rates_observed_when_time_begins(module: Any, links: Any) -> None:
+def test_observed_rates_at_time_zero(module: Any, links: Any) -> None:
     """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
 
     def went(latency: int = S, **changes: Any) -> int:
@@ -439,7 +439,7 @@ def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> No
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_the_best_is_who_will_be_when_all_have_answered(module: Any, links: Any) -> None:
+def test_the_best_node_is_best_after_all_answers(module: Any, links: Any) -> None:
     """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
     case = plain(
         speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
@@ -471,7 +471,7 @@ def test_a_nanosecond_counts(module: Any, links: Any) -> None:
 # -- what is logged -------------------------------------------------------------------------------------
 
 
-def test_the_log_says_what_was_heard_and_what_was_true() -> None:
+def test_the_log_has_answers_and_true_values() -> None:
     """2 s to ask and hear; node 1 gets 20 s of work between its being asked and the answer."""
     case = plain(
         probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
@@ -501,7 +501,7 @@ def test_a_log_of_one_row(module: Any, links: Any) -> None:
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
 
 
-def test_the_log_says_why_a_node_was_passed_over() -> None:
+def test_the_log_has_the_verdict_on_each_node() -> None:
     two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0], "log": 9}
     for changes, job, verdict, count in (
         ({"rate": [0.0, 1.0], "local_threshold": 0.36}, 0, "own", 0),
@@ -564,7 +564,7 @@ def test_kinds_and_links_must_fit() -> None:
             module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 
-def test_beyond_the_clock() -> None:
+def test_a_job_beyond_the_clock_is_an_error() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         _, walks = make(module, links, plain(work=[1e300], probes=0))
         walks.advance(NEVER)
@@ -575,7 +575,7 @@ def test_beyond_the_clock() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_who_could_not_be_queued_is_refused_again(module: Any, links: Any) -> None:
+def test_a_job_that_failed_to_queue_fails_again(module: Any, links: Any) -> None:
     """Whoever was asked for it can be asked once more: with all others asked there would be nobody left."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(module, links, case)

@@ -22,10 +22,10 @@ TIMES = st.integers(1, 6) | st.sampled_from([10, 20])
 
 
 @st.composite
-def loads(draw: st.DrawFn, most: int = 16) -> tuple[int, list[int], list[int], list[int]]:
+def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], list[int]]:
     """machines, nodes, run and estimate"""
     machines = draw(st.sampled_from([1, 2, 3, 5, 8]))
-    n = draw(st.integers(0, most))
+    n = draw(st.integers(0, limit))
     nodes = st.lists(st.integers(1, machines), min_size=n, max_size=n)
     times = st.lists(TIMES, min_size=n, max_size=n)
     run = draw(times)
@@ -46,7 +46,7 @@ def plain(columns: Any) -> Any:
     return [column.tolist() for column in columns]
 
 
-def seen(queue: Any) -> Any:
+def outcome(queue: Any) -> Any:
     return queue.now, queue.next_end(), plain(queue.totals()), plain(queue.starts())
 
 
@@ -55,7 +55,7 @@ def seen(queue: Any) -> Any:
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("easy", [True, False])
-def test_by_hand(kind: Callable[..., Any], easy: bool) -> None:
+def test_small_cases_by_hand(kind: Callable[..., Any], easy: bool) -> None:
     """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, wants eight: its shadow time is 10,
     with two more than it needs then; four machines are free.
 
@@ -192,7 +192,7 @@ def test_words_of_machines(kind: Callable[..., Any]) -> None:
 # -- kernel and reference implementation ----------------------------------------------------------------
 
 
-class Together(RuleBasedStateMachine):
+class QueueComparison(RuleBasedStateMachine):
     """Kernel and reference side by side, and the kernel's state in another one from time to time."""
 
     @initialize(load=loads(24), easy=st.sampled_from([True, True, False]))
@@ -201,10 +201,10 @@ class Together(RuleBasedStateMachine):
         self.machines, self.jobs, self.next, self.since = load[0], len(load[1]), 0, 0
         self.queues: list[Any] = [kind(*load, easy=easy, log=True) for kind in BOTH]
 
-    def both(self, call: str, *arguments: Any) -> Any:
-        ours, other = (getattr(queue, call)(*arguments) for queue in self.queues)
-        assert np.array_equal(ours, other)
-        return ours
+    def call_both(self, call: str, *arguments: Any) -> Any:
+        actual, other = (getattr(queue, call)(*arguments) for queue in self.queues)
+        assert np.array_equal(actual, other)
+        return actual
 
     @rule(data=st.data(), count=st.integers(1, 8), later=st.sampled_from([0, 0, 0, 1, 4]))
     def submit(self, data: st.DataObject, count: int, later: int) -> None:
@@ -222,49 +222,49 @@ class Together(RuleBasedStateMachine):
 
     @rule(step=st.sampled_from([0, 0, 1, 1, 2, 3, 5, 8]))
     def run(self, step: int) -> None:
-        self.both("run", self.queues[0].now + step)
+        self.call_both("run", self.queues[0].now + step)
 
     @rule()
     def run_to_the_next_end(self) -> None:
         if self.queues[0].next_end() < NEVER:
-            self.both("run", self.queues[0].next_end())
+            self.call_both("run", self.queues[0].next_end())
 
     def pick(self, data: st.DataObject) -> list[int]:
         return sorted(data.draw(st.sets(st.integers(0, self.machines - 1), max_size=4), label="machines"))
 
-    @rule(data=st.data(), back=st.booleans())
-    def fail(self, data: st.DataObject, back: bool) -> None:
+    @rule(data=st.data(), recovers=st.booleans())
+    def fail(self, data: st.DataObject, recovers: bool) -> None:
         who = self.pick(data)
-        self.both("fail", who, self.queues[0].now)
-        if back:
-            self.both("restore", who, self.queues[0].now)
+        self.call_both("fail", who, self.queues[0].now)
+        if recovers:
+            self.call_both("restore", who, self.queues[0].now)
 
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
-        self.both("restore", self.pick(data), self.queues[0].now)
+        self.call_both("restore", self.pick(data), self.queues[0].now)
 
     @rule()
     def from_a_checkpoint(self) -> None:
-        again = BackfillQueue(*self.load, easy=self.easy, log=True)
-        again.setstate(self.queues[0].getstate())
-        self.queues[0] = again
+        restored = BackfillQueue(*self.load, easy=self.easy, log=True)
+        restored.setstate(self.queues[0].getstate())
+        self.queues[0] = restored
 
     @invariant()
     def equal(self) -> None:
         if hasattr(self, "queues"):
-            assert seen(self.queues[0]) == seen(self.queues[1])
+            assert outcome(self.queues[0]) == outcome(self.queues[1])
 
     def teardown(self) -> None:
         if hasattr(self, "queues"):
-            self.both("restore", range(self.machines), self.queues[0].now)
+            self.call_both("restore", range(self.machines), self.queues[0].now)
             for queue in self.queues:
                 queue.submit(range(self.next, self.jobs), max(queue.now, self.since))
-            self.both("run", NEVER)
+            self.call_both("run", NEVER)
             self.equal()
 
 
-TestTogether = Together.TestCase
-TestTogether.settings = settings(stateful_step_count=30, deadline=None)
+TestQueueComparison = QueueComparison.TestCase
+TestQueueComparison.settings = settings(stateful_step_count=30, deadline=None)
 
 
 @given(logs(), st.booleans())
@@ -275,7 +275,7 @@ def test_logs(log: Any, easy: bool) -> None:
     for queue in queues:
         queue.submit(range(len(at)), at)
         assert queue.run(NEVER) == len(at)
-    assert seen(queues[0]) == seen(queues[1])
+    assert outcome(queues[0]) == outcome(queues[1])
 
 
 @given(logs(), st.booleans(), st.lists(st.integers(0, 80), max_size=6))
@@ -290,7 +290,7 @@ def test_running_in_pieces_changes_nothing(log: Any, easy: bool, stops: list[int
         if who:
             pieces.submit(who, stop)
         pieces.run(stop)
-    assert seen(whole) == seen(pieces)
+    assert outcome(whole) == outcome(pieces)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -311,9 +311,9 @@ def test_late_jobs_and_failures(seed: int) -> None:
             assert np.array_equal(*(queue.fail(who, stop) for queue in queues))
             for queue in queues:
                 queue.restore(who[: len(who) // 2], stop)
-            assert seen(queues[0]) == seen(queues[1])
+            assert outcome(queues[0]) == outcome(queues[1])
         assert queues[0].run(NEVER) == queues[1].run(NEVER)
-        assert seen(queues[0]) == seen(queues[1])
+        assert outcome(queues[0]) == outcome(queues[1])
 
 
 @pytest.mark.parametrize(("machines", "jobs"), [(200, 400), (1000, 300)])
@@ -335,7 +335,7 @@ def test_a_long_queue(machines: int, jobs: int) -> None:
             queue.restore(who[:4], stop)
     assert queues[0].run(NEVER) == queues[1].run(NEVER)
     assert plain(queues[0].totals()) == plain(queues[1].totals())
-    assert seen(queues[0]) == seen(queues[1])
+    assert outcome(queues[0]) == outcome(queues[1])
 
 
 def test_thousands_wait() -> None:
@@ -459,7 +459,7 @@ def test_no_jobs_and_the_last_instant(kind: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((0, [], [], []), r"machines must be in 1..2147483647, got 0"),
         ((True, [], [], []), r"machines must be in 1..2147483647, got True"),
@@ -479,14 +479,14 @@ def test_no_jobs_and_the_last_instant(kind: Callable[..., Any]) -> None:
         ((4, [[1]], [1], [1]), "nodes must have one dimension, got 2"),
     ],
 )
-def test_bad_queues(kind: Callable[..., Any], arguments: Any, said: str) -> None:
-    with pytest.raises(ValueError, match=f"^{said}$"):
+def test_bad_queues(kind: Callable[..., Any], arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
         kind(*arguments)
 
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda q: q.submit([4], 10), r"jobs\[0\] must be in 0..3, got 4"),
         (lambda q: q.submit([-1], 10), r"jobs\[0\] must be in 0..3, got -1"),
@@ -505,15 +505,15 @@ def test_bad_queues(kind: Callable[..., Any], arguments: Any, said: str) -> None
         (lambda q: q.restore([0], 11), "now must be the instant reached, 10 ns, got 11"),
     ],
 )
-def test_bad_calls(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+def test_bad_calls(kind: Callable[..., Any], call: Callable[[Any], Any], message: str) -> None:
     """And nothing has been changed by them."""
     queue, other = (kind(3, [1, 2, 3, 1], [5, 50, 5, 5], [5, 50, 5, 5], log=True) for _ in range(2))
     for each in (queue, other):
         each.submit([0, 1], 5)
         each.run(10)
-    with pytest.raises(ValueError, match=f"^{said}$"):
+    with pytest.raises(ValueError, match=f"^{message}$"):
         call(queue)
-    assert seen(queue) == seen(other)
+    assert outcome(queue) == outcome(other)
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -544,7 +544,7 @@ def test_after_the_last_instant(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_nothing_to_do(kind: Callable[..., Any]) -> None:
+def test_a_queue_without_jobs_runs(kind: Callable[..., Any]) -> None:
     queue = kind(3, [], [], [], log=True)
     queue.submit([], 5)
     assert (queue.run(7), queue.run(3), queue.now, queue.next_end()) == (0, 0, 7, NEVER)
@@ -565,7 +565,7 @@ def in_the_midst() -> BackfillQueue:
 
 
 @pytest.mark.parametrize(
-    ("entry", "at", "value", "said"),
+    ("entry", "at", "value", "message"),
     [
         ("status", 0, 5, "must be in 0..4, got 5"),
         ("status", 0, 3, r"state\['on'\] must have as many machines"),
@@ -587,19 +587,19 @@ def in_the_midst() -> BackfillQueue:
         ("words", 0, 1, "must be in 0..0, got 1"),
     ],
 )
-def test_a_state_that_cannot_be(entry: str, at: Any, value: int, said: str) -> None:
+def test_impossible_states_are_rejected(entry: str, at: Any, value: int, message: str) -> None:
     queue = in_the_midst()
     good = queue.getstate()
     bad = np.array(good[entry])
     bad[at] = value
     other = in_the_midst()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         other.setstate({**good, entry: bad})
-    assert seen(other) == seen(queue)
+    assert outcome(other) == outcome(queue)
     with pytest.raises(ValueError, match=r"state\['start'\] of running jobs .* their ends later"):
         other.setstate({**good, "now": 56, "coming": np.array([[3, 56]])})
     with pytest.raises(ValueError, match=r"state\['runs'\] must have all of the masks"):
         other.setstate({**good, "runs": good["runs"][:0]})
     other.setstate(good)
     assert other.run(NEVER) == queue.run(NEVER) == 4
-    assert seen(other) == seen(queue)
+    assert outcome(other) == outcome(queue)

@@ -182,12 +182,12 @@ def test_kernel_and_reference_agree_with_many_machines() -> None:
 
 
 @given(cases())
-def test_it_goes_on_from_its_state(case: Case) -> None:
+def test_a_restored_queue_continues_equally(case: Case) -> None:
     assert play(dispatch, case, again=True) == play(dispatch, case)
 
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
-def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObject) -> None:
+def test_all_info_chooses_as_a_scan(speed: list[float], data: st.DataObject) -> None:
     """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
     chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
@@ -207,7 +207,7 @@ def test_all_info_finds_what_a_scan_finds(speed: list[float], data: st.DataObjec
 
 
 @given(cases(printed=False))
-def test_what_must_hold(case: Case) -> None:
+def test_invariants_of_copies_hold(case: Case) -> None:
     queue, blocks = queue_of(dispatch, case), case.blocks()
     for at, _, bag in acts(case):
         run(queue, at, blocks)
@@ -272,7 +272,7 @@ def test_decisions_from_outside(case: Case, seed: int) -> None:
 
 
 @given(cases())
-def test_step_by_step_it_does_what_it_would_have_done(case: Case) -> None:
+def test_steps_equal_a_run(case: Case) -> None:
     whole, seen = play(dispatch, case)[-2:], []
     case.rules["step"] = True
     for kernel in (dispatch, reference):
@@ -310,7 +310,7 @@ def simple(kernel: Any = dispatch, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("kernel", [dispatch, reference])
-def test_by_hand(kernel: Any) -> None:
+def test_small_cases_by_hand(kernel: Any) -> None:
     """Two tasks, two machines: the fast one takes the small task, then a replica of the other."""
     queue = simple(kernel, log=True)
     queue.submit(0, [0, 1])
@@ -325,7 +325,7 @@ def test_by_hand(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [dispatch, reference])
-def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
+def test_a_replica_continues_from_the_newest_checkpoint(kernel: Any) -> None:
     queue = simple(kernel, log=True, interval=S)
     queue.submit(0, [0, 1])
     queue.run(NEVER)
@@ -335,7 +335,7 @@ def test_a_replica_goes_on_from_the_newest_checkpoint(kernel: Any) -> None:
     assert queue.now == 5 * S
 
 
-def test_what_is_not_said_is_the_same() -> None:
+def test_defaults_equal_those_of_the_reference() -> None:
     """The reference has the defaults of the kernel: of draws, of printed rules, of the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     seen = []
@@ -352,7 +352,7 @@ def test_what_is_not_said_is_the_same() -> None:
     assert seen[:2] == seen[2:4] == seen[4:]
 
 
-def test_a_state_that_cannot_be_its_own() -> None:
+def test_a_state_of_another_queue_is_rejected() -> None:
     queue = simple(log=True)
     queue.submit(0, [0, 1])
     queue.run(S)

@@ -61,7 +61,7 @@ def tiny(seed: int) -> Case:
     )
 
 
-def test_each_nanosecond_counts() -> None:
+def test_durations_are_exact_to_the_nanosecond() -> None:
     for seed in range(200):
         case = tiny(seed)
         assert play(dispatch, case) == play(reference, case), seed
@@ -107,7 +107,7 @@ def test_a_task_ends_at_the_last_instant_at_the_latest(kernel: Any) -> None:
 
 
 @BOTH
-def test_what_lasts_too_long_is_not_reckoned_with(kernel: Any) -> None:
+def test_too_long_tasks_are_an_error(kernel: Any) -> None:
     """From 9.2e18 ns on, with what it takes to read, and to write, checkpoints: at first nothing is read."""
     work = LONGEST - 11 * 1024
 
@@ -137,7 +137,9 @@ def test_what_lasts_too_long_is_not_reckoned_with(kernel: Any) -> None:
         (1e-9, NEVER - 1, {"interval": 1}),
     ],
 )
-def test_on_shared_machines_too(kernel: Any, size: float, now: int, more: dict[str, Any]) -> None:
+def test_too_long_tasks_with_background_load_are_an_error(
+    kernel: Any, size: float, now: int, more: dict[str, Any]
+) -> None:
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0], "phase": 10**16 - 1}
     with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
         alone(kernel, size, now, **{**pace, **more}).run(NEVER)
@@ -157,7 +159,7 @@ def test_a_checkpoint_is_read_before_the_last_instant(kernel: Any) -> None:
 
 
 @BOTH
-def test_who_is_up_until_the_last_instants(kernel: Any) -> None:
+def test_machines_up_until_the_last_instants_are_chosen(kernel: Any) -> None:
     """Machine 1 is the faster one, and takes until two ns before the end of time, or until one."""
     size = 6e9
     need = round(size / 2.0 * 1e9)
@@ -172,7 +174,7 @@ def test_who_is_up_until_the_last_instants(kernel: Any) -> None:
         assert queue.pick_machine(0, 0) == machine
 
 
-def test_the_last_part_is_added_for_itself() -> None:
+def test_the_last_part_of_a_task_is_added_separately() -> None:
     """A task goes on from its first checkpoint for six intervals: sums beyond 2**53 ns are rounded."""
     interval, seen = 4_753_305_983_434_210, []
     for kernel in (dispatch, reference):
@@ -229,7 +231,7 @@ def test_predictions_end_with_time(kernel: Any) -> None:
 # -- what there is to choose from -----------------------------------------------------------------------
 
 
-def test_what_there_is_to_choose_from() -> None:
+def test_candidates_and_idle_machines() -> None:
     """The same of the same types: before anything is released, while all are busy, and with a bag before."""
     seen: list[list[Any]] = []
     for kernel in (dispatch, reference):
@@ -264,7 +266,7 @@ def test_what_there_is_to_choose_from() -> None:
 
 
 @BOTH
-def test_as_printed_nobody_may_be_the_answer(kernel: Any) -> None:
+def test_the_printed_rule_may_choose_no_machine(kernel: Any) -> None:
     """Machine 0 is not free, and machine 1 is no faster."""
     queue = release(simple(kernel, printed=True, choice="none", step=True))
     assert queue.run(NEVER) == "decide" and queue.pick_machine(0, 0) == 0
@@ -278,7 +280,7 @@ def test_as_printed_nobody_may_be_the_answer(kernel: Any) -> None:
 
 
 @BOTH
-def test_why_it_stops(kernel: Any) -> None:
+def test_run_returns_the_reason_of_its_stop(kernel: Any) -> None:
     queue = simple(kernel, faults=True)
     assert queue.run(0) == "reached" and queue.run(S) == "blocks"
     assert fed(queue, (S, 0, False, S), (S, 1, False, S)).run(9 * S) == "blocks"
@@ -289,7 +291,7 @@ def test_why_it_stops(kernel: Any) -> None:
 
 
 @BOTH
-def test_who_is_up_cannot_come_back(kernel: Any) -> None:
+def test_a_machine_that_is_up_does_not_recover(kernel: Any) -> None:
     """Nor does who is down fail: that is no news."""
     queue = release(simple(kernel, faults=True, log=True, prediction="age", max_replicas=1))
     assert queue.run(NEVER) == "blocks"
@@ -303,7 +305,7 @@ def test_who_is_up_cannot_come_back(kernel: Any) -> None:
     assert (rows["machine"].tolist(), rows["end"].tolist()) == ([1, 0], [2 * S, 8 * S])
 
 
-def test_of_nothing() -> None:
+def test_empty_queues_are_done() -> None:
     """No machines and no bags: done at once, and the columns have their types."""
     seen = []
     for kernel in (dispatch, reference):
@@ -370,7 +372,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
 
 @BOTH
 @pytest.mark.parametrize(("changes", "words"), RULES)
-def test_refusals(kernel: Any, changes: dict[str, Any], words: str) -> None:
+def test_invalid_arguments_raise_errors(kernel: Any, changes: dict[str, Any], words: str) -> None:
     rules = {**MADE, "order": "small", "choice": "cpu", "max_replicas": 2, **changes}
     with pytest.raises((ValueError, TypeError)) as refused:
         kernel.WorkQueue(**rules)
@@ -378,7 +380,7 @@ def test_refusals(kernel: Any, changes: dict[str, Any], words: str) -> None:
 
 
 @BOTH
-def test_what_is_just_allowed(kernel: Any) -> None:
+def test_limits_of_arguments_are_accepted(kernel: Any) -> None:
     kernel.WorkQueue(
         [1.0], [1], [1.0], [0], order="great", choice="all", max_replicas=1024, interval=10**18,
         checkpoint=10**18, restore=10**18, seed=2**64 - 1, period=10**16, factors=[0.5],
@@ -429,8 +431,8 @@ CALLS: list[tuple[Any, str]] = [
         lambda m: simple(m).submit(0, [0]),
         "sequence must have as many entries as tasks of the bag, got 1 and 2",
     ),
-    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must be a task that it has not had, got 1"),
-    (lambda m: release(simple(m), 0, 0), "bag 0 is released already"),
+    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must be a task that is not listed before, got 1"),
+    (lambda m: release(simple(m), 0, 0), "bag must be one that is not released, got 0"),
     (lambda m: fed(simple(m)), LATER),
     (lambda m: fed(fed(failing(m), (5, 0, False, 9))), LATER),
     (
@@ -465,14 +467,14 @@ CALLS: list[tuple[Any, str]] = [
     (lambda m: asking(m).assign(0, 2, 0), "task must be in 0..1, got 2"),
     (lambda m: asking(m).assign(0, -1, 0), "task must be in 0..1, got -1"),
     (lambda m: asking(m).weigh(0, 1, 1), "machine must be free, got 1"),
-    (lambda m: asking(m).pick_task(), "order must be said, the task is to be chosen from outside"),
-    (lambda m: asking(m).pick_machine(0, 1), "choice must be said, the machine is to be chosen from outside"),
+    (lambda m: asking(m).pick_task(), "order must not be 'ask': the caller chooses the task"),
+    (lambda m: asking(m).pick_machine(0, 1), "choice must not be 'ask': the caller chooses the machine"),
 ]
 
 
 @BOTH
 @pytest.mark.parametrize(("call", "words"), CALLS)
-def test_refusals_of_calls(kernel: Any, call: Any, words: str) -> None:
+def test_invalid_calls_raise_errors(kernel: Any, call: Any, words: str) -> None:
     with pytest.raises((ValueError, TypeError)) as refused:
         call(kernel)
     assert str(refused.value) == words

@@ -150,7 +150,7 @@ def test_invalid_decisions_are_rejected() -> None:
     with pytest.raises(gs.SchedulerError, match="node 0: View.decide .*, got 'hold'; known: give, keep"):
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
-    with pytest.raises(gs.SchedulerError, match="node 1 has not heard of application 6"):
+    with pytest.raises(gs.SchedulerError, match="node 1 does not know application 6"):
         gs.simulate(given, Telling(wrong=5))  # whether decisions are recorded or not
 
 

@@ -97,7 +97,7 @@ def test_it_conforms(tmp_path: Any) -> None:
         ),
         (
             lambda view: view.later(1.0, "found", client=1, application=1, best=0.0, all=[]),
-            "node 0 has not heard of application 1",
+            "node 0 does not know application 1",
         ),
         (
             lambda view: view.later(1.0, "found", client="me", application=0, best=0.0, all=[]),

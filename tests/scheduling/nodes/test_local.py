@@ -229,8 +229,8 @@ class Wrong(Node):
         ),
         (lambda view: view.send(2, "share", application=0, tasks=1), r"to node 2; it must be in 0..1"),
         (lambda view: view.later(1.0, "share", application=0, tasks=1), "'share', which is not a local kind"),
-        (lambda view: view.application(1), "node 0 has not heard of application 1"),
-        (lambda view: view.enqueue(1, 1), "node 0 has not heard of application 1"),
+        (lambda view: view.application(1), "node 0 does not know application 1"),
+        (lambda view: view.enqueue(1, 1), "node 0 does not know application 1"),
         (lambda view: view.timer(1.0, "tock"), "the timer 'tock', .*; did you mean tick?"),
         (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
         (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock', .*; did you mean tick?"),
@@ -240,7 +240,7 @@ class Wrong(Node):
             lambda view: view.note("table", x=1),
             "node 0: View.note does not know the table 'table'; known: none",
         ),
-        (lambda view: view.decide("gave", 1), "node 0 has not heard of application 1"),
+        (lambda view: view.decide("gave", 1), "node 0 does not know application 1"),
     ],
 )
 def test_invalid_actions_of_a_node_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_a_node_cannot_send_an_unknown_application(
 
     monkeypatch.setattr(Wrong, "wrong", staticmethod(gossip))
     bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
-    said = f"node 0 sends 'gossip' with application {number}, of which it has not heard"
+    said = f"node 0 sends 'gossip' with application {number}, which it does not know"
     with pytest.raises(gs.SchedulerError, match=said):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), Talks(told=[]))
 

@@ -133,7 +133,7 @@ def test_a_failure_loses_withdrawn_tasks() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda view: view.take(2, 1), "t = 2.0 s: node 0 has not heard of application 2"),
+        (lambda view: view.take(2, 1), "t = 2.0 s: node 0 does not know application 2"),
         (lambda view: view.take(0, -1), "t = 2.0 s: node 0 takes -1 tasks of application 0; it must be 0 or"),
         (lambda view: view.take(0, 2**63), f"node 0: tasks must be a whole number of 64 bits, got {2**63}"),
         (lambda view: view.take(0, 1.0), "node 0: tasks must be a whole number of 64 bits, got 1.0"),
