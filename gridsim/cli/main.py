@@ -39,7 +39,7 @@ from gridsim.cli.commands.sweep import sweep
 from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
-from gridsim.cli.output import deliver, in_folder, progress_of, say
+from gridsim.cli.output import in_folder, print_text, progress_of, show_result
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, records, run_options
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
@@ -273,7 +273,7 @@ def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **fla
         checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
     )
     save_scenario()
-    deliver(
+    show_result(
         result,
         name,
         out=out,
@@ -343,7 +343,7 @@ def trace_info(file: str, kind: str | None, as_json: bool) -> None:
             value = ", ".join(f"{name} {_one_line(str(entry))}" for name, entry in value.items()) or "-"
         if isinstance(value, list):
             value = "; ".join(value) or "-"
-        say(f"{key:<18}  {value}")
+        print_text(f"{key:<18}  {value}")
 
 
 @trace.command("lint")
@@ -370,9 +370,9 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         name = _one_line(file)
         for finding in findings:
             place = f"{name}:{finding.first_line}" if finding.first_line else name
-            say(f"{place}: {finding.severity}: {finding.count}x {finding.message} [{finding.code}]")
+            print_text(f"{place}: {finding.severity}: {finding.count}x {finding.message} [{finding.code}]")
         kinds = "1 kind of finding" if len(findings) == 1 else f"{len(findings)} kinds of findings"
-        say(f"{name}: {kinds if findings else 'no findings'}")
+        print_text(f"{name}: {kinds if findings else 'no findings'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Places = Iterable[tuple[str, str | None]]
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Write a text to standard output, with control characters escaped: file names in it may contain some."""
     click.echo(printable(text))
 
@@ -61,7 +61,7 @@ def check_output(flag: str, path: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def check_apart(inputs: Places, outputs: Places) -> None:
+def check_distinct(inputs: Places, outputs: Places) -> None:
     """Check that no output file is also an input file or another output file.
 
     Parameters
@@ -106,7 +106,7 @@ def progress_of(flag: bool | None, as_json: bool) -> Progress:
     return "force" if flag else False
 
 
-def deliver(
+def show_result(
     result: Result,
     name: str,
     *,
@@ -132,7 +132,7 @@ def deliver(
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    say(result.format(name, bound, width=width(), verbose=verbose))
+    print_text(result.format(name, bound, width=width(), verbose=verbose))
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:

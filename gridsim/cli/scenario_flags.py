@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_apart, check_output, scenario_files
+from gridsim.cli.output import check_distinct, check_output, scenario_files
 from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
 from gridsim.errors import ScenarioError, printable
 from gridsim.support.random_streams import DEFAULT_SEED
@@ -332,7 +332,7 @@ def _faults(flags: Flags, seed: int) -> Faults | None:
         return Faults.trace(text("--availability", trace), seed)
     if up is None:
         return None
-    with renaming_paths({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
+    with flags_in_errors({"faults.mean": "--failures", "faults.up": "--failures", "faults.down": "--down"}):
         return Faults.exponential(up, down, seed) if down else Faults.poisson(up, seed)
 
 
@@ -369,12 +369,12 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
     changes |= {name: value for name, value in seed.items() if name in known}
     if "tasks_per_node" in changes and "tasks" in known:
         changes["tasks"] = None  # a fixed number of tasks would override the flag
-    with renaming_paths(flag_of):
+    with flags_in_errors(flag_of):
         return msgspec.structs.replace(recipe, **changes)
 
 
 @contextmanager
-def renaming_paths(flag_of: Mapping[str, str]) -> Iterator[None]:
+def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
     """Replace the path of a key at the start of an error by the flag that set it."""
     try:
         yield
@@ -456,9 +456,9 @@ def prepare(
         if path is not None:
             check_output(flag, path)
     files += [("--figure", flags.get("figure")), ("--report", flags["report"])]
-    check_apart(inputs(flags).items(), files)
+    check_distinct(inputs(flags).items(), files)
     scenario = scenario_of(flags)
-    check_apart(scenario_files(scenario.files), files)
+    check_distinct(scenario_files(scenario.files), files)
     settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
         name, parameter, value = setting_of(setting)

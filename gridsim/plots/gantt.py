@@ -33,13 +33,13 @@ RASTER = (500, 1000)
 #: Colours of successive applications, without black, which marks work that was not completed.
 _COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Share of white in every second one of adjacent pieces of equal colour.
-_PALE = 0.4
+_PALE_SHARE = 0.4
 _DOWN, _RESET = "#CCCCCC", "#777777"
 #: Rows lower than this (points) have no hatches and no gaps.
-_LOW = 5.0
-#: Pieces narrower than `_NARROW` points are not hatched, since hatches would hide their colour, but darkened
-#: with a share `_DARK` of black.
-_NARROW, _DARK = 6.0, 0.55
+_LOW_ROW = 5.0
+#: Pieces narrower than `_NARROW_PIECE` points are darkened with a share `_DARK_SHARE` of black in place of
+#: hatches, which would hide their colour.
+_NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 #: Width of the outlines of bars in points, or as a share of the row height if that is less than a point.
 #: Outlines make bars narrower than a pixel visible, and cover the white where two bars meet within a pixel.
 _OUTLINE = 0.3
@@ -103,7 +103,7 @@ def _bars(
     """Draw each piece of work as a bar, the down times of machines, and the legend."""
     width, height_points = extent(axes)
     points = height_points / max(1, int(row_of.max()) + 1)
-    is_low = points < _LOW
+    is_low = points < _LOW_ROW
     height = 1.0 if is_low else 0.8
     handles = _down(axes, result, row_of, factor, last)
     colours, applications = _colours(rows)
@@ -115,7 +115,7 @@ def _bars(
     _rectangles(axes, begin[~is_lost], end[~is_lost], at[~is_lost], height, colours[~is_lost], **outline)
     if is_lost.any():
         span = (last - float(rows["start"].min())) / factor
-        is_hatched = is_lost & ((end - begin) * width >= _NARROW * span) & (not is_low)
+        is_hatched = is_lost & ((end - begin) * width >= _NARROW_PIECE * span) & (not is_low)
         is_dark = is_lost & ~is_hatched
         if is_dark.any():
             faces = np.zeros((int(is_dark.sum()), 3)) if is_low else _dark(colours[is_dark])
@@ -166,13 +166,13 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     is_pale[order] = index_in_run % 2 == 1
     rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
     colours = rgb[cycle_index]
-    colours[is_pale] = (1.0 - _PALE) * colours[is_pale] + _PALE
+    colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
     return colours, np.unique(rows["application"]).tolist()
 
 
 def _dark(colours: Any) -> Any:
     """Return the dark tones of narrow pieces that were not completed, float[n, 3]."""
-    return (1.0 - _DARK) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
+    return (1.0 - _DARK_SHARE) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
 
 
 def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:

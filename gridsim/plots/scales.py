@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
 #: A logarithmic axis with more decades than this has labels only at powers of ten.
-_DECADES = 2.0
+_MAX_LABELLED_DECADES = 2.0
 #: An axis of ratios that differ by less than this factor has labels at equal distances.
-_NARROW = 4.0
+_NARROW_RATIO = 4.0
 #: Other axes have labels at these factors times powers of ten; the first tuple that fits is used.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
 #: Labels on a logarithmic axis within this range are plain numbers, not powers of ten.
-_PLAIN = (1e-3, 1e5)
+_PLAIN_RANGE = (1e-3, 1e5)
 #: An axis over a larger factor has no room for plain numbers.
 _MAX_PLAIN_RATIO = 1e4
 
@@ -78,7 +78,7 @@ def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
     margin = max((high / low) ** 0.06, 1.0005)
     log_scale(axes, axis)
     (axes.set_xlim if axis == "x" else axes.set_ylim)(low / margin, high * margin)
-    if high / low < _NARROW:  # the range may contain none of 1, 2 and 5 times a power of ten
+    if high / low < _NARROW_RATIO:  # the range may contain none of 1, 2 and 5 times a power of ten
         ticker = need("matplotlib.ticker", "plot", "a chart")
         shown_axis = axes.xaxis if axis == "x" else axes.yaxis
         shown_axis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
@@ -101,7 +101,7 @@ def log_labels(axis: Axis) -> None:
 
     def label(value: float, _: object = None) -> str:
         low, high = sorted(axis.get_view_interval())
-        is_narrow = low > 0.0 and high <= 10.0**_DECADES * low
+        is_narrow = low > 0.0 and high <= 10.0**_MAX_LABELLED_DECADES * low
         if not is_narrow:
             plain = _plain(low, high) and high <= _MAX_PLAIN_RATIO * low
             return _number_text(value, plain) if _parts(value)[0] == 1.0 else ""
@@ -113,7 +113,7 @@ def log_labels(axis: Axis) -> None:
 
     def minor_label(value: float, _: object = None) -> str:
         low, high = sorted(axis.get_view_interval())
-        return label(value) if high <= 10.0**_DECADES * low else ""
+        return label(value) if high <= 10.0**_MAX_LABELLED_DECADES * low else ""
 
     axis.set_major_formatter(ticker.FuncFormatter(label))
     axis.set_minor_formatter(ticker.FuncFormatter(minor_label))
@@ -140,7 +140,7 @@ def _length(axis: Axis) -> float:
 
 def _plain(low: float, high: float) -> bool:
     """Return whether the labels of an axis from `low` to `high` are plain numbers."""
-    return _PLAIN[0] <= low and high <= _PLAIN[1]
+    return _PLAIN_RANGE[0] <= low and high <= _PLAIN_RANGE[1]
 
 
 def _labelled_ticks(axis: Axis, low: float, high: float, length: float) -> Sequence[float]:

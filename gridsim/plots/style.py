@@ -46,14 +46,14 @@ FORMATS: Mapping[str, dict[str, None]] = {
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 #: A legend with more entries or lines than this is placed outside the axes.
-_INSIDE = 9
+_MAX_INSIDE = 9
 #: A legend outside has at most this many lines per column.
-_COLUMN = 36
+_MAX_COLUMN_LINES = 36
 #: Names longer than this are wrapped: at an axis, and in a legend.
-_LINE, _ENTRY = 24, 36
+_AXIS_WIDTH, _LEGEND_WIDTH = 24, 36
 #: If names at the x axis overlap, these line widths (letters) are tried, then this angle (degrees).
-_SHORTER = (16, 12)
-_SLANT = 35
+_SHORTER_WIDTHS = (16, 12)
+_SLANT_ANGLE = 35
 #: Column -> a longer name for charts.
 _NAMES = {
     "stretch_agg": "stretch",
@@ -251,7 +251,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
         return
-    names = [plain(wrap_name(str(entry.get_label()), _ENTRY)) for entry in entries]
+    names = [plain(wrap_name(str(entry.get_label()), _LEGEND_WIDTH)) for entry in entries]
     options: dict[str, Any] = {"loc": place}
     if place == "above":
         options = {
@@ -262,8 +262,8 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
         }
     elif place == "right" or _needs_room(names):
         lines = sum(name.count("\n") + 1 for name in names)
-        options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _COLUMN)}
-    size = "small" if len(names) <= _INSIDE else "x-small"
+        options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _MAX_COLUMN_LINES)}
+    size = "small" if len(names) <= _MAX_INSIDE else "x-small"
     axes.legend(list(entries), names, frameon=False, fontsize=size, **options)
 
 
@@ -284,18 +284,18 @@ def legend_size(names: Sequence[str], extra_letters: int = 0) -> tuple[float, fl
     extra_letters
         Number of letters in an entry besides its name.
     """
-    entries = [wrap_name(name + "x" * extra_letters, _ENTRY) for name in names]
+    entries = [wrap_name(name + "x" * extra_letters, _LEGEND_WIDTH) for name in names]
     if not _needs_room(entries):
         return 0.0, 0.0
     lines = sum(entry.count("\n") + 1 for entry in entries)
-    columns, letter = -(-lines // _COLUMN), 0.075 if len(names) <= _INSIDE else 0.06
+    columns, letter = -(-lines // _MAX_COLUMN_LINES), 0.075 if len(names) <= _MAX_INSIDE else 0.06
     longest = max(len(line) for entry in entries for line in entry.split("\n"))
     return columns * (0.5 + letter * longest), 0.8 + (lines / columns + 1) * 2.4 * letter
 
 
 def _needs_room(names: Sequence[str]) -> bool:
     """Return whether a legend is too large to be placed inside the axes."""
-    return len(names) > _INSIDE or sum(name.count("\n") + 1 for name in names) > _INSIDE
+    return len(names) > _MAX_INSIDE or sum(name.count("\n") + 1 for name in names) > _MAX_INSIDE
 
 
 def plain(name: str) -> str:
@@ -303,7 +303,7 @@ def plain(name: str) -> str:
     return name.replace("$", r"\$")
 
 
-def wrap_name(name: str, width: int = _LINE) -> str:
+def wrap_name(name: str, width: int = _AXIS_WIDTH) -> str:
     """Return a name, wrapped over several lines if it is long; it is not shortened."""
     return "\n".join(textwrap.wrap(name, width)) or name
 
@@ -336,7 +336,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     spacing = float(np.diff(np.sort(positions)).min()) * axes.get_window_extent().width / (high - low)
     size = float(labels[0].get_fontsize())
     gap = 0.5 * size * figure.dpi / 72.0
-    for width in (_LINE, *_SHORTER):
+    for width in (_AXIS_WIDTH, *_SHORTER_WIDTHS):
         lines = [textwrap.wrap(name, width, break_long_words=False) for name in names]
         axes.set_xticklabels([plain("\n".join(name_lines)) for name_lines in lines])
         fits = max(label.get_window_extent().width for label in labels) + gap <= spacing
@@ -344,8 +344,8 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
             return
     axes.set_xticklabels(texts)
     highest = max(label.get_window_extent().height for label in labels)
-    if highest <= spacing * np.sin(np.radians(_SLANT)):
-        options: dict[str, Any] = {"rotation": _SLANT, "rotation_mode": "anchor", "ha": "right"}
+    if highest <= spacing * np.sin(np.radians(_SLANT_ANGLE)):
+        options: dict[str, Any] = {"rotation": _SLANT_ANGLE, "rotation_mode": "anchor", "ha": "right"}
     else:
         options = {"rotation": 90, "fontsize": size * min(1.0, 0.95 * spacing / highest)}
     for label in labels:

@@ -135,7 +135,7 @@ def of_results(
     first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
-    scenarios, comparable = _scenarios(results), _comparable(results)
+    scenarios, comparable = _scenarios(results), _are_comparable(results)
     sections = [
         _summary(results, base, bound, comparable),
         Section(
@@ -161,7 +161,7 @@ def of_results(
         Section(
             "again",
             "Run it again",
-            text=f"{_saving(scenarios.values())}.  The commands must report the same digest.",
+            text=f"{_saving_instructions(scenarios.values())}.  The commands must report the same digest.",
             codes=[
                 _repeat_commands(name, result, (files or {}).get(name))
                 for name, result in results.items()
@@ -220,7 +220,9 @@ def of_replicates(
         sections.append(Section("scenario", "Scenario", codes=codes))
         if command is not None:
             codes = [Code("All replications", command, is_open=True)]
-            sections.append(Section("again", "Run it again", text=f"{_saving([toml])}.", codes=codes))
+            sections.append(
+                Section("again", "Run it again", text=f"{_saving_instructions([toml])}.", codes=codes)
+            )
     default_title = f"{_enumeration(names)} over {len(replicates.seeds)} replications"
     return Page(
         title or default_title,
@@ -355,7 +357,7 @@ def _scenarios(results: Results) -> dict[str, str]:
 _CONDITIONS = ("network", "faults", "fluctuation")
 
 
-def _comparable(results: Results) -> bool:
+def _are_comparable(results: Results) -> bool:
     """Return whether all results have the same jobs, machines and conditions.
 
     The schedule of a job log states no conditions, and is comparable under any.
@@ -370,7 +372,7 @@ def _comparable(results: Results) -> bool:
     )
 
 
-def _saving(scenarios: Iterable[str]) -> str:
+def _saving_instructions(scenarios: Iterable[str]) -> str:
     """Return instructions to save the scenarios (TOML) of the page, as a sentence without its full stop."""
     tables = [tomllib.loads(toml) for toml in scenarios]
     if any(map(has_references, tables)):

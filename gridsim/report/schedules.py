@@ -126,16 +126,16 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
         "textposition": "none",
         "hovertemplate": "machine %{y}: %{text}<extra></extra>",
     }
-    kinds = [word for word, is_it in (("down", begin < end), ("reset", begin == end)) if is_it.any()]
+    kinds = [word for word, mask in (("down", begin < end), ("reset", begin == end)) if mask.any()]
     return [bars], f", grey: {' or '.join(kinds)}"
 
 
 def _raster(result: Result, factor: float, unit: str, x_axis: dict[str, Any]) -> Figure:
-    rims, edges, share = series.occupancy(result, *RASTER)
+    row_edges, time_edges, share = series.occupancy(result, *RASTER)
     heat = {
         "type": "heatmap",
-        "x": numbers(edges / factor),
-        "y": numbers(rims - 0.5),
+        "x": numbers(time_edges / factor),
+        "y": numbers(row_edges - 0.5),
         "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
         "zmin": 0,
         "zmax": 100,

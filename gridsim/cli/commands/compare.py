@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import file_name, progress_of, say, width
+from gridsim.cli.output import file_name, print_text, progress_of, width
 from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, records, run_options, scenario_of
 from gridsim.cli.study_flags import (
     check_figure,
@@ -156,7 +156,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
-    say(comparison.format(width=width(), verbose=flags["verbose"]))
+    print_text(comparison.format(width=width(), verbose=flags["verbose"]))
     for name, reason in exclusions.items():
         click.echo(f"not applicable: {name}: {reason}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -232,7 +232,7 @@ def _compare_replications(
         details |= {name: flags[name] for name in ("figure", "report")}
         click.echo(to_json({**result.to_dict(), **details}))
     else:
-        say(result.format())
+        print_text(result.format())
         for name, reason in exclusions.items():
             click.echo(f"not applicable: {name}: {reason}")
         if flags["figure"] is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.output import deliver, in_folder
+from gridsim.cli.output import in_folder, show_result
 from gridsim.cli.quantities import FLOAT, INT
 from gridsim.cli.scenario_flags import prepare, report_option, scenario_options, settings_option
 
@@ -69,4 +69,4 @@ def emulate_command(name: str, **flags: Any) -> None:
     names = ("processes", "speedup", "network", "work", "kill", "time_limit")
     result = emulate(scenario, schedulers[name], **{flag: flags[flag] for flag in names})
     save_scenario()
-    deliver(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])
+    show_result(result, name, out=out, report=flags["report"], bound=flags["bound"], as_json=flags["as_json"])

@@ -20,7 +20,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule of a result (run --record) in the format of another program."""
-    from gridsim.cli.output import check_apart, check_output
+    from gridsim.cli.output import check_distinct, check_output
     from gridsim.cli.result_args import display_errors, machines_of
     from gridsim.errors import ScenarioError
     from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
@@ -29,7 +29,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     from gridsim.support.text import to_json
 
     check_output("--out", out)
-    check_apart([("RESULT", file)], [("--out", out)])
+    check_distinct([("RESULT", file)], [("--out", out)])
     if machines is not None and kind != "perfetto":
         raise ScenarioError(f"--machines requires --format perfetto, got {kind}")
     selection = None if machines is None else machines_of(machines)

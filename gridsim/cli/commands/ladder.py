@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_apart, progress_of, scenario_files
+from gridsim.cli.output import check_distinct, progress_of, scenario_files
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import (
     Flags,
+    flags_in_errors,
     inputs,
-    renaming_paths,
     scenario_of,
     scenario_options,
     setting_of,
@@ -77,12 +77,12 @@ def ladder_command(
     need("scipy.stats", "stats", "ladder")  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
-    check_apart([*inputs(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])])
+    check_distinct([*inputs(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])])
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run are checked as well
     name = DEFAULT_SCHEDULERS[scenario.workload.rigid] if name is None else name
     scheduler = named_scheduler(name, _parameters(name, scenario, settings))
-    with renaming_paths({"faults.mean": "--failures"}):
+    with flags_in_errors({"faults.mean": "--failures"}):
         faults = None if failures is None else Faults.poisson(failures, scenario.seed)
     with execution_arguments(flags) as execution:
         result = ladder(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.output import say, width
+from gridsim.cli.output import print_text, width
 
 Row = dict[str, Any]
 
@@ -33,7 +33,7 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
             from gridsim.support.text import to_json
 
             entries = list(rows(**arguments))
-            click.echo(to_json(entries)) if as_json else say("\n".join(_lines(entries, columns)))
+            click.echo(to_json(entries)) if as_json else print_text("\n".join(_lines(entries, columns)))
 
         command.__doc__ = rows.__doc__
         for option in getattr(rows, "__click_params__", []):

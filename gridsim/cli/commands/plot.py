@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.output import check_apart
+from gridsim.cli.output import check_distinct
 from gridsim.cli.result_args import display_errors, machines_of, named_files
 from gridsim.cli.study_flags import check_figure, draw
 from gridsim.errors import ScenarioError
@@ -58,7 +58,7 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
             options[flag] = machines_of(value) if flag == "machines" else value
     files = named_files(paths)
     check_figure(figure)
-    check_apart([("PATH", file) for file in files.values()], [("--figure", figure)])
+    check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
     with display_errors(files.values()):
         draw(figure, of_results(kind, results, **options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gridsim.cli.output import check_apart, check_output
+from gridsim.cli.output import check_distinct, check_output
 from gridsim.cli.result_args import display_errors, named_files
 from gridsim.errors import ScenarioError
 
@@ -40,7 +40,7 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
         raise ScenarioError(f"--title must not be empty, got {title!r}")
     files = named_files(paths)
     check_report(out, "--out")
-    check_apart([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
+    check_distinct([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
     with display_errors(files.values()):
         write_report(results, out, title=title, files=files)

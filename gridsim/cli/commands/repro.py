@@ -102,7 +102,7 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
 
     If they differ, the first difference is shown, and the exit code is 1.
     """
-    from gridsim.cli.output import say
+    from gridsim.cli.output import print_text
     from gridsim.results.result import Result
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.support.text import to_json
@@ -117,11 +117,11 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
         click.echo(to_json({**answer, "difference": rerun.difference, "changed": rerun.changes}))
     else:
         for key, (original, current) in rerun.changes.items():
-            say(one_line(f"changed: {key} was {original}, is {current}"))
+            print_text(one_line(f"changed: {key} was {original}, is {current}"))
         if rerun.difference is None:
             click.echo(f"{file}: the same digest, {rerun.digest}")
         else:
             click.echo(f"{file}: digest {rerun.digest}, expected {rerun.expected_digest}")
-            say(one_line(f"first difference (then, and now): {rerun.difference}"))
+            print_text(one_line(f"first difference (then, and now): {rerun.difference}"))
     if rerun.difference is not None:
         sys.exit(1)

@@ -48,12 +48,12 @@ def resume_command(
 ) -> None:
     """Continue an interrupted run from its checkpoint (run --checkpoint)."""
     from gridsim.cli.output import (
-        check_apart,
+        check_distinct,
         check_output,
-        deliver,
         in_folder,
         progress_of,
         scenario_files,
+        show_result,
     )
     from gridsim.scheduling.registry import scheduler_from
     from gridsim.simulation.checkpoint import Checkpoint
@@ -66,7 +66,7 @@ def resume_command(
     out = in_folder(out, title)
     if out is not None:
         check_output("--out", out)
-        check_apart([("CHECKPOINT", file), *scenario_files(checkpoint.header.files)], [("--out", out)])
+        check_distinct([("CHECKPOINT", file), *scenario_files(checkpoint.header.files)], [("--out", out)])
     result = resume(
         file,
         scheduler=scheduler_from(description, "the run", imported_as=name, imports=imports),
@@ -74,4 +74,4 @@ def resume_command(
         threads=threads,
         checkpoint_every=checkpoint_every,
     )
-    deliver(result, title, out=out, bound=bound, as_json=as_json)
+    show_result(result, title, out=out, bound=bound, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import check_apart, check_output, progress_of, say, scenario_files
+from gridsim.cli.output import check_distinct, check_output, print_text, progress_of, scenario_files
 from gridsim.cli.quantities import INT
 from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
@@ -85,7 +85,7 @@ def sweep(
     # points are checked before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
-    check_apart([("SWEEP.toml", file), *scenario_files(files)], outputs)
+    check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     if definition.cells:
         planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
     with execution_arguments(flags, f"{os.path.splitext(file)[0]}.store") as execution:
@@ -102,7 +102,7 @@ def sweep(
         details = {"store": str(execution["store"].path), "out": out, "report": report}
         click.echo(to_json({**result.to_dict(), **details}))
     else:
-        say(result.format())
+        print_text(result.format())
         click.echo(f"kept in {execution['store'].path}")
         if out is not None:
             click.echo(f"saved {out}")

@@ -20,7 +20,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     RESULT must contain decisions (run --decisions).  Applications and tasks are numbered from 0, in order of
     release.
     """
-    from gridsim.cli.output import say
+    from gridsim.cli.output import print_text
     from gridsim.cli.result_args import display_errors
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
@@ -37,4 +37,4 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
             explanation = result.why(application, task)
         except IndexError as error:
             raise ScenarioError(f"{file} has no {error}") from error
-        say(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())
+        print_text(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())
