@@ -296,7 +296,7 @@ def rewritten(source: Path, target: Path, **changes: Any) -> Path:
 
 def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
-        with pytest.raises(gs.GridSimError, match=re.escape(f"a checkpoint of {key} {value!r}")):
+        with pytest.raises(gs.GridSimError, match=f"{key} of a checkpoint .* got {re.escape(repr(value))}"):
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")

@@ -138,10 +138,10 @@ def test_predictors() -> None:
     for number in range(MAX_UP_TIMES + 2):
         add_up_time(stays, number, number)
     assert sorted(stays) == list(range(2, MAX_UP_TIMES + 2)) and stays[:2] == [MAX_UP_TIMES, MAX_UP_TIMES + 1]
-    assert predicted_end("past", now=120, since=100, stays=[10, 30, 50]) == 140  # 10 is over already
-    assert predicted_end("past", now=160, since=100, stays=[10, 30, 50]) == 220  # none was as long
-    assert predicted_end("age", now=120, since=100, stays=[10, 30, 50]) == 140
-    assert predicted_end("past", now=0, since=0, stays=[NEVER] * 3) == NEVER
+    assert predicted_end("past", now=120, since=100, up_times=[10, 30, 50]) == 140  # 10 is over already
+    assert predicted_end("past", now=160, since=100, up_times=[10, 30, 50]) == 220  # none was as long
+    assert predicted_end("age", now=120, since=100, up_times=[10, 30, 50]) == 140
+    assert predicted_end("past", now=0, since=0, up_times=[NEVER] * 3) == NEVER
 
 
 # -- as without owners ----------------------------------------------------------------------------------
