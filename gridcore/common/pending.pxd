@@ -16,7 +16,7 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
     Py_ssize_t n, room
     Event* run                      # a ring of the events pushed in order: most are, and need no heap
     Py_ssize_t first, n_run, run_room
-    int[3] upcoming                 # what the last pop brought closer: slots of the next event, of one of the next
+    int[3] upcoming                 # after a pop: the slots of the next event, of one of the next
                                     # few, and of one of the next twenty; -1: none
 
 

@@ -29,7 +29,7 @@ cdef struct Batch:
 
 cdef struct Bucket:
     Py_ssize_t n
-    int batch                           # all but the first batch of the list are full
+    int batch                           # the first batch of a list; all later ones are full
 
 
 cdef struct RadixHeap:                  # initialised by `radix_make`

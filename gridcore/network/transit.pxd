@@ -67,7 +67,7 @@ cdef class Transit:
     cdef MessageLog passages
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
     # where several processes share a run, see `gridcore.network.exchange`: the process of each machine, this
-    # process, what its machines have sent since the last exchange, and the step of the instant that they send in
+    # process, the messages of its machines since the last exchange, and the present step of the instant
     cdef bint shared
     cdef const int[::1] owner
     cdef int rank

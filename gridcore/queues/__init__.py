@@ -1,1 +1,1 @@
-"""Task queues of machines: earliest deadline first, the minimum stretch, and what a queue can still take."""
+"""Task queues of machines: earliest deadline first, the minimum stretch, and the availability of a queue."""

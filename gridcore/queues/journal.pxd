@@ -31,7 +31,7 @@ cdef inline Row* journal_add(Journal* j) noexcept nogil:
 
 cdef inline void journal_record(Journal* j, Py_ssize_t u, int application, long long tasks, long long start,
                               long long end, long long completed) noexcept nogil:
-    """Add a row; or extend the last one, if the same machine goes on completing tasks of the application."""
+    """Add a row, or extend the last one if the same machine continues to complete tasks of the application."""
     cdef Row* row
     if completed and j.n:
         row = &j.row[j.n - 1]

@@ -31,7 +31,7 @@ cdef class MachineQueues:
     cdef bint sparse
     cdef Pairs pairs
     cdef Journal completion_log         # completions that `advance` has not returned
-    cdef Journal run_log, arrival_log   # if `record`: what has run, and what has been enqueued or withdrawn
+    cdef Journal run_log, arrival_log   # if `record`: runs, and tasks enqueued or withdrawn
     cdef readonly bint record
     # machines in order of their next change: an indexed heap, with ties by machine
     cdef long long[::1] change

@@ -150,7 +150,7 @@ cdef inline long long copy_mark_at(const Copy* it, const Rules* rules, long long
 
 
 cdef inline double copy_saved(const Copy* it, const Rules* rules, long long now) noexcept nogil:
-    """Return the Mflop of the task in the newest checkpoint at `now` ns; without one, what it began with."""
+    """Return the Mflop of the task in the newest checkpoint at `now` ns; without one, those at its start."""
     cdef long long marks = copy_marks(it, rules, now), k, window
     cdef double done = 0.0
     if marks == 0:

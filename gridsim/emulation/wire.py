@@ -193,7 +193,7 @@ class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 class Kind:
     """A kind of message on the wire: its type has the declared fields, and checks their types.
 
-    The arguments are those of `gridcore.nodes.kinds.Kind`; `tag` is its number on the wire.
+    The arguments are those of `gridcore.nodes.kinds.MessageKind`; `tag` is its number on the wire.
     """
 
     def __init__(

@@ -319,8 +319,17 @@ def helpers():
 def test_helpers_cannot_be_copied():
     # Their C pointers would not survive, nor would what was never set up.
     kinds = list(helpers())
-    named = {kind.__name__ for kind in kinds}
-    assert named >= {"_Axes", "_Batch", "_Debts", "_Guard", "_Marked", "_Single", "Kind", "NodeActions"}
+    names = {kind.__name__ for kind in kinds}
+    assert names >= {
+        "_Axes",
+        "_Batch",
+        "_CheckedQueue",
+        "_Debts",
+        "_Guard",
+        "_Marked",
+        "MessageKind",
+        "NodeActions",
+    }
     for helper in (availability._Axes(GRID), summaries._Debts([1], [1.0], 1)):
         with pytest.raises(TypeError):
             pickle.dumps(helper)

@@ -70,7 +70,7 @@ def test_pull_equals_reference(plan: tuple[list[float], list[float], Plan]) -> N
 
 
 def test_pull_equals_reference_with_many_machines() -> None:
-    """More machines than fit in one word of the set of machines runs."""
+    """More machines than fit in one word of the set of machines seen."""
     chance = np.random.default_rng(3)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
     sizes = chance.uniform(500, 5000, 5)
@@ -263,10 +263,10 @@ def test_pull_messages(kernel: Any) -> None:
         queue.run(9, [0, 2], left, [1.0, 1.0])
     with pytest.raises(ValueError, match=r"^left\[1\] must be >= 0, got -1$"):
         queue.run(9, [1], np.array([0, -1]), [1.0, 1.0])
-    with pytest.raises(ValueError, match="^left must have as count entries as applications, got 1 and 2$"):
+    with pytest.raises(ValueError, match="^left must have as many entries as applications, got 1 and 2$"):
         queue.run(9, [0], np.array([1]), [1.0, 1.0])
     with pytest.raises(
-        ValueError, match="^task_size must have as count entries as applications, got 3 and 2$"
+        ValueError, match="^task_size must have as many entries as applications, got 3 and 2$"
     ):
         queue.run(9, [0], left, [1.0] * 3)
     with pytest.raises(ValueError, match=r"^task_size\[0\] must be finite and > 0, got inf$"):
@@ -289,7 +289,7 @@ def test_pull_messages(kernel: Any) -> None:
         queue.run(9, [0], left.reshape(1, 2), [1.0, 1.0])
     assert left.tolist() == [1, 1]
     for released, message in (
-        ([0], "^released must have as count entries as applications, got 1 and 2$"),
+        ([0], "^released must have as many entries as applications, got 1 and 2$"),
         ([3, 2], r"^released\[1\] must be at least 3, the one before, got 2$"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -132,7 +132,7 @@ class Program(RuleBasedStateMachine):
     def drain(self):
         equal(*self.call("drain", self.now))
 
-    @precondition(lambda self: hasattr(self, "both"))
+    @precondition(lambda self: hasattr(self, "kernels"))
     @invariant()
     def messages_are_conserved(self):
         actual, expected = self.kernels
@@ -171,7 +171,7 @@ class Program(RuleBasedStateMachine):
             assert np.bincount(mine["kind"], mine["nbytes"], 3).tolist() == actual.traffic.tolist()
 
     def teardown(self):
-        if hasattr(self, "both"):
+        if hasattr(self, "kernels"):
             self.run(100_000)
             self.drain()
             self.messages_are_conserved()

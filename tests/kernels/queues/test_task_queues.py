@@ -154,7 +154,7 @@ class Program(RuleBasedStateMachine):
 
     @invariant()
     def equal(self):
-        if not hasattr(self, "actual"):
+        if not hasattr(self, "kernel"):
             return
         totals = totals_of(self.kernel)
         assert totals == totals_of(self.reference)
