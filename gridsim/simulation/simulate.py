@@ -546,22 +546,21 @@ class Simulation(Stateful):
             holders = self.policy.unplaced()
             raise ScenarioError(
                 f"{self.scheduler.name} had not finished at the time limit of {limit:,.10g} s "
-                f"({int(outages.failures.sum())} failures): it still had {self._not_done()} to do"
-                f"{f'; {holders}' if holders else ''}"
+                f"({int(outages.failures.sum())} failures){self._not_done()}{f'; {holders}' if holders else ''}"
             )
 
     def _not_done(self) -> str:
         rest, applications = self.policy.unfinished(), self.applications
         if rest is None or not len(rest):
-            return "something"  # the policy does not know its unfinished applications
+            return ""  # the policy does not know its unfinished applications
         first, noun = int(rest[0]), "jobs" if applications.rigid else "applications"
         number = (
             f"number {first}" if applications.job is None else f"job {applications.job[first]} of the log"
         )
         mean = applications.size[first] / applications.tasks[first] / self.scenario.platform.speeds.mean()
         return (
-            f"{len(rest)} of {len(applications)} {noun} (the first: {number}, "
-            f"{applications.tasks[first]} tasks of {mean:.4g} s)"
+            f": it still had {len(rest)} of {len(applications)} {noun} (the first: {number}, "
+            f"{applications.tasks[first]} tasks of {mean:.4g} s) to do"
         )
 
     def _result(self) -> Result:

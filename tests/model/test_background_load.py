@@ -219,7 +219,7 @@ def test_the_clock_must_hold_a_task_at_the_smallest_factor() -> None:
     workload = gs.Workload.of([0.0], 1, 1e12)
     gs.simulate(gs.Scenario(PLATFORM, workload), gs.WqrFt())
     slow = gs.Scenario(PLATFORM, workload, fluctuation=gs.Fluctuation.of([[1.0], [0.25]], 1e7))
-    with pytest.raises(gs.ScenarioError, match=r"the run needs at least 4e\+09 s where machines have 0.25"):
+    with pytest.raises(gs.ScenarioError, match=r"the run needs at least 4e\+09 s if machines run at 0.25"):
         gs.simulate(slow, gs.WqrFt())
 
 

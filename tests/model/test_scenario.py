@@ -268,7 +268,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
             gs.Fcfs,
             {"speed": 1},
             TypeError,
-            "'speed' is not a parameter of Fcfs, for",
+            "'speed' is not a parameter of Fcfs",
         ),
     ],
 )

@@ -103,7 +103,7 @@ def test_a_report_names_the_arrays_of_long_lists(result: gs.Result) -> None:
     sections = {
         section.name: section for section in of_results({"run": result}, files={"run": "r.npz"}).sections
     }
-    assert "Result.scenario.save" in sections["again"].about
+    assert "Result.scenario.save" in sections["again"].text
     assert "gridsim repro r.npz" in sections["again"].codes[0].text
     assert len(sections["scenario"].codes[0].text) < 2000
 

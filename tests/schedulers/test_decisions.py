@@ -77,7 +77,7 @@ def test_scheduler_without_texts_does_not_record_decisions() -> None:
 
     scenario = bags([1000.0], [0.0], 1)
     with pytest.raises(
-        gs.ScenarioError, match="record must not be 'decisions' for mincent, which does not say"
+        gs.ScenarioError, match="record must not be 'decisions' for mincent, which has no decision_words"
     ):
         gs.simulate(scenario, Mute(), record="decisions")
     with pytest.raises(

@@ -231,8 +231,8 @@ def test_the_schedule_of_a_log_cannot_be_run_again(tmp_path: Path) -> None:
         done = CliRunner().invoke(cli, ["repro", str(tmp_path / "log.gridsim"), *further])
         assert (done.exit_code, done.stdout) == (2, "")
         assert done.stderr == (
-            "gridsim: the result must be that of a run, got the schedule that the log own.swf tells of "
-            "itself: no scheduler made it, so it cannot be run again\n"
+            "gridsim: the result must come from a run, got the schedule in the log own.swf, which cannot be "
+            "repeated\n"
         )
 
 

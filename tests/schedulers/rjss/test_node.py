@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.schedulers.rjss.node import RjssNode, drawn
 from gridsim.testing.resuming import differing_end
-from tests.reference.walk import _Chance, _mixed
+from tests.reference.walk import _splitmix, _Stream
 from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
 
 HANDLERS = ("on_probe", "on_load", "on_job", "on_result", "on_walk", "on_passed", "on_scheduled")
@@ -175,7 +175,7 @@ def test_a_node_is_told_its_own_rate_only() -> None:
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(1, 2**31 - 1), st.integers(1, 9))
 def test_draws_are_those_of_the_kernel(seed: int, job: int, below: int, count: int) -> None:
-    chance = _Chance(_mixed((seed + (job + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1)))
+    chance = _Stream(_splitmix((seed + (job + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1)))
     assert [drawn(seed, job, k, below) for k in range(count)] == [chance.below(below) for _ in range(count)]
 
 

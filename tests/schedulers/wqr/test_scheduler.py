@@ -178,7 +178,7 @@ def breaks(machines: Machines) -> int:
 
 def test_a_name_stands_for_what_it_says() -> None:
     assert make_scheduler("GreatET-AllInfo", {"task_order": "great", "max_replicas": 3}).max_replicas == 3
-    with pytest.raises(gs.ScenarioError, match="GreatET-AllInfo.task_order must be 'great', .* say WQR-FT"):
+    with pytest.raises(gs.ScenarioError, match="GreatET-AllInfo.task_order must be 'great', .* use WQR-FT"):
         make_scheduler("GreatET-AllInfo", {"task_order": "small"})
     assert make_scheduler("WQR-FT", {"task_order": "small"}) == gs.WqrFt(task_order="small")
 

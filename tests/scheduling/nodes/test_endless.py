@@ -135,7 +135,7 @@ def test_errors_of_unfinished_runs_name_the_node_that_holds_tasks(form: Any, fau
 def test_errors_of_the_time_limit_name_the_node_that_holds_tasks() -> None:
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
     with pytest.raises(
-        gs.ScenarioError, match="got 60.0 s: .*; node 1 holds 3 tasks of application 0, not pl"
+        gs.ScenarioError, match="time limit of 60 s .*; node 1 holds 3 tasks of application 0, not pl"
     ):
         gs.simulate(scenario, Keeping(degree=1), time_limit=60.0)
 
