@@ -546,7 +546,8 @@ class Simulation(Stateful):
             holders = self.policy.unplaced()
             raise ScenarioError(
                 f"{self.scheduler.name} had not finished at the time limit of {limit:,.10g} s "
-                f"({int(outages.failures.sum())} failures){self._not_done()}{f'; {holders}' if holders else ''}"
+                f"({int(outages.failures.sum())} failures){self._not_done()}"
+                f"{f'; {holders}' if holders else ''}"
             )
 
     def _not_done(self) -> str:

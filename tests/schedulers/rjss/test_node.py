@@ -176,7 +176,8 @@ def test_a_node_is_told_its_own_rate_only() -> None:
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(1, 2**31 - 1), st.integers(1, 9))
 def test_draws_are_those_of_the_kernel(seed: int, job: int, below: int, count: int) -> None:
     stream = _Stream(_splitmix((seed + (job + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1)))
-    assert [drawn(seed, job, k, below) for k in range(count)] == [stream.draw_below(below) for _ in range(count)]
+    draws = [stream.draw_below(below) for _ in range(count)]
+    assert [drawn(seed, job, k, below) for k in range(count)] == draws
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.5])
