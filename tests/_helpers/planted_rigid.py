@@ -183,7 +183,7 @@ class _ReservesNothingForTheDoomed(_Placements):
             super()._place([job])
             if at is not None and job in self.runs.placed and self.runs.placed[job][1] > at[job]:
                 nodes, start = self.runs.placed.pop(job)
-                self._free(nodes, start // self.slot)
+                self._free(job, nodes, start // self.slot)
                 self.waiting.append(job)
 
 

@@ -84,7 +84,7 @@ class _Placements(Policy):
     """The policy of `Asap`, with the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "schedules", "runs", "resubmitted", "waiting", "rejected", "next_cleanup",
+        "schedules", "runs", "resubmitted", "waiting", "rejected", "displaced", "next_cleanup",
     )  # fmt: skip
 
     def __init__(self, parameters: Asap, run: Run) -> None:
@@ -100,10 +100,13 @@ class _Placements(Policy):
         self.waiting: list[int] = []
         #: Jobs whose earliest starts did not meet their deadlines.
         self.rejected: list[int] = []
+        #: Slot at which each displaced job was to start, and the job, until it is placed at the same instant.
+        self.displaced: list[tuple[int, int]] = []
         self.next_cleanup = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
         run.engine.on("call-off", self.on_call_off, priority=5, phase=TIMER)
         run.engine.on("outlived", self.on_outlived, priority=6, phase=TIMER)
+        run.engine.on("displaced", self.on_displaced, priority=7, phase=TIMER)
         set_cancellations(run.engine, run.applications)
 
     def on_release(self, applications: list[int]) -> None:
@@ -150,9 +153,11 @@ class _Placements(Policy):
             self.run.engine.at(int(self.runs.until[job]), "outlived", job)
 
     def on_outlived(self, jobs: list[int]) -> None:
-        """Extend the reservations of jobs that outlive them, and place the displaced jobs again."""
+        """Extend the reservations of jobs that outlive them, and displace the jobs in their way."""
         now = self.run.engine.now
-        displaced = list[tuple[int, int]]()
+        # Displaced jobs are placed after all extensions of this instant, however its cohort is cut.
+        if not self.displaced:
+            self.run.engine.at(now, "displaced")
         for job in sorted({*jobs} & self.runs.placed.keys()):
             if self.runs.until[job] != now or not self.runs.outlives(job):
                 continue  # the timer belongs to a reservation that was lost
@@ -168,10 +173,14 @@ class _Placements(Policy):
             for other in sorted(conflicts):
                 nodes, start = self.runs.placed.pop(other)
                 self._free(other, nodes, start // self.slot)
-                displaced.append((start, other))
+                self.displaced.append((start, other))
             self._set_extension_timer(job)
+
+    def on_displaced(self, items: list[int]) -> None:
+        """Place the displaced jobs again, in the order of their starts."""
+        displaced, self.displaced = sorted(self.displaced), []
         self.runs.displaced += len(displaced)
-        for _, job in sorted(displaced):
+        for _, job in displaced:
             self.record("displaced", job, math.nan)
             self._place([job])
         self._stop_if_done()

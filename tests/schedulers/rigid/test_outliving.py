@@ -98,3 +98,12 @@ def test_schedules_of_asap_are_valid(scenario: gs.Scenario, slot: float) -> None
         return
     assert validate_result(result) == [] and result.failed == 0
     assert differing_end(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
+
+
+def test_displacements_do_not_depend_on_the_cohort_limit() -> None:
+    """A job that is displaced by one job is not placed in the way of another one that is extended at once."""
+    workload = gs.Workload.jobs_of([0.0] * 5, [1, 1, 2, 2, 1], [61.0, 130.0, 61.0, 1.0, 61.0], [1.0] * 5)
+    scenario = gs.Scenario(gs.Platform.equal(3), workload)
+    results = [gs.simulate(scenario, gs.Asap(slot=60.0), cohort_limit=limit) for limit in (None, 1)]
+    assert results[0].digest == results[1].digest
+    assert [result.facts["displaced"] for result in results] == [3, 3]
