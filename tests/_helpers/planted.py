@@ -628,7 +628,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
         _PassesOnByALostBacklog: ("locality",),
         _Teleports: ("locality", "decisions"),
         _SendsAsAnother: ("locality", "decisions"),
-        _TellsAtOnce: ("sound", "runs", "locality"),
+        _TellsAtOnce: ("sound", "runs", "locality", "decisions"),
     },
     "remembers beyond the run": {
         _Remembers: ("repeatable", "hash seed"),
