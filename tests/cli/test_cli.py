@@ -508,7 +508,7 @@ def test_unknown_schedulers_get_a_hint(folder):
     assert "is not the name of a module" in wrong("run", "--scheduler", "../x:Mine")
 
 
-def test_builtin_schedulers(tmp_path, monkeypatch):
+def test_the_command_offers_and_runs_the_builtin_schedulers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     answer = json.loads(good("compare", "--nodes", 16, "--applications", 5, "--json").stdout)
     assert [row["name"] for row in answer["schedulers"]] == ["fair-tree", "fair-tree-root", "mincent", "fcfs"]
@@ -587,7 +587,7 @@ def test_control_c_ends_a_running_command(folder):
     assert (process.returncode, out, err) == (130, "", "gridsim: interrupted\n")
 
 
-def test_import_is_light(tmp_path):
+def test_importing_the_package_loads_no_optional_libraries(tmp_path):
     code = "import sys, gridsim, gridsim.simulation.simulate; print(*sorted(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": ROOT}
     found = subprocess.run(

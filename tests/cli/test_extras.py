@@ -78,7 +78,7 @@ def test_a_missing_extra_is_one_line_on_stderr(module, arguments, line, tmp_path
     assert (found.returncode, found.stdout, found.stderr) == (2, "", f"gridsim: {line}")
 
 
-def test_a_module_that_is_broken_is_not_missing(monkeypatch, tmp_path):
+def test_a_broken_module_is_not_reported_as_a_missing_extra(monkeypatch, tmp_path):
     (tmp_path / "broken_module.py").write_text("import a_module_that_nobody_has")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as caught:

@@ -70,7 +70,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_examples_are_what_init_writes(begun: Path) -> None:
+def test_init_writes_the_examples(begun: Path) -> None:
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not part of this copy")
     written = {file.name: file.read_bytes() for file in begun.iterdir()}
@@ -78,7 +78,7 @@ def test_the_examples_are_what_init_writes(begun: Path) -> None:
     assert written == {file.name: file.read_bytes() for file in EXAMPLES.iterdir() if file.is_file()}
 
 
-def test_init_overwrites_nothing(begun: Path) -> None:
+def test_init_keeps_existing_files(begun: Path) -> None:
     (begun / "scenario.toml").write_text("mine")
     said = json.loads(good("init", "study", "--json"))
     assert said == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
@@ -143,7 +143,7 @@ def test_units_are_converted(text: str, unit: str, value: float | None) -> None:
     assert number(text, unit) == value
 
 
-def test_units_in_files_flags_and_python() -> None:
+def test_units_are_read_in_files_flags_and_python() -> None:
     toml = """
 seed = 1
 [platform]

@@ -30,7 +30,7 @@ def made(scenario: gs.Scenario, names: tuple[str, ...]) -> dict[str, str]:
     return {name: result.digest for name, result in compare(scenario, list(names)).results.items()}
 
 
-def test_of_a_log(tmp_path: Path) -> None:
+def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:
     file = tmp_path / "log.swf"
     file.write_text(LOG)
     shell = said("--job-log", file, "--rigid", "--nodes", 8, "--schedulers", ",".join(SCHEDULERS))
@@ -45,7 +45,7 @@ def test_of_a_log(tmp_path: Path) -> None:
     assert "submitters and run are drawn at random, once" in text and "--replicates 10" in text
 
 
-def test_of_drawn_workloads(tmp_path: Path) -> None:
+def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:
     bags = gs.Workload.bags(applications=5, interarrival=10.0, task_size=65536.0, seed=1)
     drawn = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
     names = ("fair-tree", "fcfs-random", "sparrow")

@@ -111,7 +111,7 @@ def test_invalid_input_creates_no_files(file: Path, arguments: list[str], said: 
 @pytest.mark.parametrize(
     "arguments", [["--json"], ["--out", "cells.csv"], ["--out", "cells.parquet"], ["--figure", "made.png"]]
 )
-def test_values_that_are_hard_to_write(
+def test_values_that_are_hard_to_write_are_swept_and_saved(
     file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     """What is run can be told, in every form."""

@@ -189,7 +189,7 @@ def test_blocks_run_in_order(page, folder):
 
 
 @guide_of
-def test_what_is_made_smaller_or_left_out_is_there(page):
+def test_shortened_and_skipped_passages_exist_in_the_page(page):
     text = page.read_text()
     for there, _ in SMALLER.get(name_of(page), []):
         assert there in text, there
@@ -197,11 +197,11 @@ def test_what_is_made_smaller_or_left_out_is_there(page):
         assert first in text, first
 
 
-def test_every_page_with_exceptions_is_one():
+def test_every_page_with_exceptions_exists():
     assert {*SMALLER, *NOT_RUN} <= {name_of(page) for page in GUIDES}
 
 
-def test_the_check_of_what_is_shown_can_fail():
+def test_the_check_of_shown_output_detects_differences():
     check_text("a 1\n...\nc  3", "a 1\nb 2\nc 3\n", "here")
     for wrong in ("a 2", "a 1\nc 3", "c 3\n...\na 1", "b 2\nc 3", "a 1\nb 2", "...\nb 2"):
         with pytest.raises(AssertionError):

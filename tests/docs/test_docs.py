@@ -159,7 +159,7 @@ RIGID = gs.Scenario(
 EVERYBODY = applicable(SMALL)[0] | applicable(RIGID)[0]
 
 
-def test_everybody_is_looked_at():
+def test_the_tests_cover_every_registered_scheduler():
     assert {type(scheduler) for scheduler in EVERYBODY.values()} == {
         kind for kind, _ in registered().values()
     }
@@ -199,7 +199,7 @@ def test_tables_of_declarations_are_those_of_the_library():
         (gs.Rendezvous, "rendezvous"),
     ],
 )
-def test_searches_names_every_parameter_with_its_default(scheduler, called):
+def test_page_searches_names_every_parameter_with_its_default(scheduler, called):
     said = sections(DOCS / "background/searches.md")
     rows = list(table(said["What they have in common"]).values())
     own = re.findall(r"^\|(.*)\|$", said["How they ask"], re.MULTILINE)[2:]
@@ -212,7 +212,7 @@ def test_searches_names_every_parameter_with_its_default(scheduler, called):
 # -- mapping.md ---------------------------------------------------------------------------------------------
 
 
-def test_mapping_names_every_parameter_with_its_default():
+def test_page_mapping_names_every_parameter_with_its_default():
     said = sections(DOCS / "background/mapping.md")
     rows, own = table(said["Parameters"]), {"mct": gs.Mct, "met": gs.Met, "olb": gs.Olb}
     own |= {each.name: each for each in (gs.SwitchingAlgorithm, gs.KPercentBest)}
@@ -227,14 +227,14 @@ def test_mapping_names_every_parameter_with_its_default():
 # -- scenario.md --------------------------------------------------------------------------------------------
 
 
-def test_scenario_names_the_tables():
+def test_page_scenario_names_the_tables():
     rows = table(sections(DOCS / "reference/scenario.md")["Top level"])
     tables = {"platform", "workload", "network", "faults", "fluctuation", "schedulers"}
     assert set(rows) == {"seed", *tables}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]
 
 
-def test_scenario_names_every_scheduler():
+def test_page_scenario_names_every_scheduler():
     said = names(sections(DOCS / "reference/scenario.md")["Schedulers"])
     assert {name for name in registered() if not re.search(r"ET-\w+Info$", name)} <= said  # which are a range
 
@@ -242,7 +242,7 @@ def test_scenario_names_every_scheduler():
 # -- defaults.md --------------------------------------------------------------------------------------------
 
 
-def test_defaults_names_every_parameter_with_its_default():
+def test_page_defaults_names_every_parameter_with_its_default():
     """So that no parameter has a default that is neither measured nor said to be no choice."""
     said = sections(DOCS / "background/defaults.md")
     known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
@@ -260,7 +260,7 @@ def test_defaults_names_every_parameter_with_its_default():
 # -- speed.md ------------------------------------------------------------------------------------------------
 
 
-def test_memory_is_said_for_every_scheduler_with_failures_where_it_takes_them():
+def test_memory_is_stated_for_every_scheduler_and_also_under_failures():
     said = {"no": set(), "yes": set()}
     text, row = sections(DOCS / "speed.md")["How memory grows"], set()
     for line in re.findall(r"^\| *(.*?) *\| (no|yes) \|", text, re.MULTILINE):

@@ -30,7 +30,7 @@ def test_every_kernel_has_a_target() -> None:
     }
 
 
-def test_targets_call_what_there_is() -> None:
+def test_targets_call_existing_functions() -> None:
     """A name that has been changed ends only those runs of the fuzzer that draw it."""
     ask = """
 from importlib import import_module

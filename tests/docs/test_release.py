@@ -21,8 +21,8 @@ def cited(key: str) -> str | None:
     return found and found[1]
 
 
-def test_one_version() -> None:
-    """That of the code: in citation, metadata and recipe, on top of the changelog, and in the tag."""
+def test_all_files_state_the_same_version() -> None:
+    """The version of the code: in citation, metadata and recipe, on top of the changelog, and in the tag."""
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
@@ -41,7 +41,7 @@ def test_one_version() -> None:
         assert where and where == cited("repository-code"), "a release says where it comes from"
 
 
-def test_the_pythons_that_are_named_are_built_and_tested() -> None:
+def test_the_named_python_versions_are_built_and_tested() -> None:
     kinds = PROJECT["project"]["classifiers"]
     named = [found[1] for kind in kinds if (found := re.search(r":: Python :: (3\.\d+)$", kind))]
     assert PROJECT["project"]["requires-python"] == f">={named[0]}"

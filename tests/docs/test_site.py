@@ -111,7 +111,7 @@ def test_compiled_signatures_are_those_of_the_stubs(helper):
 # -- links --------------------------------------------------------------------------------------------------
 
 
-def test_links_out_of_the_documents_lead_to_pages(helper):
+def test_links_out_of_the_documents_point_to_existing_pages(helper):
     pytest.importorskip("sphinx")
     links = helper("links")
     source = ["[a](../../CONTRIBUTING.md#golden-digests) [b](../speed.md) [c](../../LICENSE)"]
@@ -190,7 +190,7 @@ def test_notebooks_are_clean(path):
         "with plots.use_style():\n    import matplotlib.pyplot as plt; plt.figure()",
     ],
 )
-def test_charts_in_notebooks_leave_the_backend_as_it_sets_itself_up(drawing, tmp_path):
+def test_charts_in_notebooks_do_not_change_the_backend(drawing, tmp_path):
     """One that is loaded with the first chart shows the next figures only if it stays interactive."""
     pytest.importorskip("matplotlib")
     (tmp_path / "loud.py").write_text(

@@ -92,7 +92,7 @@ def test_entries_are_sorted_if_their_density_changes() -> None:
     assert list(drain(queue)) == model
 
 
-def test_an_instant_is_never_split() -> None:
+def test_entries_of_one_instant_stay_together() -> None:
     queue = Calendar()
     for i in range(5000):
         queue.add((i // 1000, 0, i))

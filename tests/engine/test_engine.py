@@ -117,7 +117,7 @@ def test_stop_leaves_the_rest_pending() -> None:
     assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
 
 
-def test_leave_calls_the_hooks_of_an_interrupted_wave() -> None:
+def test_engine_leave_calls_the_hooks_of_an_interrupted_wave() -> None:
     engine = Engine()
     ends: list[tuple[int, bool]] = []
     engine.at_wave_end(lambda: ends.append((engine.now, engine.stopping)))
@@ -186,7 +186,7 @@ def test_a_period_ends_when_its_next_timer_is_cancelled() -> None:
     assert fired == [(10, [0])]
 
 
-def test_cancel_removes_one_timer_also_within_its_instant() -> None:
+def test_cancel_removes_exactly_one_timer_even_at_its_own_instant() -> None:
     engine = Engine()
     fired = timers(engine)
     answers = []
@@ -213,7 +213,7 @@ def test_empty_rows_and_items_post_no_events() -> None:
     assert (engine.now, engine.events) == (0, 0)
 
 
-def test_acts_come_once_after_every_wave_and_timers_last() -> None:
+def test_acts_run_once_after_every_wave_and_timers_run_last() -> None:
     engine, trace = Engine(), []
     row = np.zeros(1, dtype=[("node", np.int64)])
 

@@ -103,7 +103,9 @@ def test_messages_with_equal_delays_arrive_in_one_cohort() -> None:
 @BOTH
 @pytest.mark.parametrize("bandwidth", [1000.0, inf])
 @pytest.mark.parametrize("latency", [0.0, 0.25])
-def test_one_message_takes_the_same_in_both_modes(interfaces: str, bandwidth: float, latency: float) -> None:
+def test_one_message_takes_the_same_time_in_both_modes(
+    interfaces: str, bandwidth: float, latency: float
+) -> None:
     setup = Setup(interfaces=interfaces, latency=latency, bandwidth=bandwidth)
     setup.at(3, ("slow", rows((1, 0, 1))))
     setup.engine.run()
@@ -191,7 +193,7 @@ def relay(setup: Setup, machines: int) -> None:
         max_size=6,
     ),
 )
-def test_the_division_into_cohorts_does_not_matter(
+def test_the_division_into_cohorts_does_not_change_the_deliveries(
     interfaces: str, latency: float, bandwidth: float, start: Any
 ) -> None:
     """Two nodes a machine, messages of both kinds that trigger one another, at one instant and later."""

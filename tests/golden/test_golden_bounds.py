@@ -14,7 +14,7 @@ GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 
 
 @pytest.mark.parametrize("case", GOLDEN["bound"])
-def test_bounds(case):
+def test_bounds_equal_the_golden_values(case):
     release = [float(Fraction(r)) for r, _, _ in case["apps"]]
     tasks = [n for _, n, _ in case["apps"]]
     task_size = [float(Fraction(a)) for _, _, a in case["apps"]]

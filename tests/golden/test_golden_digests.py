@@ -252,12 +252,12 @@ def golden() -> Any:
     return json.loads(FILE.read_text())
 
 
-def test_there_is_one_for_each_case(golden: Any) -> None:
+def test_each_case_has_its_own_digest(golden: Any) -> None:
     assert list(golden) == list(CASES) and len(set(golden.values())) == len(golden)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden_digest(case: str, golden: Any) -> None:
+def test_digest_equals_the_golden_one(case: str, golden: Any) -> None:
     assert digest(case) == golden[case]
 
 
@@ -275,7 +275,9 @@ SOME = list(
 @pytest.mark.parametrize(
     ("hash_seed", "threads"), [pytest.param("0", 1, marks=pytest.mark.slow), ("4242", 3)]
 )
-def test_other_interpreters_threads_and_processes(hash_seed: str, threads: int, golden: Any) -> None:
+def test_other_interpreters_threads_and_processes_give_the_golden_digests(
+    hash_seed: str, threads: int, golden: Any
+) -> None:
     """In an interpreter with other hashes, which has a pool of processes, each with so many threads."""
     done = subprocess.run(
         [sys.executable, __file__, str(threads)],

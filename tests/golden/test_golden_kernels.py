@@ -36,7 +36,7 @@ def columns(queue):
 
 @AVAILABILITY
 @pytest.mark.parametrize("case", GOLDEN["h"])
-def test_gap_and_count(case, module):
+def test_gap_and_count_equal_the_golden_values(case, module):
     keywords = {"speed": number(case["speed"]), "free_at": number(case["t_free"])}
     stretch, release, size, task_size = (number(case[name]) for name in ("S", "r_new", "w", "a"))
     queue = columns(case["queue"])
@@ -52,7 +52,7 @@ def test_gap_and_count(case, module):
 
 @EDF
 @pytest.mark.parametrize("case", GOLDEN["min_stretch"])
-def test_minimum_stretch(case, module):
+def test_minimum_stretch_equals_the_golden_value(case, module):
     keywords = {"speed": number(case["speed"]), "now": number(case["t0"])}
     exact = module.optimal_stretch(*columns(case["queue"]), **keywords)
     assert exact == pytest.approx(number(case["S"]), rel=1e-12)
@@ -62,12 +62,12 @@ def test_minimum_stretch(case, module):
 
 @SUMMARIES
 @pytest.mark.parametrize("case", GOLDEN["drop"])
-def test_drop(case, module):
+def test_debit_drop_equals_the_golden_value(case, module):
     drop = module.debit_drop(case["N"], number(case["a_new"]), number(case["a"]), case["leaves"])
     assert drop == case["drop"]
 
 
 @SUMMARIES
 @pytest.mark.parametrize("case", GOLDEN["alg4"])
-def test_algorithm_4(case, module):
+def test_algorithm_4_finds_the_golden_index(case, module):
     assert module.lowest_stretch(case["avail_ascending_S"], case["N"]) == case["index"]

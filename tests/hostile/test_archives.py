@@ -54,7 +54,7 @@ BUSY = "tables/machines/busy.npy"
         (b"", "not a sound result file"),
     ],
 )
-def test_headers_of_arrays(file: Path, member: bytes, said: str) -> None:
+def test_wrong_headers_of_arrays_are_rejected(file: Path, member: bytes, said: str) -> None:
     """Nothing is made room for before the header agrees with what is there."""
     with pytest.raises(GridSimError) as error:
         gs.Result.load(changed(file, {BUSY: member}))
@@ -62,15 +62,15 @@ def test_headers_of_arrays(file: Path, member: bytes, said: str) -> None:
     assert said in message and message.startswith(f"{file}: ") and message.isprintable()
 
 
-def test_a_header_that_is_too_much_for_pythons_parser(file: Path) -> None:
-    """It says MemoryError of that."""
+def test_a_header_too_deep_for_the_parser_is_rejected(file: Path) -> None:
+    """The parser raises a MemoryError for it."""
     text = b"-" * 9000 + b"1\n"
     header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
     with pytest.raises(GridSimError, match="not a sound result file .*header"):
         gs.Result.load(changed(file, {BUSY: header}))
 
 
-def test_other_orders_are_only_orders(file: Path, result: gs.Result) -> None:
+def test_arrays_of_other_byte_and_axis_order_are_read_equally(file: Path, result: gs.Result) -> None:
     busy = result.machines["busy"]
     swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)
     assert gs.Result.load(changed(file, {BUSY: swapped})).digest == result.digest
@@ -106,7 +106,7 @@ def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None
     assert (tmp_path / "harm").exists()  # so it would have been seen
 
 
-def test_sizes_that_are_stated(file: Path) -> None:
+def test_wrong_stated_sizes_of_members_are_rejected(file: Path) -> None:
     whole = file.read_bytes()
     for size in (0, 8, 2**32 - 2):
         file.write_bytes(whole)
@@ -114,7 +114,9 @@ def test_sizes_that_are_stated(file: Path) -> None:
             gs.Result.load(stated(file, BUSY, size))
 
 
-def test_zips_that_unpack_to_too_much(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zips_that_unpack_to_more_than_the_memory_are_rejected(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
     assert file.stat().st_size < 1 << 20
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 200 << 20)
@@ -122,8 +124,8 @@ def test_zips_that_unpack_to_too_much(file: Path, monkeypatch: pytest.MonkeyPatc
         gs.Result.load(file)
 
 
-def test_nothing_is_read_twice(tmp_path: Path) -> None:
-    """Or a few bytes that name an array again and again would fill the memory."""
+def test_a_member_cannot_be_read_twice(tmp_path: Path) -> None:
+    """Otherwise a few bytes that name an array again and again would fill the memory."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", npy(np.zeros(1 << 17)))
     with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
@@ -132,14 +134,14 @@ def test_nothing_is_read_twice(tmp_path: Path) -> None:
             read.array("a.npy")
 
 
-def test_members_of_one_name_and_one_place(file: Path) -> None:
+def test_members_of_the_same_name_are_rejected(file: Path) -> None:
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(BUSY, npy([7.0, 7.0]))
     with pytest.raises(GridSimError, match="members of the same name"):
         gs.Result.load(file)
 
 
-def test_members_in_one_place(file: Path) -> None:
+def test_members_in_the_same_place_are_rejected(file: Path) -> None:
     """They unpack to much for what the file has, and name themselves in what the one before is made of."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("tables/machines/a.npy", npy(np.random.default_rng(1).random(10_000)))
@@ -151,7 +153,9 @@ def test_members_in_one_place(file: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "C:\\x", "a\0b", "x" * 300, "", "a.b", 7, None])
-def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> None:
+def test_invalid_names_of_tables_are_rejected_and_create_no_files(
+    file: Path, tmp_path: Path, name: Any
+) -> None:
     members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
     before = sorted(tmp_path.iterdir())
     changed(file, members, lambda about: about["tables"]["machines"].append(name))
@@ -175,7 +179,7 @@ def test_names_of_tables_lead_nowhere(file: Path, tmp_path: Path, name: Any) -> 
         lambda told: told.clear(),
     ],
 )
-def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
+def test_wrong_metadata_of_a_result_is_rejected(file: Path, about: Any) -> None:
     with pytest.raises(GridSimError):
         gs.Result.load(changed(file, about=about))
 
@@ -188,7 +192,7 @@ def test_what_a_result_tells_of_itself(file: Path, about: Any) -> None:
         ("messages/kind", "messages.kind must be text, got"),
     ],
 )
-def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
+def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, said: str) -> None:
     with zipfile.ZipFile(file) as archive:
         rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
     content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
@@ -198,8 +202,8 @@ def test_columns_of_another_kind(file: Path, member: str, said: str) -> None:
         gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
 
 
-def test_tables_without_sense(file: Path) -> None:
-    """They are validated as far as that goes, and no further."""
+def test_validation_reports_implausible_values(file: Path) -> None:
+    """A wrong type of the scenario is an error instead."""
     content = npy(np.full(2, 1e300), shape=(2,))
     found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
     assert found and all(str(each).isprintable() for each in found)
@@ -208,12 +212,14 @@ def test_tables_without_sense(file: Path) -> None:
         validate_result(file)
 
 
-def test_json_too_deep(file: Path) -> None:
+def test_json_that_is_nested_too_deeply_is_rejected(file: Path) -> None:
     with pytest.raises(GridSimError, match="not a sound result file"):
         gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
 
 
-def test_json_of_too_many_values(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_of_more_values_than_fit_in_memory_is_rejected(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each takes more memory than the file has bytes for it, under a key that nobody asks for, too."""
 
     def harmed(told: dict[str, Any]) -> None:
@@ -255,7 +261,7 @@ UNITS = {
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 @pytest.mark.parametrize("keyed", [False, True])
-def test_json_takes_no_more_than_is_said(unit: Callable[[int], str], keyed: bool) -> None:
+def test_the_memory_bound_of_json_is_not_exceeded(unit: Callable[[int], str], keyed: bool) -> None:
     """What is refused where memory is short is what it would take, measured, and not many times as much."""
     parts = [f'"{k}":{unit(k)}' if keyed else unit(k) for k in range(20_000)]
     text = ("{%s}" if keyed else "[%s]") % ",".join(parts)
@@ -267,7 +273,7 @@ def test_json_takes_no_more_than_is_said(unit: Callable[[int], str], keyed: bool
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
-def test_json_of_few_bytes_that_unpacks_to_many(tmp_path: Path, method: int) -> None:
+def test_a_checkpoint_with_highly_compressed_json_is_rejected(tmp_path: Path, method: int) -> None:
     """A checkpoint of 8 kB took 3.4 GB.  Nothing is unpacked."""
     path = tmp_path / "a.checkpoint"
     with zipfile.ZipFile(path, "w", method) as archive:
@@ -285,8 +291,8 @@ def test_json_of_few_bytes_that_unpacks_to_many(tmp_path: Path, method: int) -> 
     tracemalloc.stop()
 
 
-def test_arrays_that_unpack_to_millions_of_times_their_size(file: Path) -> None:
-    """As deflate never does."""
+def test_members_in_other_compressions_are_rejected(file: Path) -> None:
+    """They may unpack to millions of times their size, as deflate never does."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
     with pytest.raises(GridSimError, match=r"more/a.npy must be stored or deflated"):
@@ -309,7 +315,7 @@ def test_arrays_that_unpack_to_millions_of_times_their_size(file: Path) -> None:
         None,
     ],
 )
-def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
+def test_wrong_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
@@ -327,7 +333,7 @@ def test_states_of_checkpoints(scenario: gs.Scenario, tmp_path: Path, harm: Any)
         kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
 
 
-def test_a_place_before_the_file(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_a_member_placed_before_the_file_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
     """The system refuses to go there; it is the file that is wrong, not the disk."""
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
@@ -342,7 +348,7 @@ def test_a_place_before_the_file(scenario: gs.Scenario, tmp_path: Path) -> None:
         Checkpoint(path)
 
 
-def test_an_end_that_cannot_be_read() -> None:
+def test_an_unreadable_end_of_the_file_raises_the_error_of_the_system() -> None:
     """Where zip has its directory: nobody knows then whether it is one."""
 
     class Failing(io.BytesIO):
@@ -355,7 +361,7 @@ def test_an_end_that_cannot_be_read() -> None:
         Reader(Failing(bytes(1000)))
 
 
-def test_stores(tmp_path: Path) -> None:
+def test_damaged_descriptions_of_stores_are_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     Store(folder)
     for text in (
@@ -384,7 +390,7 @@ def test_stores(tmp_path: Path) -> None:
         ("scenarios", {"scenario": ["n"]}, "toml"),
     ],
 )
-def test_shards_of_other_columns(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
+def test_shards_with_wrong_columns_are_rejected(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
     parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     store = Store(tmp_path / "store")
     parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")

@@ -75,7 +75,7 @@ def fits(name: str, value: float) -> bool:
 
 @settings(max_examples=100)
 @given(st.data())
-def test_several_extremes_at_once(data: st.DataObject) -> None:
+def test_several_extremes_at_once_give_a_sound_result_or_an_error(data: st.DataObject) -> None:
     clock.begin()  # each for itself
     document = data.draw(st.sampled_from(SCENARIOS), label="scenario").document()
     places = list(numbers(document))

@@ -73,7 +73,7 @@ def bomb(path: Path, unit: bytes, size: int) -> Path:
 
 
 @pytest.mark.parametrize("unit", [b"0", b";\n", JOB.encode(), b"\n"])
-def test_bombs_of_gzip(tmp_path: Path, unit: bytes) -> None:
+def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
     path = bomb(tmp_path / "bomb.swf.gz", unit, 30 << 20)
     assert path.stat().st_size < 1 << 20
     with pytest.raises(TraceFormatError) as error:
@@ -84,7 +84,7 @@ def test_bombs_of_gzip(tmp_path: Path, unit: bytes) -> None:
     )
 
 
-def test_no_more_than_the_machine_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unpacked_contents_are_limited_by_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
     assert sum(1 for _ in text_lines(path)) > 1000  # which is fine
     monkeypatch.setattr("gridsim.traces._text.memory", lambda: 1 << 20)
@@ -92,7 +92,7 @@ def test_no_more_than_the_machine_has(tmp_path: Path, monkeypatch: pytest.Monkey
         read_swf(path)
 
 
-def test_endless_lines(tmp_path: Path) -> None:
+def test_overlong_lines_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "line.avt"
     path.write_bytes(b"h 1 0 10\nx " + b"1" * (LONGEST_LINE + (1 << 19)))
     with pytest.raises(TraceFormatError, match=f"line.avt:2: a line must have at most {LONGEST_LINE} bytes"):
@@ -102,8 +102,8 @@ def test_endless_lines(tmp_path: Path) -> None:
     assert len(read_avt(path).start) == 200_000
 
 
-def test_a_table_of_few_bytes_and_many_resources(tmp_path: Path) -> None:
-    """They are not told one by one, but in pieces, of which there are few or it is refused."""
+def test_a_table_with_too_many_intervals_of_resources_is_rejected(tmp_path: Path) -> None:
+    """Intervals are reported in pieces, the number of which is limited."""
     head = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
     path = tmp_path / "jobs.csv"
     most = 2**40
@@ -129,7 +129,7 @@ NUMBERS = ["nan", "inf", "-inf", "1e19", "-1e308", "1e999", "9" * 5000, "0x10", 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 @pytest.mark.parametrize("name", READERS)
-def test_every_field_of_traces(name: str, tmp_path: Path) -> None:
+def test_extreme_values_in_any_field_of_a_trace_are_rejected_or_safe(name: str, tmp_path: Path) -> None:
     """One field after the other: refused with the line, or a number that later sums cannot lose."""
     read, text = READERS[name]
     split = {"fta": "\t", "hosts": ","}.get(name, " ")
@@ -152,7 +152,7 @@ def test_every_field_of_traces(name: str, tmp_path: Path) -> None:
     assert refused >= numeric * (len(NUMBERS) - 3)
 
 
-def test_sums_of_the_largest(tmp_path: Path) -> None:
+def test_sums_of_the_largest_allowed_values_do_not_overflow(tmp_path: Path) -> None:
     """What is allowed does not overflow what is made of it."""
     count, most = str(2**40), "1e18"
     (tmp_path / "a.csv").write_text("cpu_model,computers,gflops_core\n" + f"A,{count},{most}\n" * 100)
@@ -177,7 +177,7 @@ def test_sums_of_the_largest(tmp_path: Path) -> None:
         Platform.from_hosts(tmp_path / "a.csv", 3, 1)
 
 
-def test_headers_of_logs(tmp_path: Path) -> None:
+def test_impossible_machine_counts_in_headers_of_logs_are_not_used(tmp_path: Path) -> None:
     path = tmp_path / "a.swf"
     for stated in ("²", "9" * 5000, "٣", "1073741824"):
         path.write_text(f"; MaxProcs: {stated}\n{JOB}")
@@ -215,7 +215,7 @@ FIELDS = [line.split(" = ")[0] for line in SCENARIO.splitlines() if " = " in lin
 @pytest.mark.parametrize(
     "number", ["nan", "inf", "-inf", "-1", "9223372036854775808", "0x" + "f" * 4000, "1e308"]
 )
-def test_every_field_of_scenarios(number: str) -> None:
+def test_extreme_values_in_any_field_of_a_scenario_round_trip_or_fail(number: str) -> None:
     """A ScenarioError that names the field, or what reads and writes the same; nothing is made of it."""
     lines = SCENARIO.splitlines()
     for place in [k for k, line in enumerate(lines) if " = " in line and '"' not in line]:
@@ -242,7 +242,7 @@ OF_RUNS = [
 @pytest.mark.parametrize(
     "scheduler", ["fair-tree", "mincent", "fcfs", "min-min", "rjss", "rendezvous", "dgs-asap"]
 )
-def test_runs_of_extremes(scheduler: str) -> None:
+def test_runs_with_extreme_values_end_or_raise_a_clear_error(scheduler: str) -> None:
     """What is read may be too much for a run: that is refused in a line, or it runs."""
     kind = "jobs" if scheduler == "dgs-asap" else "bags"
     base: dict[str, dict[str, Any]] = {
@@ -265,7 +265,7 @@ def test_runs_of_extremes(scheduler: str) -> None:
 
 
 @pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once", "fcfs", "fcfs-random", "mct", "min-min"])
-def test_a_run_beyond_the_last_instant(scheduler: str) -> None:
+def test_a_run_beyond_the_last_instant_is_rejected(scheduler: str) -> None:
     """Each number of it is one that may be: what comes together on a slow machine is not."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 0.003]),
@@ -276,7 +276,7 @@ def test_a_run_beyond_the_last_instant(scheduler: str) -> None:
         gs.simulate(scenario, make_scheduler(scheduler))
 
 
-def test_an_overflow_of_a_scheduler_of_yours_stays_one() -> None:
+def test_an_overflow_error_in_a_user_scheduler_is_passed_on() -> None:
     class Mine(Scheduler, frozen=True):
         name = "mine"
 
@@ -309,7 +309,7 @@ OF_JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
 
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
 @pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
-def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> None:
+def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults: gs.Faults | None) -> None:
     """Times of a scheduler that no clock can show: refused, or as good as never."""
     plain = make_scheduler(name)
     workload = OF_JOBS if plain.rigid else OF_BAGS
@@ -326,7 +326,7 @@ def test_parameters_that_are_extremes(name: str, faults: gs.Faults | None) -> No
                 assert str(error).isprintable()
 
 
-def test_zero_has_no_sign() -> None:
+def test_negative_zero_counts_as_zero() -> None:
     """numpy refuses -0.0 where it takes 0; found by fuzzing."""
     platform = gs.Platform.normal(nodes=3, mean=200.0, variation=-0.0, seed=1)
     assert platform == gs.Platform.normal(nodes=3, mean=200.0, variation=0.0, seed=1)
@@ -335,13 +335,13 @@ def test_zero_has_no_sign() -> None:
 
 
 @pytest.mark.parametrize("value", ["nan", "[1.0, nan]", "{ deeper = [-nan] }"])
-def test_no_parameter_is_nan(value: str) -> None:
+def test_nan_is_rejected_as_a_parameter(value: str) -> None:
     """A scenario is equal to itself; found by fuzzing."""
     with pytest.raises(ScenarioError, match=r"schedulers.fcfs.x must not contain nan, got"):
         gs.Scenario.from_toml(f"{SCENARIO}\n[schedulers.fcfs]\nx = {value}\n")
 
 
-def test_nothing_is_made_of_what_is_only_named() -> None:
+def test_reading_a_large_scenario_generates_nothing() -> None:
     text = SCENARIO.replace("nodes = 2", f"nodes = {2**30}").replace(
         "applications = 2", "applications = 1000000000000"
     )
@@ -352,7 +352,7 @@ def test_nothing_is_made_of_what_is_only_named() -> None:
 
 
 @pytest.mark.parametrize("horizon", ["5e12", "9e15", "1e18"])
-def test_traces_of_a_long_time(horizon: str, tmp_path: Path) -> None:
+def test_traces_of_a_long_time_take_little_memory(horizon: str, tmp_path: Path) -> None:
     """What is made of one is as long as the file, and not as the time that it names."""
     path = tmp_path / "a.avt"
     path.write_text("".join(f"h{k} 1 0 {horizon}\n" for k in range(2)))
@@ -375,7 +375,9 @@ TIMES = (
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("zones", [None, Zones(zones=1), Zones(), Zones(zones=1440, night_begin=23.99)])
-def test_faults_of_traces_of_extremes(times: str, zones: Zones | None, tmp_path: Path) -> None:
+def test_faults_of_extreme_traces_are_in_order_or_rejected(
+    times: str, zones: Zones | None, tmp_path: Path
+) -> None:
     """Refused in a line, or changes in order, from 0 to the end of the clock."""
     path = tmp_path / "a.avt"
     path.write_text(f"x {times}\ny 1 0 1\nnever 0\n")
@@ -396,7 +398,7 @@ def test_faults_of_traces_of_extremes(times: str, zones: Zones | None, tmp_path:
                     due[machine], last = until, time
 
 
-def test_releases_of_a_log_that_are_too_late_are_of_its_file(tmp_path: Path) -> None:
+def test_an_error_of_a_late_release_names_the_file_of_its_log(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     rest = "0 60 1 -1 -1 1 90 -1 1 7 1 1 1 -1 -1 -1"
     path.write_text(f"1 5 {rest}\n2 {2**33} {rest}\n")
@@ -409,7 +411,9 @@ def test_releases_of_a_log_that_are_too_late_are_of_its_file(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("times", ["1 0 9e15", "1 0 1e18", "1 5e17 1e18", "2 0 1 9e17 1e18"])
 @pytest.mark.parametrize("scheduler", ["fcfs", "WQR-FT", "wave-linger"])
-def test_runs_of_traces_of_extremes(times: str, scheduler: str, tmp_path: Path) -> None:
+def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
+    times: str, scheduler: str, tmp_path: Path
+) -> None:
     """The last two are up for a second at most before the clock ends."""
     path = tmp_path / "a.avt"
     path.write_text(f"x {times}\n")
@@ -437,8 +441,8 @@ def test_runs_of_traces_of_extremes(times: str, scheduler: str, tmp_path: Path) 
         ('"\\u001b[31mred" = 1\n', "\\x1b[31mred is not a known key"),
     ],
 )
-def test_toml_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
-    """Which the parser, or a message on it, would take hours or the stack for."""
+def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: str, said: str) -> None:
+    """The parser, or a message on it, would take hours or overflow the stack."""
     path = tmp_path / "a.toml"
     path.write_text(text)
     for read in (gs.Scenario.from_toml, Sweep.from_toml):
@@ -451,7 +455,7 @@ def test_toml_made_to_do_harm(tmp_path: Path, text: str, said: str) -> None:
 @pytest.mark.parametrize(
     "text", ["replicates = 10000001\n", "[over]\n" + "".join(f"a{k} = [1, 2]\n" for k in range(24))]
 )
-def test_sweeps_of_too_many_runs(tmp_path: Path, text: str) -> None:
+def test_sweeps_of_too_many_runs_are_rejected(tmp_path: Path, text: str) -> None:
     scenario = 'kind = "equal"\nnodes = 2\n[scenario.workload]\nkind = "bags"\nseed = 1\n'
     (tmp_path / "a.toml").write_text(f'schedulers = ["mincent"]\n{text}[scenario.platform]\n{scenario}')
     with pytest.raises(ScenarioError, match="over and replicates must make at most 10000000 runs, got 1"):
@@ -469,7 +473,7 @@ def test_long_lists_are_read() -> None:
 
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("kind", ["zero", "null", "pipe", "folder", "link", "missing", "nul"])
-def test_what_is_no_file(opener: str, kind: str, tmp_path: Path) -> None:
+def test_paths_that_are_no_regular_files_are_rejected(opener: str, kind: str, tmp_path: Path) -> None:
     """No reader waits for whoever writes to a pipe, or reads what never ends."""
     path = {"zero": "/dev/zero", "null": "/dev/null", "nul": "a\0b"}.get(kind, str(tmp_path / kind))
     if kind == "pipe":
@@ -496,17 +500,17 @@ def test_a_file_that_cannot_be_read_is_named(opener: str) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs such a file of Linux")
 @pytest.mark.parametrize("command", ["validate", "run", "resume"])
-def test_what_cannot_be_read_is_not_the_answer(command: str) -> None:
+def test_a_read_error_is_reported_with_the_name_of_the_file(command: str) -> None:
     said = CliRunner().invoke(cli, [command, "/proc/self/mem"])
     assert said.exit_code == 2 and said.stderr.startswith("gridsim: /proc/self/mem: I")
 
 
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("rest", ["x\n", '"x\n', "\0"])
-def test_no_file_stays_open_where_an_error_is_kept(
+def test_files_are_closed_when_reading_fails(
     opener: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is it left to the collector to close it, which warns of that, now and then."""
+    """They are not left to the garbage collector, which would warn now and then."""
     streams = []
 
     def kept(*arguments: Any) -> Any:
@@ -526,7 +530,7 @@ def test_no_file_stays_open_where_an_error_is_kept(
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/dev/zero", "pipe", ".", "", "a\\u0000b"])
-def test_paths_in_scenarios(path: str, tmp_path: Path) -> None:
+def test_paths_in_scenarios_create_no_files_and_expose_no_contents(path: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     before = sorted(tmp_path.iterdir())
     workload = f'kind = "log"\npath = "{path}"'
@@ -546,7 +550,7 @@ def test_paths_in_scenarios(path: str, tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "s.toml"])
 
 
-def test_checkpoints_that_name_pipes(tmp_path: Path) -> None:
+def test_a_checkpoint_that_names_a_pipe_is_rejected(tmp_path: Path) -> None:
     """A checkpoint says which files the run read; they are looked at, and no more."""
     log = tmp_path / "log.swf"
     log.write_text(JOB)
@@ -560,8 +564,8 @@ def test_checkpoints_that_name_pipes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", "a\0b", "\x1b[31m", "a\nb", "C:\\x", ""])
-def test_names_that_become_files(name: str) -> None:
-    """As those of results in a folder."""
+def test_names_of_results_become_safe_names_of_files(name: str) -> None:
+    """As for results that are saved in a folder."""
     made = file_name(name)
     assert os.path.basename(made) == made and made not in (".", "..") and made.isprintable()
     assert made.endswith(".npz")
@@ -572,7 +576,7 @@ def test_names_that_become_files(name: str) -> None:
 ESCAPE = "\x1b]0;owned\x07\x9b31m\u202e\ud800"
 
 
-def test_what_errors_quote_is_printable(tmp_path: Path) -> None:
+def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
     path = tmp_path / "a.avt"
     path.write_text("h\x1b[31m 1 0 10\nh\x1b[31m 1 0 10\n")
     with pytest.raises(TraceFormatError, match=r"host h\\x1b\[31m must have one line"):
@@ -582,7 +586,7 @@ def test_what_errors_quote_is_printable(tmp_path: Path) -> None:
     assert str(GridSimError("a\nb\tc")) == "a b c"
 
 
-def test_what_commands_show_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
+def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
     """A result that says so of its scheduler, as an answer, as JSON, and as a log for others."""
 
     def about(told: Any) -> None:
@@ -622,11 +626,11 @@ def run() -> Callable[[list[str]], str]:
     return invoke
 
 
-def test_memory_is_known() -> None:
+def test_the_memory_of_the_machine_is_known() -> None:
     assert 1 << 20 < memory_of.memory() <= sys.maxsize
 
 
-def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
+def test_the_memory_limit_is_that_of_the_control_group(tmp_path: Path) -> None:
     """The least limit of it and of those around it, of version 1 or 2, as far as they can be seen."""
     told, top = tmp_path / "cgroup", tmp_path / "fs"
     (top / "job/step").mkdir(parents=True)
@@ -648,7 +652,7 @@ def test_memory_is_that_of_the_control_group(tmp_path: Path) -> None:
     assert memory_of.cgroup_limit(tmp_path / "none", top) == sys.maxsize
 
 
-def test_no_more_is_made_room_for_than_the_control_group_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usable_memory_is_limited_by_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_of, "cgroup_limit", lambda: 1 << 20)
     assert memory_of.memory() == 1 << 20
 

@@ -74,7 +74,9 @@ def asleep(folder: Path) -> bool:
         ),
     ],
 )
-def test_what_a_run_names_is_imported_only_if_asked_for(files: Path, command: tuple[str, ...]) -> None:
+def test_code_named_by_a_run_is_imported_only_with_the_import_flag(
+    files: Path, command: tuple[str, ...]
+) -> None:
     done = invoke(*command)
     assert done.exit_code == 2 and "task_order" in done.stderr and "say --import trap:first" in done.stderr
     assert asleep(files)
@@ -83,7 +85,7 @@ def test_what_a_run_names_is_imported_only_if_asked_for(files: Path, command: tu
     assert not asleep(files)
 
 
-def test_calls_import_nothing_either(files: Path) -> None:
+def test_reproduce_and_resume_import_no_named_code(files: Path) -> None:
     with pytest.raises(gs.ScenarioError, match=r"task_order of the result is 'trap:first'"):
         reproduce_result(gs.Result.load("run.gridsim"))
     with pytest.raises(gs.ScenarioError, match=r"task_order of the run of run.checkpoint is 'trap:first'"):
@@ -106,7 +108,7 @@ def test_looking_at_a_result_imports_nothing(files: Path, command: tuple[str, ..
     assert asleep(files)
 
 
-def test_a_report_says_how_to_run_it_again(files: Path) -> None:
+def test_a_report_shows_the_command_that_repeats_the_run(files: Path) -> None:
     invoke("report", "run.gridsim", "--out", "report.html")
     said = (files / "report.html").read_text()
     assert "gridsim repro run.gridsim --import trap:first" in said
@@ -120,7 +122,7 @@ def test_a_report_says_how_to_run_it_again(files: Path) -> None:
         '[over.rule.mine]\n"schedulers.WQR-FT.task_order" = "trap:first"',
     ],
 )
-def test_a_sweep_in_a_file_names_no_code(files: Path, over: str) -> None:
+def test_a_sweep_file_that_names_code_is_rejected(files: Path, over: str) -> None:
     table = over if over.startswith("[") else f"[over]\n{over}"
     (files / "sweep.toml").write_text(f'scenario = "scenario.toml"\nschedulers = ["WQR-FT"]\n{table}\n')
     done = invoke("sweep", "sweep.toml", "--out", "runs.csv")
@@ -140,7 +142,7 @@ def test_a_scenario_never_imports_code(files: Path, table: str, command: str) ->
     assert asleep(files)
 
 
-def test_code_is_seen_wherever_it_lies() -> None:
+def test_named_code_is_found_at_any_depth() -> None:
     assert names_code({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
     assert names_code({"os:remove": 1}) == "os:remove"
     assert names_code(["small", 1.0, None, {"x": True}]) is None
@@ -184,7 +186,7 @@ def _calls() -> set[tuple[str, str]]:
     return found
 
 
-def test_nothing_else_makes_code_of_data() -> None:
+def test_only_the_allowed_calls_turn_data_into_code() -> None:
     assert _calls() == set(_ALLOWED)
 
 
@@ -242,7 +244,7 @@ def test_arrays_of_files_are_never_pickles() -> None:
         "import numpy\nnumpy.fromfile(f, object)",
     ],
 )
-def test_a_reader_of_pickles_would_be_seen(source: str) -> None:
+def test_the_check_detects_a_reader_of_pickles(source: str) -> None:
     assert array_readers(source)
 
 

@@ -39,7 +39,7 @@ def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("part", "key", "value"), [("about", "every", -1.0), ("options", "threads", 10**9)])
-def test_what_a_checkpoint_says_is_of_its_file(
+def test_errors_in_a_checkpoint_name_its_file(
     scenario: gs.Scenario, tmp_path: Path, part: str, key: str, value: Any
 ) -> None:
     file = tmp_path / "run"
@@ -66,7 +66,7 @@ def test_what_a_checkpoint_says_is_of_its_file(
         {"decisions": {"words": {}, "dropped": 2**63}}, {"gridcore": "1\n"},
     ],
 )  # fmt: skip
-def test_provenance_of_other_types(noted: Path, change: Any) -> None:
+def test_provenance_of_wrong_types_is_rejected(noted: Path, change: Any) -> None:
     key = next(iter(change))
     changed(noted, about=lambda told: told["provenance"].update(change))
     with pytest.raises(GridSimError, match=rf"noted.npz: not a sound result file \(Expected .*\$\.{key}"):
@@ -74,14 +74,14 @@ def test_provenance_of_other_types(noted: Path, change: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", ["words", "dropped"])
-def test_decisions_without_what_they_are_told_by(noted: Path, missing: str) -> None:
+def test_decisions_with_a_missing_field_are_rejected(noted: Path, missing: str) -> None:
     changed(noted, about=lambda told: told["provenance"]["decisions"].pop(missing))
     with pytest.raises(GridSimError, match=rf"noted.npz: .*missing required field `{missing}`.*decisions"):
         gs.Result.load(noted)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["repro"]])
-def test_scenarios_in_results_that_are_wrong(
+def test_an_error_of_a_wrong_scenario_names_the_file_of_its_result(
     noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """Several files may be read at once: an error tells in which of them it is."""
@@ -93,7 +93,9 @@ def test_scenarios_in_results_that_are_wrong(
         assert done.exit_code == 2 and len(said) == 1 and said[0].startswith("gridsim: noted.npz: ")
 
 
-def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_handle_a_result_without_provenance(
+    noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What can be said without it is said."""
     monkeypatch.chdir(tmp_path)
     changed(noted, about=lambda told: told.update(provenance={}))
@@ -114,7 +116,7 @@ def test_a_result_without_provenance(noted: Path, tmp_path: Path, monkeypatch: p
         "{tasks!r}", "{}", "{0}", "{nothing}", "{", "{tasks:999,}", "{tasks:>99}",
     ],
 )  # fmt: skip
-def test_sentences_of_a_result_are_of_columns_and_digits_alone(noted: Path, sentence: str) -> None:
+def test_wrong_decision_texts_in_a_result_are_rejected(noted: Path, sentence: str) -> None:
     def words(told: Any) -> None:
         every = told["provenance"]["decisions"]["words"]
         every |= {action: [sentence, "", ""] for action in every}
@@ -127,7 +129,7 @@ def test_sentences_of_a_result_are_of_columns_and_digits_alone(noted: Path, sent
 @pytest.mark.parametrize(
     ("part", "value"), [("faults", True), ("updates", None), ("updates", [1]), ("list", [1]), ("sizes", {})]
 )
-def test_a_checkpoint_of_no_run_that_can_be(
+def test_a_checkpoint_with_values_of_wrong_types_is_rejected(
     scenario: gs.Scenario, tmp_path: Path, part: str, value: Any
 ) -> None:
     """Whatever of its state is of another type, wherever that shows."""
@@ -149,7 +151,7 @@ def test_a_checkpoint_of_no_run_that_can_be(
 
 
 @pytest.mark.parametrize("name", ["/proc/self/pagemap", "/etc/hostname", ""])
-def test_a_checkpoint_has_files_of_its_scenario_and_no_others(
+def test_a_checkpoint_that_names_other_files_is_rejected(
     scenario: gs.Scenario, tmp_path: Path, name: str
 ) -> None:
     """They are looked at from their first byte to the last, which some files do not have."""
@@ -161,12 +163,12 @@ def test_a_checkpoint_has_files_of_its_scenario_and_no_others(
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs such a file of Linux")
-def test_files_without_end_are_not_waited_for() -> None:
+def test_endless_files_are_rejected_when_hashed() -> None:
     with pytest.raises(OSError, match="has more bytes than its size"):
         sha256("/proc/self/pagemap")
 
 
-def test_an_assertion_of_a_run_that_goes_on(
+def test_an_assertion_error_in_a_resumed_run_names_the_checkpoint(
     scenario: gs.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "run"
@@ -185,7 +187,7 @@ def test_an_assertion_of_a_run_that_goes_on(
         assert kept.header.scheduler.name == "fair-tree"
 
 
-def test_keys_of_a_store_lead_nowhere(noted: Path, tmp_path: Path) -> None:
+def test_invalid_keys_of_a_store_are_rejected(noted: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     shutil.copy(noted, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
@@ -233,7 +235,7 @@ def _varint(number: int, length: int = 0) -> bytes:
     return bytes([*said, rest])
 
 
-def test_shards_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_that_unpack_to_too_much_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that share a long text have it once in the file, and often in memory."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     store = Store(tmp_path / "store")
@@ -277,7 +279,7 @@ def shard(scenario: gs.Scenario, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("column", ["parameters", "code", "digest", "error", "scheduler", "key"])
-def test_texts_in_shards_that_are_none(shard: Path, column: str) -> None:
+def test_invalid_utf_8_in_shards_is_rejected(shard: Path, column: str) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
     ends = np.arange(len(table) + 1, dtype=np.int32).tobytes()
@@ -290,7 +292,7 @@ def test_texts_in_shards_that_are_none(shard: Path, column: str) -> None:
 
 
 @pytest.mark.parametrize("column", ["error", "key", "makespan"])
-def test_a_column_twice_in_a_shard(shard: Path, column: str) -> None:
+def test_a_duplicate_column_in_a_shard_is_rejected(shard: Path, column: str) -> None:
     pq = pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
     pq.write_table(table.append_column(column, table[column]), shard)
@@ -307,7 +309,7 @@ def test_a_column_twice_in_a_shard(shard: Path, column: str) -> None:
         "time_limit", "wall_seconds",
     ],
 )  # fmt: skip
-def test_rows_of_shards_without_what_every_row_has(shard: Path, column: str) -> None:
+def test_shards_without_required_values_are_rejected(shard: Path, column: str) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
     at, kind = table.schema.get_field_index(column), table.schema.field(column).type
@@ -319,7 +321,7 @@ def test_rows_of_shards_without_what_every_row_has(shard: Path, column: str) -> 
             Store(shard.parents[1]).to_arrow()
 
 
-def test_what_a_row_need_not_have(shard: Path) -> None:
+def test_optional_values_may_be_missing_in_a_row(shard: Path) -> None:
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
     at = table.schema.get_field_index("peak_memory")
@@ -328,7 +330,9 @@ def test_what_a_row_need_not_have(shard: Path) -> None:
 
 
 @pytest.mark.parametrize("column", METRICS)
-def test_metrics_that_a_row_does_not_have(shard: Path, column: str, scenario: gs.Scenario) -> None:
+def test_missing_metrics_of_a_row_are_left_out_or_nan(
+    shard: Path, column: str, scenario: gs.Scenario
+) -> None:
     """They are told as no number, or not at all, like those that take too long to be measured."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
@@ -339,7 +343,7 @@ def test_metrics_that_a_row_does_not_have(shard: Path, column: str, scenario: gs
     assert found.format() and found.to_dict()["cells"]
 
 
-def test_footers_of_shards(shard: Path) -> None:
+def test_damaged_footers_of_shards_raise_errors(shard: Path) -> None:
     """In a process of its own, which damage once ended: pyarrow's error was nobody's."""
     code = """
 import sys
@@ -367,7 +371,7 @@ print(refused)
     assert done.returncode == 0 and int(done.stdout) > 50, done.stderr
 
 
-def test_a_result_of_another_cell(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_a_result_of_another_cell_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
     store = Store(tmp_path / "store", keep_results=True)
     gs.sweep(scenario, {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=1, store=store)
     one, other = (store.result_file(key) for key in store.to_arrow()["key"].to_pylist())
@@ -377,7 +381,7 @@ def test_a_result_of_another_cell(scenario: gs.Scenario, tmp_path: Path) -> None
         store.result(other.stem)
 
 
-def test_names_of_files_that_are_no_text(noted: Path, tmp_path: Path) -> None:
+def test_reports_and_plots_accept_file_names_with_invalid_utf_8(noted: Path, tmp_path: Path) -> None:
     odd = noted.rename(tmp_path / "caf\udce9.npz")
     for command in (["report", "--out", "x.html"], ["plot", "--kind", "distribution", "--figure", "x.png"]):
         out = [*command[:-1], str(tmp_path / command[-1])]
@@ -387,7 +391,9 @@ def test_names_of_files_that_are_no_text(noted: Path, tmp_path: Path) -> None:
     assert r"caf\udce9" in (tmp_path / "x.html").read_text()
 
 
-def test_errors_in_a_store_stay_in_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_multi_line_errors_in_a_store_are_printed_on_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], [1], [1.0]))
 
     def fails(*_: Any, **__: Any) -> Any:
@@ -403,7 +409,7 @@ def test_errors_in_a_store_stay_in_their_line(tmp_path: Path, monkeypatch: pytes
     assert [line for line in said.splitlines() if line.startswith("failed: ")] == [said.splitlines()[-1]]
 
 
-def test_a_scenario_that_is_no_text(tmp_path: Path) -> None:
+def test_a_scenario_with_invalid_utf_8_is_not_saved(tmp_path: Path) -> None:
     log = tmp_path / "n\udcff.swf"
     log.write_text("1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n")
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.from_log(log))
@@ -415,7 +421,7 @@ def test_a_scenario_that_is_no_text(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n\udcff.swf"]
 
 
-def test_studies_of_too_many_runs() -> None:
+def test_studies_of_too_many_runs_are_rejected() -> None:
     done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "30000000"])
     assert done.exit_code == 2 and "replicates must be" in done.stderr and "10000000" in done.stderr
     done = CliRunner().invoke(cli, ["compare", "--nodes", "5", "--replicates", "9999999"])

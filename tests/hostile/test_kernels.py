@@ -126,7 +126,7 @@ MADE: dict[Any, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("cls", MADE)
-def test_nothing_is_made_by_halves_or_twice(cls: Any) -> None:
+def test_kernels_require_arguments_and_ignore_a_second_init(cls: Any) -> None:
     """Without arguments there is no object, and `__init__` does not make one anew."""
     with pytest.raises(TypeError):
         cls.__new__(cls)
@@ -137,12 +137,12 @@ def test_nothing_is_made_by_halves_or_twice(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["tree", "queues", "links"])
-def test_a_flow_needs_its_parts(name: str) -> None:
+def test_a_flow_without_one_of_its_parts_is_rejected(name: str) -> None:
     with pytest.raises(TypeError, match=name):
         flow(**{name: None})
 
 
-def test_so_do_walks_and_negotiations() -> None:
+def test_walks_and_negotiations_without_links_are_rejected() -> None:
     none: Any = None
     with pytest.raises(TypeError, match="links"):
         JobWalks(none, [], kinds=[], release=[], node=[], work=[], data=[], rate=[], probes=0)
@@ -150,7 +150,7 @@ def test_so_do_walks_and_negotiations() -> None:
         negotiation(links=None)
 
 
-def test_parts_of_a_flow_fit_one_another() -> None:
+def test_mismatched_parts_of_a_flow_are_rejected() -> None:
     widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
     with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
         flow(links=links(widths, 2, deferred=[False, False, True, False]))
@@ -161,7 +161,7 @@ def test_parts_of_a_flow_fit_one_another() -> None:
 
 
 @pytest.mark.parametrize("payload", [-2, 0, 512, 2**31, LAST])
-def test_a_summary_of_anybody(payload: int) -> None:
+def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
     """There is no such summary: its cells would be read from anywhere."""
     made = parts()
     it = flow(**made)
@@ -172,7 +172,7 @@ def test_a_summary_of_anybody(payload: int) -> None:
         it.advance(10**9)
 
 
-def test_what_a_flow_logs_and_shows() -> None:
+def test_wrong_logs_of_a_flow_are_rejected() -> None:
     for log in ((np.ones(3, bool), sum), (np.ones(2), sum), (lying([True], (2,)), sum)):
         with pytest.raises(ValueError, match=r"up must be bool\[2\]"):
             flow(log=log)
@@ -195,7 +195,7 @@ def test_what_a_flow_logs_and_shows() -> None:
 
 
 @pytest.mark.parametrize(("requests", "application"), [(1, 1), (6, 2**40)])  # some are read ahead
-def test_a_request_for_what_the_tree_does_not_know(requests: int, application: int) -> None:
+def test_a_request_for_an_unknown_application_is_rejected(requests: int, application: int) -> None:
     made = parts()
     it = flow(**made)
     made["queues"].add_applications([0.0], [1.0], [1.0])
@@ -207,7 +207,7 @@ def test_a_request_for_what_the_tree_does_not_know(requests: int, application: i
 
 
 @pytest.mark.parametrize("kind", [Links, links_reference.Links], ids=["kernel", "reference"])
-def test_sizes_and_instants_of_links(kind: Any) -> None:
+def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"widths": (16, 2**56)}, r"widths\[1\] must be in 16..1048576 bytes, got"),
         ({"latency": LAST}, "latency must be in 0.."),
@@ -226,7 +226,7 @@ def test_sizes_and_instants_of_links(kind: Any) -> None:
     assert it.sent.tolist() == [0, 0]
 
 
-def test_a_watch_that_is_refused_counts_nothing() -> None:
+def test_a_rejected_watch_records_nothing() -> None:
     it = links()
     it.watch(0, 100, 10)
     with pytest.raises((MemoryError, ValueError)):
@@ -236,7 +236,7 @@ def test_a_watch_that_is_refused_counts_nothing() -> None:
     assert it.windows.shape == (3, 10) and not it.windows.any()
 
 
-def test_walks_end_where_a_message_is_nobodys() -> None:
+def test_walks_reject_messages_that_they_did_not_send() -> None:
     over = links([24] * 4)
     it = JobWalks(
         over, np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0], data=[1], probes=1,
@@ -250,7 +250,7 @@ def test_walks_end_where_a_message_is_nobodys() -> None:
 
 
 @pytest.mark.parametrize("kind", [Views, overlay_reference.Views], ids=["kernel", "reference"])
-def test_a_walk_of_many_steps(kind: Any) -> None:
+def test_too_many_steps_of_a_join_are_rejected(kind: Any) -> None:
     it = kind(3, 2, shuffle=1)
     it.leave([0])
     with pytest.raises(ValueError, match="steps must be in 0..65536, got"):
@@ -259,7 +259,7 @@ def test_a_walk_of_many_steps(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [TaskQueues, queues_reference.TaskQueues], ids=["kernel", "reference"])
-def test_instants_of_queues(kind: Any) -> None:
+def test_instants_of_queues_out_of_range_are_rejected(kind: Any) -> None:
     it = kind([1.0, 1.0])
     it.add_applications([0.0], [4.0], [1.0])
     for now in (-(2**63), -1, LAST):
@@ -272,13 +272,13 @@ def test_instants_of_queues(kind: Any) -> None:
     assert it.due(LAST).tolist() == [0]
 
 
-def test_as_many_threads_as_there_is_work() -> None:
+def test_a_huge_number_of_threads_gives_equal_summaries() -> None:
     it = TaskQueues(np.ones(70))
     one = it.summaries(np.arange(70), GRID, 0)
     assert (it.summaries(np.arange(70), GRID, 0, threads=2**31 - 1) == one).all()
 
 
-def test_a_state_of_queues_that_is_refused_changes_nothing() -> None:
+def test_a_rejected_state_of_queues_changes_nothing() -> None:
     it = TaskQueues([1.0])
     it.add_applications([0.0], [1e10], [1e9])
     it.enqueue([0], [0], [2], 0)
@@ -291,12 +291,12 @@ def test_a_state_of_queues_that_is_refused_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
-def test_when_nodes_look_is_told(kind: Any) -> None:
+def test_a_search_with_every_requires_as_of(kind: Any) -> None:
     with pytest.raises(ValueError, match="as_of must be given with every, got None"):
         kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
 
 
-def test_a_tree_whose_state_was_refused_knows_nobody() -> None:
+def test_a_tree_is_empty_after_a_rejected_state() -> None:
     """Its nodes referred to summaries that were not there any more."""
     made = parts()
     it, told = made["tree"], flow(**made)
@@ -311,7 +311,7 @@ def test_a_tree_whose_state_was_refused_knows_nobody() -> None:
         assert it.payloads_in_use == 0
 
 
-def test_binding_more_tasks_than_there_is_time_for() -> None:
+def test_binding_too_many_tasks_raises_an_error_at_once() -> None:
     """They were bound one by one; also where a machine takes no time."""
     free, speed = np.zeros(3, np.int64), [1.0, 2.0, 3.0]
     with pytest.raises(OverflowError, match="a task ends after the last instant"):
@@ -322,11 +322,11 @@ def test_binding_more_tasks_than_there_is_time_for() -> None:
     assert bind_earliest(free, [1e9, 1e19], 1.0, 2**50, 0).sum() == 2**50
 
 
-def test_a_queue_without_machines() -> None:
+def test_a_queue_without_machines_can_be_made() -> None:
     assert PullQueue([], 2).free_at.tolist() == []
 
 
-def test_a_start_that_is_refused_counts_no_machine() -> None:
+def test_a_rejected_start_counts_no_machine() -> None:
     it = WorkQueue([1.0], [1], [1e300], [LAST], order="ask", choice="ask", max_replicas=1)
     it.submit(0, [0])
     with pytest.raises(OverflowError):
@@ -344,13 +344,13 @@ def test_a_start_that_is_refused_counts_no_machine() -> None:
         ("counts", np.zeros(2, np.int64), r"counts must be int64\[5\]"),
     ],
 )
-def test_settings_of_a_negotiation(name: str, value: Any, said: str) -> None:
+def test_wrong_settings_of_a_negotiation_are_rejected(name: str, value: Any, said: str) -> None:
     settings = negotiation()[1]["settings"]
     with pytest.raises(ValueError, match=said):
         negotiation(**({"settings": {**settings, name: value}} if name in settings else {name: value}))
 
 
-def test_jobs_of_a_negotiation() -> None:
+def test_wrong_jobs_of_a_negotiation_are_rejected() -> None:
     it, shared = negotiation()
     del shared["settings"]
     for tasks, said in (
@@ -369,7 +369,7 @@ def test_jobs_of_a_negotiation() -> None:
         it.search([0], 10**9)
 
 
-def test_arrays_that_begin_anywhere() -> None:
+def test_unaligned_arrays_are_copied_or_rejected() -> None:
     """Numbers that do not lie at multiples of their size cannot be read by every processor."""
 
     def odd(values: Any) -> Any:
@@ -385,7 +385,7 @@ def test_arrays_that_begin_anywhere() -> None:
 
 
 @pytest.mark.parametrize("kind", [WorkQueue, dispatch_reference.WorkQueue], ids=["kernel", "reference"])
-def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
+def test_calls_with_a_completed_task_are_rejected(kind: Any) -> None:
     it = kind([1.0], [1], [1.0], [LAST], order="random", choice="none", max_replicas=1, interval=10**8)
     it.submit(0, [0])
     assert it.run(LAST) == "done"
@@ -395,7 +395,7 @@ def test_of_a_task_that_is_completed_nothing_is_left(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("module", [edf, edf_reference], ids=["kernel", "reference"])
-def test_a_stretch_that_rounds_to_zero(module: Any) -> None:
+def test_the_minimum_stretch_of_tiny_work_is_found(module: Any) -> None:
     """A multiple of 0 is no larger stretch: it was tried for ever."""
     queue = {"release": [0.0], "size": [26.5], "work": [5e-324], "speed": 0.125, "now": 0.0}
     assert 0.0 <= module.optimal_stretch(**queue) < 1e-320
@@ -420,7 +420,7 @@ def lying(values: Any, told: tuple[int, ...]) -> Any:
     return array
 
 
-def test_arrays_that_say_of_themselves_what_is_not_so() -> None:
+def test_arrays_that_misstate_their_shape_are_rejected() -> None:
     views, schedules, many = Views(10_000, 8, seed=1), SlotSchedules(10_000), (10_000,)
     with pytest.raises(ValueError, match=r"up must be bool\[10000\], got bool\[1\]"):
         views.cycle(lying([True], many))
@@ -442,7 +442,7 @@ class Grid(SummaryGrid):
     shape = property(lambda self: (1, 1, 1))  # type: ignore[assignment]
 
 
-def test_a_grid_is_what_it_says() -> None:
+def test_a_subclass_cannot_falsify_a_summary_grid() -> None:
     """Kernels count on it, while they ask others for numbers."""
     grid = Grid(*(np.arange(1.0, 101.0),) * 3)
     for call in (
@@ -470,7 +470,7 @@ class Evil(int):
     __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: True  # type: ignore[assignment]
 
 
-def test_a_number_that_compares_as_it_likes() -> None:
+def test_a_number_with_false_comparisons_is_rejected() -> None:
     walks = JobWalks(
         links([24] * 4, fifo=False), np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0],
         data=[1], probes=1, rate=np.zeros(3),

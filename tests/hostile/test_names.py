@@ -24,7 +24,7 @@ NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"
 
 
 @pytest.mark.parametrize("kind", ["distribution", "series", "gantt", "traffic", "tree"])
-def test_files_with_dollars(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
+def test_names_of_files_with_dollars_are_drawn(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
     result = gs.simulate(scenario, gs.FairTree(), record=True)
     paths = [tmp_path / f"{name}.npz" for name in NAMES]
     result.save(paths[0])
@@ -41,7 +41,7 @@ def test_files_with_dollars(scenario: gs.Scenario, tmp_path: Path, kind: str) ->
         assert done.exit_code == 0, (done.output, done.exception)
 
 
-def test_studies_with_dollars(scenario: gs.Scenario) -> None:
+def test_names_in_studies_with_dollars_are_drawn(scenario: gs.Scenario) -> None:
     over: Any = {
         NAMES[0]: {name: {"seed": k} for k, name in enumerate(NAMES)},
         NAMES[1]: {NAMES[0]: {}, "b": {}},
@@ -53,7 +53,7 @@ def test_studies_with_dollars(scenario: gs.Scenario) -> None:
         plots.save(made, io.BytesIO())
 
 
-def test_charts_with_dollars() -> None:
+def test_names_in_charts_with_dollars_are_drawn() -> None:
     values = [Estimate(1.0, 0.5, 2.0, 2)] * 2
     made, panels = plots.figure(4)
     plots.boxes({name: [1.0, 2.0] for name in NAMES}, axes=panels[0])

@@ -62,14 +62,16 @@ def planted(sound: Path, to: Path, place: str, value: Any) -> Path:
         ("traffic.level", 2**62, r"traffic\.level\[\d+\] must be in 0\.\.64, got 4611686018427387904"),
     ],
 )
-def test_rows_of_what_is_not_there(sound: Path, tmp_path: Path, place: str, value: Any, said: str) -> None:
+def test_records_that_refer_to_missing_rows_are_rejected(
+    sound: Path, tmp_path: Path, place: str, value: Any, said: str
+) -> None:
     file = planted(sound, tmp_path / "bad.npz", place, value)
     with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({said})"):
         gs.Result.load(file)
 
 
 @pytest.mark.parametrize("table", ["schedule", "arrivals", "decisions", "message_log", "traffic"])
-def test_columns_that_are_left_out(sound: Path, tmp_path: Path, table: str) -> None:
+def test_missing_columns_are_rejected(sound: Path, tmp_path: Path, table: str) -> None:
     for column in gs.Result.load(sound).tables[table]:
         file = tmp_path / f"{column}.npz"
         file.write_bytes(sound.read_bytes())
@@ -81,7 +83,7 @@ def test_columns_that_are_left_out(sound: Path, tmp_path: Path, table: str) -> N
 
 
 @pytest.mark.parametrize("code", [0x110000, 2**31, 0xD800, 0xDFFF])
-def test_what_is_no_character(sound: Path, tmp_path: Path, code: int) -> None:
+def test_invalid_characters_in_texts_are_rejected(sound: Path, tmp_path: Path, code: int) -> None:
     count = len(gs.Result.load(sound).tables["messages"])
     text = np.full(count, ord("x"), np.uint32)
     text[-1] = code
@@ -94,10 +96,10 @@ def test_what_is_no_character(sound: Path, tmp_path: Path, code: int) -> None:
         gs.Result.load(file, verify=False)
 
 
-def test_commands_end_in_a_line_whatever_it_is(
+def test_commands_report_a_bad_file_on_one_line(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a digest that fits, with what no check of files looks for; and of one that is not looked at."""
+    """With a digest that fits, and contents that no check looks for; and with one that is not looked at."""
     monkeypatch.chdir(tmp_path)
     planted(sound, tmp_path / "bad.npz", "schedule.application", 99)
     for command in (["validate", "bad.npz"], ["why", "bad.npz", "0"]):
@@ -113,7 +115,9 @@ def test_commands_end_in_a_line_whatever_it_is(
         raise GridSimError("as a.npz is")
 
 
-def test_a_text_in_a_file_is_no_path(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scenario_text_in_a_result_is_not_read_as_a_path(
+    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     gs.Result.load(sound).scenario.save("other.toml")
     file = tmp_path / "bad.npz"

@@ -26,33 +26,33 @@ N = 1_000_000
 
 
 @pytest.mark.parametrize("text", ["a" * N + "." * 64, "é-" * N + "." * 64])
-def test_keys_are_looked_for_once(text: str) -> None:
+def test_a_long_text_is_parsed_in_linear_time(text: str) -> None:
     assert toml_files.parse(f"x = '{text}'", "a") == {"x": text}
 
 
-def test_a_message_of_the_parser_is_read_once() -> None:
-    """It quotes the key."""
+def test_a_long_message_of_the_parser_is_read_in_linear_time() -> None:
+    """The message quotes the key."""
     with pytest.raises(ScenarioError, match="^a:1: column 2000020: Duplicate inline table key '  "):
         toml_files.parse(f'x = {{"{" " * N}" = 1, "{" " * N}" = 1}}', "a")
     with pytest.raises(ScenarioError, match=r"^a:2: at the end of the file: Expected .*$"):
         toml_files.parse("y = 1\nx = 'a (at line 1, column 1)", "a")
 
 
-def test_sweeps_of_many_axes(scenario: gs.Scenario) -> None:
+def test_sweeps_of_many_axes_are_checked_quickly(scenario: gs.Scenario) -> None:
     over = {f"a.x{k}": [1] for k in range(40_000)}
     assert len(Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=over).over) == 40_000
     with pytest.raises(ScenarioError, match="over: a.x7 and a.x7.y both change a.x7"):
         Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=over | {"a.x7.y": [1]})
 
 
-def test_sweeps_of_many_values(scenario: gs.Scenario) -> None:
+def test_sweeps_of_many_values_are_generated_quickly(scenario: gs.Scenario) -> None:
     """What each point changes is looked up, and not looked for."""
     values = {"platform.nodes": range(1, 100_001)}
     *_, (point, changes) = Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=values).points()
     assert point == changes == {"platform.nodes": 100_000}
 
 
-def test_a_checkpoint_each_instant(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
     """Where machines fluctuate they are gone through, a part of them at a time."""
     fluctuation = gs.Fluctuation.uniform(low=0.5, high=1.0, period=0.1, seed=1)
     own = gs.Scenario(
@@ -94,7 +94,7 @@ def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str
     return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
 
 
-def test_many_instances_of_a_task(scenario: gs.Scenario) -> None:
+def test_many_instances_of_a_task_are_validated_quickly(scenario: gs.Scenario) -> None:
     """One after the other, of no time: each was compared to each before it."""
     faults = gs.Faults.exponential(up=1.0, down=0.1, seed=1)
     own = gs.Scenario(scenario.platform, scenario.workload, faults=faults)
@@ -107,8 +107,8 @@ def test_many_instances_of_a_task(scenario: gs.Scenario) -> None:
     assert said.pop("cut off") == N // 2 and "begin" not in said
 
 
-def test_many_kinds_of_messages(scenario: gs.Scenario) -> None:
-    """Each was looked for in the whole log."""
+def test_many_kinds_of_messages_are_validated_quickly(scenario: gs.Scenario) -> None:
+    """Each kind was once looked for in the whole log."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(100_000)])
     log = repeated(result, "message_log", len(kinds), kind=kinds)
@@ -123,7 +123,7 @@ def test_many_kinds_of_messages(scenario: gs.Scenario) -> None:
     assert [each.count for each in found if each.where == "messages.sent[0]"] == [10_000]
 
 
-def test_a_report_of_many_kinds_of_messages(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_many_kinds_of_messages_are_reported_quickly(scenario: gs.Scenario, tmp_path: Path) -> None:
     """Each row of a table looked at all of them."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(20_000)])
@@ -133,7 +133,7 @@ def test_a_report_of_many_kinds_of_messages(scenario: gs.Scenario, tmp_path: Pat
     assert done.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
 
 
-def test_many_failures_under_many_rows() -> None:
+def test_many_failures_under_many_rows_are_validated_quickly() -> None:
     """Each row was held against all failures under it."""
     count = 10_000
     at = 1.0 + np.arange(count) * 1e-3
@@ -159,8 +159,8 @@ def test_many_failures_under_many_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["schedule", "arrivals"])
-def test_rows_of_many_tasks(scenario: gs.Scenario, name: str) -> None:
-    """Of which each was told by itself."""
+def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario, name: str) -> None:
+    """Each task was once reported by itself."""
     result = gs.simulate(scenario, gs.Rjss(), record="all")
     rows = dict(result.tables[name]) | {"tasks": result.tables[name]["tasks"] + 2**40}
     if name == "schedule":
@@ -182,7 +182,7 @@ def of_another(file: Path, scenario: gs.Scenario) -> Path:
         gs.Faults.zones(1, day_up=0.99, spell=1.0),
     ],
 )
-def test_who_looks_at_a_result_does_not_run_its_scenario(
+def test_reports_and_plots_do_not_run_the_scenario_of_a_result(
     scenario: gs.Scenario, faults: gs.Faults, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "a.npz"
@@ -200,7 +200,7 @@ def test_who_looks_at_a_result_does_not_run_its_scenario(
     assert "machines were down too often to draw" in (tmp_path / "x.html").read_text()
 
 
-def test_who_runs_a_scenario_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_of_displayed_changes_does_not_apply_to_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.model.fault_events.MAX_DISPLAYED", 1000)
     faults = gs.Faults.poisson(1.0, seed=1)
     assert sum(len(block) for block in islice(faults.course(8).blocks, 3)) > 10_000
@@ -218,7 +218,7 @@ def test_who_runs_a_scenario_does(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-def test_what_a_result_does_not_have_is_not_made(
+def test_validation_does_not_generate_a_missing_workload(
     file: Path, scenario: gs.Scenario, change: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_another(file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change))
@@ -227,14 +227,14 @@ def test_what_a_result_does_not_have_is_not_made(
     assert f"{found.where} {found.message}" == said
 
 
-def test_jobs_that_no_machine_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_beyond_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
     platform = gs.Platform.equal(100)
     with pytest.raises(OutOfMemory, match="workload.horizon: .* jobs take at least 100"):
         gs.Workload.job_streams(seed=1, horizon=1e8).realize(platform)
 
 
-def test_who_looks_does_not_wait_for_machines_that_are_down_for_ever(
+def test_charts_of_machines_that_are_down_forever_are_drawn_quickly(
     scenario: gs.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing happens in any block but the first, and there are 1e10."""

@@ -80,14 +80,14 @@ FEW = {
 }  # fmt: skip
 
 
-def test_the_few_are_cases() -> None:
+def test_the_selected_cases_exist() -> None:
     assert set(CHOSEN) > FEW
 
 
 @pytest.mark.parametrize(
     "case", [case if case in FEW else pytest.param(case, marks=pytest.mark.slow) for case in CHOSEN]
 )
-def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
+def test_a_resumed_run_ends_like_the_uninterrupted_one(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
     scenario = golden_scenario(name, network, faults)
     scheduler = EVERY[name]
@@ -101,7 +101,7 @@ def test_it_ends_as_it_would_have(case: str, tmp_path: Path) -> None:
         assert again.provenance["resumed"] == 1 and again.scheduler == whole.scheduler
 
 
-def test_cohorts_and_threads(tmp_path: Path) -> None:
+def test_other_cohorts_and_threads_do_not_change_resumed_runs(tmp_path: Path) -> None:
     scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
     whole = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
@@ -111,7 +111,7 @@ def test_cohorts_and_threads(tmp_path: Path) -> None:
             assert gs.resume(file, threads=threads).digest == whole.digest
 
 
-def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
+def test_writing_checkpoints_does_not_change_the_result(tmp_path: Path) -> None:
     scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
     file = tmp_path / "run.checkpoint"
     kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
@@ -124,7 +124,7 @@ def test_keeping_it_changes_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint"]
 
 
-def test_taken_up_again_and_again(tmp_path: Path) -> None:
+def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
     """Each time a little further, from what the one before has left."""
     scenario = golden_scenario("fair-tree", "jitter", "outages")
     scheduler = EVERY["fair-tree, on change"]
@@ -191,14 +191,14 @@ def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Ran
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
+def test_a_killed_run_can_be_resumed(tmp_path: Path) -> None:
     kill_and_resume(3, tmp_path, "fair-tree", random.Random(1))
 
 
 @pytest.mark.claims
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once"])  # the others are through too soon
-def test_twenty_that_are_killed(scheduler: str, tmp_path: Path) -> None:
+def test_twenty_killed_runs_can_be_resumed(scheduler: str, tmp_path: Path) -> None:
     kill_and_resume(20, tmp_path, scheduler, random.Random(2))
 
 
@@ -221,7 +221,7 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_killed_while_it_is_written(tmp_path: Path) -> None:
+def test_a_kill_during_writing_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     """A process that does nothing but write: at any moment the file is one of the two, whole."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=300, seed=1), gs.Workload.bags(20, interarrival=4.0, seed=2), seed=3
@@ -257,7 +257,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_what_cannot_be_a_checkpoint_or_its_scheduler_is_said_at_once(kept: Path, tmp_path: Path) -> None:
+def test_wrong_checkpoints_and_schedulers_are_rejected_at_once(kept: Path, tmp_path: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object, got <class"):
         gs.resume(kept, scheduler=gs.FairTree)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="not a regular file"):
@@ -266,7 +266,7 @@ def test_what_cannot_be_a_checkpoint_or_its_scheduler_is_said_at_once(kept: Path
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint="")
 
 
-def test_damage_is_found(kept: Path, tmp_path: Path) -> None:
+def test_damaged_checkpoints_are_rejected(kept: Path, tmp_path: Path) -> None:
     good, bad = kept.read_bytes(), tmp_path / "bad.checkpoint"
     chance = random.Random(3)
     for _ in range(40):
@@ -294,7 +294,9 @@ def rewritten(source: Path, target: Path, **changes: Any) -> Path:
     return target
 
 
-def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_of_another_version_or_machine_are_rejected(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
         with pytest.raises(gs.GridSimError, match=f"{key} of a checkpoint .* got {re.escape(repr(value))}"):
             gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
@@ -310,7 +312,7 @@ def test_another_version_or_machine(kept: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
-def test_a_state_that_is_none(kept: Path, tmp_path: Path, state: Any) -> None:
+def test_a_checkpoint_without_a_valid_state_is_rejected(kept: Path, tmp_path: Path, state: Any) -> None:
     file = rewritten(kept, tmp_path / "other", state=state)
     with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
         gs.resume(file)
@@ -356,7 +358,7 @@ def instead(value: Any, *path: str) -> Any:
         instead(-1, "outages", "at"),
     ],
 )  # fmt: skip
-def test_what_is_missing_or_of_another_kind(kept: Path, tmp_path: Path, change: Any) -> None:
+def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: Path, change: Any) -> None:
     """One line, before anything is run."""
     with zipfile.ZipFile(kept) as archive:
         state = json.loads(archive.read("checkpoint.json"))["state"]
@@ -373,7 +375,7 @@ def test_what_is_missing_or_of_another_kind(kept: Path, tmp_path: Path, change: 
         {"scenario": "nodes = "}, {"files": {"none": "x"}},
     ],
 )  # fmt: skip
-def test_what_it_says_of_the_run(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_wrong_entries_about_the_run_are_rejected(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     with zipfile.ZipFile(kept) as archive:
         about = json.loads(archive.read("checkpoint.json"))["about"]
     with pytest.raises((gs.GridSimError, FileNotFoundError)):
@@ -392,8 +394,8 @@ for file in sys.argv[1:]:
 """
 
 
-def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) -> None:
-    """It reaches the kernels in a message only, and they look."""
+def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path) -> None:
+    """It reaches the kernels only in a message, and they check it."""
     with zipfile.ZipFile(kept) as archive:
         state = json.loads(archive.read("checkpoint.json"))["state"]
     losses = entry(state, "policy", "recovery", "losses")["dict"]
@@ -413,14 +415,14 @@ def test_a_loss_of_an_application_that_there_is_not(kept: Path, tmp_path: Path) 
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_another_scheduler(kept: Path) -> None:
+def test_resume_rejects_another_scheduler(kept: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
         gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
     with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
         gs.resume(kept, scheduler=gs.Fcfs())
 
 
-def test_a_trace_that_has_changed(tmp_path: Path) -> None:
+def test_resume_rejects_a_changed_trace(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     line = "{} {} -1 10 1 -1 -1 1 -1 -1 1 1 1 1 -1 -1 -1 -1\n"
     log.write_text("".join(line.format(i, 10 * i) for i in range(1, 9)))
@@ -446,22 +448,22 @@ class Stateless(gs.Scheduler, frozen=True, kw_only=True):
         return policy
 
 
-def test_a_scheduler_that_cannot_be_kept(tmp_path: Path) -> None:
-    """It is told before the run."""
+def test_a_scheduler_without_declared_state_is_rejected_before_the_run(tmp_path: Path) -> None:
+    """No file is written."""
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.SchedulerError, match="Forgetful does not declare the attributes that change"):
         gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_checkpoint_in_a_missing_folder_is_rejected(tmp_path: Path) -> None:
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(FileNotFoundError, match="no such folder"):
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "none" / "file")
 
 
 @pytest.mark.parametrize("every", [-1.0, float("nan"), "often"])
-def test_how_often(every: Any, tmp_path: Path) -> None:
+def test_wrong_intervals_of_checkpoints_are_rejected(every: Any, tmp_path: Path) -> None:
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.ScenarioError, match="checkpoint_every must be"):
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "file", checkpoint_every=every)
@@ -470,7 +472,7 @@ def test_how_often(every: Any, tmp_path: Path) -> None:
 # -- nodes of one's own --------------------------------------------------------------------------------------
 
 
-def test_nodes_whose_memory_is_plain(tmp_path: Path) -> None:
+def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
     class Node(gs.NodeProgram):
         def on_start(self, view: Any) -> None:
             self.seen: dict[tuple[int, str], list[Any]] = {}
@@ -541,7 +543,7 @@ class Lately(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Late
 
 
-def test_a_mistake_of_ones_own_is_not_damage(tmp_path: Path) -> None:
+def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None:
     """It has its traceback in a run that goes on, too; what cannot be put back is damage all the same."""
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
     file = tmp_path / "file"

@@ -29,7 +29,7 @@ def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
-def test_nothing_of_a_fair_tree_is_cut(nodes: Any) -> None:
+def test_the_cohort_limit_does_not_change_fair_tree_runs(nodes: Any) -> None:
     whole, cut = (
         gs.simulate(everyday(), gs.FairTree(), nodes=nodes, cohort_limit=limit, record="all")
         for limit in (None, 1)
@@ -41,7 +41,7 @@ def test_nothing_of_a_fair_tree_is_cut(nodes: Any) -> None:
 @pytest.mark.parametrize("mode", CENTRAL)
 @settings(QUICK, max_examples=10)
 @given(scenario=scenarios())
-def test_cohorts_of_the_baselines(mode: str, scenario: gs.Scenario) -> None:
+def test_the_cohort_limit_does_not_change_runs_of_baselines(mode: str, scenario: gs.Scenario) -> None:
     check_cohorts(scenario, CENTRAL[mode])
 
 
@@ -57,7 +57,7 @@ ALL = {"fair-tree": gs.FairTree(), **CENTRAL}
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_progress_changes_nothing(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_progress_bar_does_not_change_the_digest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     quiet = gs.simulate(everyday(), ALL[name])
     assert capsys.readouterr() == ("", "")
     shown = gs.simulate(everyday(), ALL[name], progress="force")
@@ -68,7 +68,7 @@ def test_progress_changes_nothing(name: str, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_same_seed_same_digest(name: str) -> None:
+def test_equal_seeds_give_equal_digests(name: str) -> None:
     digests = {gs.simulate(everyday(), ALL[name]).digest for _ in range(3)}
     assert len(digests) == 1
 
@@ -101,14 +101,14 @@ def many(interfaces: str) -> gs.Scenario:
         ("equal", {"spread": "change"}),
     ],
 )
-def test_threads_change_nothing(interfaces: str, parameters: dict[str, object]) -> None:
+def test_threads_do_not_change_the_digest(interfaces: str, parameters: dict[str, object]) -> None:
     tree = gs.FairTree(samples=(6, 4, 3), **parameters)
     one, *more = (gs.simulate(many(interfaces), tree, threads=threads) for threads in (1, 2, 3))
     assert [result.digest for result in more] == [one.digest] * 2
     assert more[0].provenance["threads"] == 2
 
 
-def test_threads_change_nothing_where_machines_fail() -> None:
+def test_threads_do_not_change_the_digest_where_machines_fail() -> None:
     failing = gs.Scenario(
         gs.Platform.desktop_grid(nodes=1500, seed=1),
         gs.Workload.bags(2, interarrival=20.0, tasks_per_node=2.0, task_size=40_000.0, seed=2),
@@ -120,7 +120,7 @@ def test_threads_change_nothing_where_machines_fail() -> None:
     assert one.digest == two.digest and one.machines["failures"].sum() > 20
 
 
-def test_threads_are_a_count() -> None:
+def test_wrong_numbers_of_threads_are_rejected() -> None:
     for threads in (0, -1, 1.5, 5000):
         with pytest.raises(gs.ScenarioError, match="threads must be a whole number in 1..1024, got"):
             gs.simulate(everyday(), gs.FairTree(), threads=threads)

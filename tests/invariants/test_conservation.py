@@ -39,7 +39,7 @@ def fluid_bound(release: Any, size: Any, speed: float) -> float:
     return worst
 
 
-def test_fluid_bound() -> None:
+def test_the_fluid_bound_is_as_computed_by_hand() -> None:
     assert fluid_bound([5.0], [100.0], 10.0) == pytest.approx(0.1)
     # (0, w=4) and (1, w=1) on speed 1: the small one goes first, and the large one ends at 5
     assert fluid_bound([0.0, 1.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
@@ -139,7 +139,9 @@ def test_nothing_after_the_last_placement_changes_the_schedule(
 
 @QUICK
 @given(scenarios(), fair_trees(run_on=True))
-def test_what_the_submitters_know_is_true(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+def test_submitters_count_accepted_and_completed_tasks_correctly(
+    scenario: gs.Scenario, scheduler: gs.FairTree
+) -> None:
     result = gs.simulate(scenario, scheduler)
     total = int(result.applications["tasks"].sum())
     messages = dict(zip(result.messages["kind"].tolist(), result.messages["in_flight"].tolist(), strict=True))

@@ -69,7 +69,7 @@ def test_the_fair_tree_completes_every_task_once(
 @pytest.mark.parametrize(
     ("examples", "decisions"), [(2, 150), pytest.param(30, 10_000, marks=pytest.mark.claims)]
 )
-def test_no_promise_is_impossible_when_it_is_made(examples: int, decisions: int) -> None:
+def test_promised_stretches_have_not_passed_when_they_are_promised(examples: int, decisions: int) -> None:
     """Lost tasks keep their release, and no request is promised a stretch that it has already passed."""
     seen = 0
 
@@ -127,7 +127,7 @@ WHAT_MAY_HAPPEN = pytest.mark.parametrize(
 
 @WHAT_MAY_HAPPEN
 @pytest.mark.parametrize("detection", [None, 0.0])
-def test_what_may_happen(of: dict[str, Any], detection: float | None) -> None:
+def test_the_fair_tree_handles_any_list_of_failures(of: dict[str, Any], detection: float | None) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3), detection=detection)
     result = gs.simulate(grid(**of), scheduler)
     check(result)
@@ -136,7 +136,7 @@ def test_what_may_happen(of: dict[str, Any], detection: float | None) -> None:
     assert gs.simulate(grid(**of), scheduler, cohort_limit=1).digest == result.digest
 
 
-def test_who_leaves_for_good_works_no_more() -> None:
+def test_machines_that_leave_for_good_get_no_more_work() -> None:
     result = gs.simulate(grid(machine=list(range(7)), down=[1.0] * 7, up=[inf] * 7), gs.FairTree())
     assert (result.machines["busy"][:7] <= 1.0).all()
     assert result.machines["tasks"][7] >= 56 - 7
@@ -144,13 +144,13 @@ def test_who_leaves_for_good_works_no_more() -> None:
 
 
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
-def test_nobody_is_ever_up(name: str) -> None:
+def test_a_run_without_any_machine_up_is_rejected(name: str) -> None:
     scheduler = gs.FairTree(detection=0.0) if name == "fair-tree" else CENTRAL[name]
     with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 0 s"):
         gs.simulate(grid(machine=range(8), down=[0.0] * 8, up=[inf] * 8), scheduler)
 
 
-def test_who_joins_later_works_later() -> None:
+def test_machines_that_join_late_get_work() -> None:
     early = gs.simulate(grid(machine=[7], down=[0.0], up=[inf]), gs.FairTree(samples=(6, 4, 3)))
     assert early.machines["tasks"][7] == 0 and early.machines["busy"][7] == 0.0
     scenario = gs.Scenario(
@@ -162,7 +162,7 @@ def test_who_joins_later_works_later() -> None:
     assert late.machines["tasks"][3] > 0
 
 
-def test_nothing_lost_is_noticed_before_its_time() -> None:
+def test_losses_are_noticed_only_after_the_detection_time() -> None:
     of: dict[str, Any] = {"machine": [1], "down": [0.5], "up": [inf]}
     makespans = [
         gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), heartbeat=300.0, detection=detection)).makespan
@@ -171,7 +171,7 @@ def test_nothing_lost_is_noticed_before_its_time() -> None:
     assert makespans[0] < 100.0 < makespans[1] < 300.0 < makespans[2]
 
 
-def test_nobody_left() -> None:
+def test_a_fair_tree_run_fails_when_all_machines_have_left() -> None:
     everybody: dict[str, Any] = {"machine": list(range(8)), "down": [1.0] * 8, "up": [inf] * 8}
     with pytest.raises(gs.ScenarioError, match=r"^faults must leave .*; at 1 s .* with 5\d tasks left"):
         gs.simulate(grid(**everybody), gs.FairTree())
@@ -261,7 +261,7 @@ def test_machines_of_one_kind_have_equal_rooms(scenario: gs.Scenario) -> None:
 
 @QUICK
 @given(scenario=scenarios(faults=True))
-def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
+def test_ect_predicts_the_times_at_which_machines_become_free(scenario: gs.Scenario) -> None:
     share = bound.EarliestEnd.share
 
     def checked(policy: bound.EarliestEnd, application: int, count: int, now: int) -> Any:
@@ -283,7 +283,7 @@ def test_ect_knows_when_machines_are_free(scenario: gs.Scenario) -> None:
 
 @each_central
 @WHAT_MAY_HAPPEN
-def test_what_may_happen_to_a_centralized_scheduler(of: dict[str, Any], name: str) -> None:
+def test_centralized_schedulers_handle_any_list_of_failures(of: dict[str, Any], name: str) -> None:
     result = gs.simulate(grid(**of), CENTRAL[name])
     check(result)
     end = result.applications["finish"].max()
@@ -295,7 +295,7 @@ def test_what_may_happen_to_a_centralized_scheduler(of: dict[str, Any], name: st
 
 
 @each_central
-def test_faults_that_never_come_change_nothing(name: str) -> None:
+def test_faults_after_the_end_do_not_change_the_run(name: str) -> None:
     """With faults a run goes in steps and looks for its end; what it decides is the same."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=30, seed=4), gs.Workload.bags(applications=12, seed=2), seed=3
@@ -321,7 +321,7 @@ def test_endless_failures_end_with_the_last_task(name: str) -> None:
 
 
 @each_central
-def test_what_one_machine_loses(name: str) -> None:
+def test_a_failing_machine_loses_its_task_and_repeats_it(name: str) -> None:
     """A task of 5 s is lost after 3 s, and done again at once by a machine that is up."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0]),
@@ -341,7 +341,7 @@ def test_what_one_machine_loses(name: str) -> None:
 
 
 @each_central
-def test_a_centralized_scheduler_gives_no_work_to_who_left(name: str) -> None:
+def test_centralized_schedulers_give_no_work_to_machines_that_left(name: str) -> None:
     of: dict[str, Any] = {"machine": list(range(7)), "down": [0.9] * 7, "up": [inf] * 7}
     result = gs.simulate(grid(**of), CENTRAL[name])
     assert (result.machines["busy"][:7] <= 0.9).all()
@@ -350,7 +350,7 @@ def test_a_centralized_scheduler_gives_no_work_to_who_left(name: str) -> None:
 
 
 @each_central
-def test_who_is_back_takes_part_again(name: str) -> None:
+def test_recovered_machines_get_work_again(name: str) -> None:
     """7 of 8 are away for a while, in which the second application is bound; the third finds all."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 8),
@@ -368,7 +368,7 @@ def test_who_is_back_takes_part_again(name: str) -> None:
 
 
 @each_central
-def test_a_centralized_scheduler_waits_for_somebody(name: str) -> None:
+def test_centralized_schedulers_wait_until_a_machine_is_up(name: str) -> None:
     """Released and lost while nobody is up."""
     everybody = list(range(8))
     scenario = grid(machine=everybody, down=[1.0] * 8, up=[90.0] * 7 + [95.0])
@@ -383,7 +383,7 @@ def test_a_centralized_scheduler_waits_for_somebody(name: str) -> None:
 
 @each_central
 @pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
-def test_nobody_left_for_a_centralized_scheduler(name: str, at: float) -> None:
+def test_a_centralized_run_fails_when_all_machines_have_left(name: str, at: float) -> None:
     everybody: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
     with pytest.raises(
         gs.ScenarioError, match=rf"^faults must leave .*; at {at:g} s .* with [2-5]\d tasks left"
@@ -392,7 +392,7 @@ def test_nobody_left_for_a_centralized_scheduler(name: str, at: float) -> None:
 
 
 @each_central
-def test_all_leave_when_all_is_done(name: str) -> None:
+def test_machines_that_leave_after_the_end_do_not_change_the_run(name: str) -> None:
     done = gs.simulate(grid(machine=[], down=[], up=[]), CENTRAL[name])
     end = done.applications["finish"].max()
     everybody: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
@@ -405,9 +405,7 @@ def test_all_leave_when_all_is_done(name: str) -> None:
 
 @pytest.mark.parametrize("machines", [1, 2])
 @pytest.mark.parametrize("period", [50.0, 100.0, 300.0])
-def test_failures_in_step_with_the_heartbeat_do_not_keep_the_fair_tree_from_ending(
-    machines: int, period: float
-) -> None:
+def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines: int, period: float) -> None:
     """All are away in the second half of each period, and heartbeats come as one ends."""
     begins = np.arange(40) * period + period / 2
     rows = [(u, at) for u in range(machines) for at in begins]
@@ -447,7 +445,7 @@ def in_step(offset: float) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"accept": "minimum", "bound": 1.25}])
-def test_failures_soon_after_each_heartbeat_do_not_either(
+def test_the_fair_tree_ends_despite_failures_soon_after_each_heartbeat(
     machines: int, tasks: int, of: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
     """What is submitted again with a heartbeat would be lost forever."""
@@ -461,7 +459,7 @@ def test_failures_soon_after_each_heartbeat_do_not_either(
     assert result.makespan < 12 * 300.0
 
 
-def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tmp_path: Any) -> None:
+def test_a_run_ends_although_one_machine_fails_with_each_heartbeat(tmp_path: Any) -> None:
     (tmp_path / "p60.avt").write_text("a 1 0 60\nb 1 10 60\n")
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 2800.0]),
@@ -472,7 +470,7 @@ def test_a_machine_that_never_fails_beside_one_that_fails_with_each_heartbeat(tm
         check(gs.simulate(scenario, gs.FairTree(**parameters), time_limit=50_000.0))
 
 
-def test_a_trace_in_which_nothing_happens(tmp_path: Any) -> None:
+def test_a_trace_without_failures_causes_none(tmp_path: Any) -> None:
     """It is not repeated until the end of the clock."""
     (tmp_path / "up.avt").write_text("a 1 0 1\nb 1 0 1\n")
     scenario = gs.Scenario(
@@ -485,7 +483,7 @@ def test_a_trace_in_which_nothing_happens(tmp_path: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
-def test_a_time_limit_gives_up_a_run(name: str) -> None:
+def test_a_time_limit_stops_an_endless_run(name: str) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
     with pytest.raises(
         gs.ScenarioError, match=r"had not finished at the time limit of 1,000 s \(400 failures\)"
@@ -494,7 +492,7 @@ def test_a_time_limit_gives_up_a_run(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
-def test_a_time_limit_changes_nothing_else(name: str) -> None:
+def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> None:
     """One without failures, which the engine ends, and one that ends in time."""
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
     calm = gs.Scenario(
@@ -509,18 +507,18 @@ def test_a_time_limit_changes_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
-def test_time_limits_that_are_none(limit: Any) -> None:
+def test_wrong_time_limits_are_rejected(limit: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got"):
         gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
 
 
-def test_who_joins_late_has_not_failed() -> None:
+def test_a_late_first_start_does_not_count_as_a_failure() -> None:
     of: dict[str, Any] = {"machine": [0, 1, 1, 2], "down": [0.0, 0.0, 3.0, 0.0], "up": [1.0, 1.0, 3.0, 0.0]}
     result = gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3)))
     assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0]
 
 
-def test_a_machine_that_gets_tasks_again_is_one_machine() -> None:
+def test_a_machine_that_gets_tasks_again_is_counted_once() -> None:
     """Each machine of four is reset twice while it has tasks."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
@@ -570,7 +568,7 @@ renewals = st.one_of(
 @pytest.mark.slow
 @settings(QUICK, max_examples=10)
 @given(scenarios(faults=True, max_nodes=9), st.none() | renewals)
-def test_failures_by_the_block(scenario: gs.Scenario, faults: Faults | None) -> None:
+def test_runs_with_failures_in_blocks_are_sound(scenario: gs.Scenario, faults: Faults | None) -> None:
     if faults is not None:
         scenario = dataclasses.replace(scenario, faults=faults)
     result = check_blocks(scenario)
@@ -581,12 +579,12 @@ def test_failures_by_the_block(scenario: gs.Scenario, faults: Faults | None) -> 
 
 
 @WHAT_MAY_HAPPEN
-def test_what_may_happen_by_the_block(of: dict[str, Any]) -> None:
+def test_blocks_of_any_failures_equal_single_failures(of: dict[str, Any]) -> None:
     check_blocks(grid(**of))
 
 
-def test_what_changes_as_the_run_ends() -> None:
-    """It ends before, also where everybody goes then."""
+def test_changes_at_the_end_of_a_run_have_no_effect() -> None:
+    """The run ends first, even if all machines leave at that instant."""
     end = check_blocks(grid(machine=[0], down=[0.5], up=[0.75])).makespan
     for up in (end, end + 1.0, inf):
         everybody: dict[str, Any] = {
@@ -600,7 +598,7 @@ def test_what_changes_as_the_run_ends() -> None:
 
 
 @pytest.mark.slow
-def test_many_blocks(tmp_path: Any) -> None:
+def test_runs_with_many_blocks_equal_those_with_single_failures(tmp_path: Any) -> None:
     """Rounds of a trace, blocks of drawn times."""
     (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")
     long = gs.Scenario(
@@ -620,7 +618,7 @@ def test_many_blocks(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("release", [0.0, 2.5])
-def test_nobody_left_by_the_block(at: float, release: float) -> None:
+def test_blocks_give_the_same_error_when_all_machines_have_left(at: float, release: float) -> None:
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
         gs.Workload.of(
@@ -638,7 +636,7 @@ def test_nobody_left_by_the_block(at: float, release: float) -> None:
     assert said[0] == said[1]
 
 
-def test_a_time_limit_gives_up_a_run_by_the_block() -> None:
+def test_a_time_limit_stops_an_endless_run_with_blocks() -> None:
     said = r"one-list had not finished at the time limit of 1,000 s \(400 failures\)"
     with pytest.raises(gs.ScenarioError, match=said):
         gs.simulate(endless(), OneList(), time_limit=1000.0)
@@ -650,7 +648,7 @@ def test_a_time_limit_gives_up_a_run_by_the_block() -> None:
         check_blocks(grid(**of), time_limit=limit)
 
 
-def test_after_the_last_change_a_run_goes_on() -> None:
+def test_a_run_continues_after_the_last_change() -> None:
     """A task that ends after the clock of faults: nothing fails any more."""
     slow = gs.Scenario(
         gs.Platform.of([1.0]),
@@ -660,7 +658,7 @@ def test_after_the_last_change_a_run_goes_on() -> None:
     assert check_blocks(slow).makespan == 8.25e9
 
 
-def test_a_state_that_cannot_be() -> None:
+def test_impossible_states_of_outages_are_rejected() -> None:
     scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
     good = Simulation(scenario, OneList(), Options()).outages.getstate()
     for change in (
@@ -675,8 +673,8 @@ def test_a_state_that_cannot_be() -> None:
         told.setstate({**good, "taken": 0})
 
 
-def test_a_feed() -> None:
-    """What a policy finds in it."""
+def test_the_feed_of_failures_gives_all_changes_in_order() -> None:
+    """A policy takes the blocks of the course, and none where nothing fails."""
     faults = Faults.exponential(20.0, 5.0, seed=4)
     scenario = dataclasses.replace(grid(machine=[], down=[], up=[]), faults=faults)
     feed = Simulation(scenario, OneList(), Options()).outages

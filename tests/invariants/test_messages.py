@@ -71,12 +71,12 @@ def messages() -> list[str]:
     return lines
 
 
-def test_messages_are_approved() -> None:
+def test_error_messages_equal_the_approved_ones() -> None:
     approved = APPROVED.read_text(encoding="utf-8").splitlines()
     assert messages() == approved, "review the texts: python -m tests.invariants.test_messages; git diff"
 
 
-def test_texts_are_read(tmp_path: Path) -> None:
+def test_error_messages_are_found_in_sources(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("def f(x):\n    raise ValueError(f'x must be > 0, got {x!r}' + (', too' if x else ''))\n")
     assert list(of_python(path)) == [("ValueError", "x must be > 0, got {...}, too")]

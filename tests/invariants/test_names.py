@@ -154,7 +154,7 @@ def odd_names() -> tuple[list[str], int]:
     return lines, count
 
 
-def test_no_new_odd_names() -> None:
+def test_sources_have_no_new_odd_names() -> None:
     """Each line of the baseline that is no longer found has to be deleted from it, so it only shrinks."""
     lines, _ = odd_names()
     baseline = BASELINE.read_text(encoding="utf-8").splitlines()
@@ -165,12 +165,12 @@ def test_no_new_odd_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["found", "_said", "WHAT", "each", "TheyMade", "all_seen", "lowered"])
-def test_odd(name: str) -> None:
+def test_is_odd_finds_odd_names(name: str) -> None:
     assert is_odd(name)
 
 
 @pytest.mark.parametrize("name", ["seed", "failed", "last_report", "lost", "now", "tasks_lost", "_", "red"])
-def test_not_odd(name: str) -> None:
+def test_is_odd_accepts_ordinary_names(name: str) -> None:
     assert not is_odd(name)
 
 
@@ -183,8 +183,8 @@ def test_a_cython_module_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wing", WINGS)
-def test_a_run_does_without_a_wing(wing: str, tmp_path: Path) -> None:
-    """In a copy without its folder the package is imported, and a scenario runs."""
+def test_a_run_works_without_the_optional_packages(wing: str, tmp_path: Path) -> None:
+    """In a copy without the folder of one of them the package is imported, and a scenario runs."""
     core, sim = PACKAGES
     (tmp_path / core.name).symlink_to(core)
     (tmp_path / sim.name).mkdir()

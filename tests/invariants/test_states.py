@@ -61,7 +61,7 @@ def not_kept(each: Stateful) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "case", [case for case in CASES if case.endswith(("; fifo; outages", "; fifo; nights"))]
 )
-def test_what_changes_is_kept(case: str, record: Any) -> None:
+def test_all_attributes_that_change_are_saved(case: str, record: Any) -> None:
     name, network, faults = CASES[case]
     scheduler = EVERY[name]
     scenario = golden_scenario(name, network, faults)

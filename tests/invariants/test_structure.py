@@ -176,7 +176,7 @@ def named(paths: list[Path]) -> Any:
     return pytest.mark.parametrize("path", paths, ids=[f"{module_name(path)}{path.suffix}" for path in paths])
 
 
-def test_the_reader_reads() -> None:
+def test_the_reader_of_imports_finds_all_imports() -> None:
     found = {entry.target for entry in imports(CORE / "fair_tree" / "protocol.pyx")}
     assert {
         "gridcore.queues.edf",
@@ -205,7 +205,7 @@ def test_gridcore_imports_only_numpy() -> None:
 
 
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
-def test_no_cycles(package: str) -> None:
+def test_imports_have_no_cycles(package: str) -> None:
     """Between modules, also by imports in functions and for type checkers."""
     graph: dict[str, set[str]] = {}
     for path in sources(".py", ".pyx", ".pxd"):
@@ -224,8 +224,8 @@ def test_every_package_is_in_the_order(root: Path, order: tuple[str, ...]) -> No
     assert found - {"__init__", "__main__"} == set(order)
 
 
-def test_imports_point_one_way() -> None:
-    """Those in functions and for type checkers, too."""
+def test_imports_follow_the_order_of_packages() -> None:
+    """Imports in functions and for type checkers count, too."""
     for path in sources(".py", ".pyx", ".pxd"):
         if path.parent in (SIM, CORE):
             continue
@@ -259,7 +259,7 @@ def test_schedulers_do_not_import_one_another() -> None:
 
 
 @named([SIM / "engine" / "engine.py", SIM / "engine" / "calendar_queue.py"])
-def test_the_engine_knows_nothing_of_grids(path: Path) -> None:
+def test_the_engine_imports_no_modules_about_grids(path: Path) -> None:
     known = (
         "gridsim.errors",
         "gridsim.support.arrays",
@@ -269,7 +269,7 @@ def test_the_engine_knows_nothing_of_grids(path: Path) -> None:
     assert outside(path, "numpy", *known) == []
 
 
-def test_validation_shares_nothing_with_what_it_checks() -> None:
+def test_validation_imports_no_code_of_the_simulator() -> None:
     """Neither directly nor through what it imports, be it lazily."""
     seen: set[str] = set()
     todo = [f"gridsim.validation.{name}" for name in ("common", "results", "logs")]
@@ -294,7 +294,7 @@ def test_every_kernel_has_its_companions(path: Path) -> None:
     assert (REFERENCE / f"{path.stem}.py").is_file() == (path in REFERRED)
 
 
-def test_what_kernels_share_is_not_public() -> None:
+def test_shared_parts_of_kernels_are_not_public() -> None:
     assert not public(import_module(module_name(SHARED)))
     for path in PARTS:
         assert not set(public(import_module(module_name(path)))) & set(gridcore.__all__), path
@@ -353,7 +353,7 @@ def test_reference_implementations_have_the_same_signatures(path: Path) -> None:
                 assert shape(inspect.signature(value)) == shape(other), f"{what}.{member}"
 
 
-def test_all_kernels_are_offered() -> None:
+def test_all_kernels_are_exported() -> None:
     for path in set(KERNELS) - set(PARTS):
         for what in public(import_module(module_name(path))):
             assert what in gridcore.__all__, f"{module_name(path)}.{what}"
@@ -362,7 +362,7 @@ def test_all_kernels_are_offered() -> None:
 # -- what the library never does --------------------------------------------------------------------------
 
 
-def test_chance_comes_from_named_streams() -> None:
+def test_random_numbers_come_from_named_streams() -> None:
     """No global generator, and none but by a name: neither the module random nor numpy's legacy functions."""
     # made where streams get their names, come back where states are read, seeds of replicas are spawned
     makers = {

@@ -120,7 +120,7 @@ def test_scenarios_have_equal_tasks_unless_asked(scenario: gs.Scenario) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_scenarios_may_have_tasks_that_differ(wanted: bool) -> None:
+def test_generated_scenarios_may_have_unequal_tasks(wanted: bool) -> None:
     some = settings(max_examples=200, phases=(Phase.generate,), database=None)
     found: Any = find(
         scenarios(max_nodes=3, unequal=True), lambda each: unequal(each) == wanted, settings=some
@@ -128,13 +128,13 @@ def test_scenarios_may_have_tasks_that_differ(wanted: bool) -> None:
     assert unequal(found) == wanted
 
 
-def test_a_scheduler_that_can_passes(tmp_path: Path) -> None:
+def test_a_scheduler_with_support_for_unequal_tasks_passes(tmp_path: Path) -> None:
     found = check_scheduler(OneByOne(), examples=12, hash_seeds=False, folder=tmp_path)
     assert found.examples >= 12 and "locality" not in found.left_out
 
 
 @pytest.mark.slow
-def test_one_that_takes_them_for_equal_is_caught(tmp_path: Path) -> None:
+def test_a_scheduler_that_ignores_unequal_sizes_is_detected(tmp_path: Path) -> None:
     with pytest.raises(ConformanceError, match="runs") as caught:
         check_scheduler(st.just(OneByOne(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)
     assert unequal(caught.value.scenario)

@@ -201,7 +201,7 @@ def test_a_valid_call_succeeds(function):
 
 
 @pytest.mark.parametrize(("function", "changes", "start", "end"), list(bad_values()))
-def test_bad_values(function, changes, start, end):
+def test_wrong_values_are_rejected_with_equal_messages(function, changes, start, end):
     messages = []
     for module in pair(function):
         with pytest.raises(ValueError) as caught:
@@ -212,7 +212,7 @@ def test_bad_values(function, changes, start, end):
 
 
 @pytest.mark.parametrize(("function", "changes", "message"), list(bad_types()))
-def test_bad_types(function, changes, message):
+def test_wrong_types_are_rejected_with_equal_messages(function, changes, message):
     messages = []
     for module in pair(function):
         with pytest.raises(TypeError) as caught:
@@ -244,7 +244,7 @@ def test_bad_types(function, changes, message):
         ("debit_drop", {"tasks": [2**62, 1], "task_size": [1e300, 1.0]}),
     ],
 )
-def test_beyond_float64(function, changes):
+def test_values_beyond_float64_are_rejected_with_equal_messages(function, changes):
     messages = []
     for module in pair(function):
         with pytest.raises(OverflowError) as caught:
@@ -254,7 +254,7 @@ def test_beyond_float64(function, changes):
 
 
 @pytest.mark.parametrize("function", ["optimal_stretch", "gap", "sample_availability", "meets_deadlines"])
-def test_read_only_strided_and_converted_input(function):
+def test_read_only_strided_and_converted_input_is_accepted(function):
     names = [name for name, value in GOOD[function].items() if isinstance(value, list) and len(value) == 2]
     plain = {name: np.array(GOOD[function][name]) for name in names}
     finite = {name: np.where(np.isinf(value), 9.0, value) for name, value in plain.items()}
@@ -288,7 +288,7 @@ def test_input_is_not_changed():
 
 
 @pytest.mark.parametrize("module", [module for both in PAIRS for module in both])
-def test_no_nodes_and_no_entries(module):
+def test_empty_input_is_accepted(module):
     empty = {name: np.zeros(0) for name in ("release", "size", "work")}
     none = {name: np.zeros(0) for name in ("speed", "free_at")}
     if hasattr(module, "project_queues"):

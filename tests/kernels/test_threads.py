@@ -248,8 +248,8 @@ class Late:
         return np.array(self.values)
 
 
-def test_checked_indices_cannot_change() -> None:
-    """Neither while the call goes on nor afterwards, where a kernel keeps them."""
+def test_kernels_use_their_own_copies_of_checked_indices() -> None:
+    """Nothing can change them during the call, nor afterwards where a kernel keeps them."""
     far = 2**40
     queues = gridcore.TaskQueues([1.0, 2.0])
     queues.add_applications([0.0], [1.0], [1.0])
@@ -277,7 +277,7 @@ def test_checked_indices_cannot_change() -> None:
     assert [column.tolist() for column in changed] == [column.tolist() for column in expected]
 
 
-def test_objects_keep_copies() -> None:
+def test_objects_keep_copies_of_their_arguments() -> None:
     """What was given may change: it has been checked, and is somebody else's."""
     ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([[1], [0]], np.int32)
     release, node, nodes = np.array([0, 1]), np.array([0, 1]), np.array([1, 2])

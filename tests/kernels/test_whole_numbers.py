@@ -25,11 +25,11 @@ def test_tables_equal_reference(lines: list[str], columns: int) -> None:
     assert (None if found is None else found.tolist()) == expected
 
 
-def test_no_columns() -> None:
+def test_zero_columns_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"^columns must be at least 1, got 0$"):
         whole_numbers("1", 0)
 
 
-def test_many_columns() -> None:
+def test_a_huge_number_of_columns_allocates_no_table() -> None:
     """The table is not made before there is text for it."""
     assert whole_numbers("1 2", 2**60) is None

@@ -69,7 +69,7 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
     assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
 
 
-def test_the_constant_never_is_the_same_everywhere() -> None:
+def test_the_constant_never_has_one_value_everywhere() -> None:
     assert NEVER == engine.NEVER and fault_events.END == LATEST * NS
 
 

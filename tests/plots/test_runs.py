@@ -181,7 +181,7 @@ def test_a_gantt_chart_can_have_some_machines() -> None:
     assert saved(plots.gantt(made_up({"release": [0.0]}, nothing), axes=axes_of()))
 
 
-def test_low_rows_have_black_for_what_was_not_completed() -> None:
+def test_uncompleted_pieces_in_low_rows_are_black() -> None:
     pieces = {name: np.repeat(column, 100) for name, column in PIECES.items()}
     pieces["machine"] = np.arange(500)
     axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
@@ -341,7 +341,7 @@ def test_moved_trees_are_labelled_and_missing_ones_rejected(tree) -> None:
         plots.tree(tree, "heat", axes=axes_of())
 
 
-def test_figures_of_results(tree) -> None:
+def test_results_are_drawn_together_or_in_at_most_six_panels(tree) -> None:
     both = {"a": tree, "b": tree}
     assert len(figures.of_results("series", both).axes) == 1
     made = figures.of_results("gantt", both, machines=slice(0, 3))

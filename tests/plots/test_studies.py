@@ -256,7 +256,7 @@ def test_names_at_the_x_axis_do_not_overlap(count, name, draw) -> None:
     assert (turned == 0) == (name == "short" and count < 10)
 
 
-def test_waves_are_points_about_a_line_at_1() -> None:
+def test_ratios_of_waves_are_drawn_as_points_around_1() -> None:
     places = [f"up {share} % of the day, {load}" for share in (10, 40) for load in ("light", "heavy")]
     ratios = {mode: Estimate(1.0 + 0.1 * k, 0.9, 1.5, 5) for k, mode in enumerate(MODES)}
     lines = {mode: [Estimate(1.0, NAN, NAN, 1)] * len(waves.LINGERS) for mode in waves.LINGERING}

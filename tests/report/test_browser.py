@@ -210,7 +210,7 @@ def test_the_copy_button_copies_the_scenario(browser: Any, pages: dict[str, Path
     wait(browser, "document.querySelector('details .copy').textContent === 'Copied'")
 
 
-def test_it_prints_in_light_with_all_open(browser: Any, pages: dict[str, Path]) -> None:
+def test_a_report_prints_in_light_with_all_details_open(browser: Any, pages: dict[str, Path]) -> None:
     show(browser, pages["rigid"], dark=True)
     browser.execute_script(
         "addEventListener('beforeprint', () => { window.seen = ["

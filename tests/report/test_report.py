@@ -87,7 +87,7 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
     assert bars["text"] == [f"{compared.ratio(name):.3f}" for name in NAMES]
 
 
-def test_replicates_have_intervals(replicates: gs.Replicates, written: Any) -> None:
+def test_replications_have_confidence_intervals(replicates: gs.Replicates, written: Any) -> None:
     read = dataclasses.replace(replicates, files={"my.swf": "5" * 64})
     found = written(read, scenario=bags(), command="gridsim compare scenario.toml --replicates 6")
     assert all(line in found.text for line in ("my.swf", "5" * 64, *replicates.about.values()))
@@ -336,7 +336,7 @@ def test_a_log_beside_runs_of_its_jobs_keeps_the_conclusion(tmp_path: Path, writ
         assert "different scenarios" in written(results).text
 
 
-def test_quantiles_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 0, 1, ..., 100 each is its own."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}
     monkeypatch.setattr(tables, "sample_values", lambda results: sample)
@@ -402,7 +402,7 @@ def test_a_report_is_self_contained(compared: gs.Comparison, written: Any) -> No
     assert policy is not None and policy.startswith("default-src 'none'") and "eval" not in policy
 
 
-def test_names_stay_text(single: gs.Result, written: Any) -> None:
+def test_names_with_markup_are_shown_as_text(single: gs.Result, written: Any) -> None:
     wrong = "</script><script>alert('x')</script><!--&amp;\u2028"
     found = written({wrong: single, "<b>": single}, title=wrong)
     assert len(found.scripts) == 3 and not {tag for tag, _ in found.tags} & {"b"}

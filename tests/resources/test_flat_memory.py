@@ -35,7 +35,7 @@ def check(lines: list[str]) -> None:
         assert grown["python"] <= times * grown["tables"] + OF_CHANCE + starts, entry
 
 
-def test_memory_is_flat(counted: Any) -> None:
+def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:
     """Where there is about half the work that the machines can do, so that queues come to an end."""
     check(
         counted(
@@ -45,5 +45,5 @@ def test_memory_is_flat(counted: Any) -> None:
 
 
 @pytest.mark.claims
-def test_so_it_is_with_every_scheduler(counted: Any) -> None:
+def test_memory_does_not_grow_with_any_scheduler(counted: Any) -> None:
     check(counted("flat.py", "2,10,20"))

@@ -103,7 +103,7 @@ def written(command: list[str], folder: Path, made: dict[str, str], reason: str)
 
 
 @pytest.mark.parametrize("what", WRITERS)
-def test_a_full_disk(what: str, full: Path, made: dict[str, str]) -> None:
+def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, str]) -> None:
     for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
         (full / old).write_text("old")
     fill(full)
@@ -118,7 +118,7 @@ def test_a_full_disk(what: str, full: Path, made: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
-def test_a_disk_that_fails_in_the_end(
+def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same without a mount: what was written does not reach the disk, or not its name."""
@@ -133,7 +133,7 @@ def test_a_disk_that_fails_in_the_end(
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_a_disk_on_which_nothing_can_be_removed_either(
+def test_the_first_error_is_raised_if_cleaning_up_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is told is what went wrong first."""
@@ -151,7 +151,7 @@ def test_a_disk_on_which_nothing_can_be_removed_either(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_FSIZE")
-def test_a_file_that_may_not_be_so_large(tmp_path: Path, made: dict[str, str]) -> None:
+def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str, str]) -> None:
     import resource
 
     (tmp_path / "file").write_text("old")
@@ -166,7 +166,7 @@ def test_a_file_that_may_not_be_so_large(tmp_path: Path, made: dict[str, str]) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_NOFILE")
-def test_no_further_file_may_be_open(tmp_path: Path) -> None:
+def test_too_many_open_files_are_an_error_and_leave_no_file(tmp_path: Path) -> None:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -182,7 +182,7 @@ def test_no_further_file_may_be_open(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_longest_names_of_files(tmp_path: Path) -> None:
+def test_files_with_the_longest_names_are_written(tmp_path: Path) -> None:
     """What is written beside a file has a name of its own that is not longer than names may be."""
     for name in ("a" * 255, "\N{GREEK SMALL LETTER ALPHA}" * 127, "a" * 230):
         with records.atomic_file(tmp_path / name) as stream:
@@ -196,7 +196,7 @@ def test_the_longest_names_of_files(tmp_path: Path) -> None:
         pass
 
 
-def test_a_folder_that_goes_meanwhile(tmp_path: Path) -> None:
+def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     with pytest.raises(FileNotFoundError) as found, records.atomic_file(folder / "file") as stream:
@@ -207,7 +207,7 @@ def test_a_folder_that_goes_meanwhile(tmp_path: Path) -> None:
     assert found.value.filename == str(folder / "file")
 
 
-def test_a_run_whose_checkpoint_has_no_room_goes_on(full: Path) -> None:
+def test_a_run_continues_if_its_checkpoint_finds_no_room(full: Path) -> None:
     fill(full)
     file = str(full / "file")
     found = told(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
@@ -217,7 +217,9 @@ def test_a_run_whose_checkpoint_has_no_room_goes_on(full: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
-def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, made: dict[str, str]) -> None:
+def test_a_sweep_continues_when_the_disk_has_room_again(
+    keep: list[str], full: Path, made: dict[str, str]
+) -> None:
     """Wherever the disk ended: what was kept is sound, and in the end all is there."""
     command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
@@ -240,7 +242,7 @@ def test_a_sweep_goes_on_when_there_is_room_again(keep: list[str], full: Path, m
 @pytest.mark.parametrize("command", [["--version"], ["--help"], ["schema"], ["run", "--help"], RUN])
 @pytest.mark.parametrize("tells", [True, False])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_output_that_cannot_be_written(
+def test_unwritable_output_ends_a_command_with_code_2(
     command: list[str], tells: bool, unbuffered: str, tmp_path: Path
 ) -> None:
     """Exit code 2 and a line, where there is anybody to read it."""
@@ -259,7 +261,7 @@ def test_output_that_cannot_be_written(
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_progress_that_cannot_be_written_ends_no_run(unbuffered: str, tmp_path: Path) -> None:
+def test_a_run_continues_if_progress_cannot_be_written(unbuffered: str, tmp_path: Path) -> None:
     with open("/dev/full", "w") as nowhere:
         done = subprocess.run(
             [sys.executable, "-m", "gridsim", *RUN, "--progress"],

@@ -78,7 +78,7 @@ KINDS: dict[str, tuple[Callable[[Path], Callable[[], None]], Callable[[Path], st
 
 @pytest.mark.parametrize("ends", get_args(Ends))
 @pytest.mark.parametrize("kind", KINDS)
-def test_there_is_nothing_half(
+def test_io_errors_leave_the_old_or_the_new_file(
     kind: str, ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first call fails, then the second, ..., until there are no more."""
@@ -114,7 +114,7 @@ class Hasty(Disk):
         pass
 
 
-def test_what_is_not_synced_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsynced_data_is_lost_on_the_simulated_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the disk above has teeth: without syncs, half a file has the right name."""
     write, disk = save_a_result(tmp_path), Hasty(10**9, "cut, names kept")
     monkeypatch.setattr(files, "os", disk)

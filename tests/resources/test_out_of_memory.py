@@ -36,7 +36,7 @@ def check(lines: list[str], cases: Any) -> set[str]:
     return {site.partition("+")[0] for entry in found for site in entry["sites"]}
 
 
-def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: Any) -> None:
+def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
     """Wherever: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)
     assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
@@ -46,7 +46,7 @@ def test_an_allocation_that_fails_is_a_memory_error_and_nothing_else(counted: An
 
 
 @pytest.mark.claims
-def test_so_it_is_with_every_scheduler(counted: Any) -> None:
+def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any) -> None:
     kernels = check(counted("failing.py"), CASES)
     assert len(kernels | WITHOUT) == 28, "each kernel has an allocation that failed"
 
@@ -66,7 +66,9 @@ def scenario(nodes: int = 5, **rest: Any) -> gs.Scenario:
     )
 
 
-def test_a_run_that_had_no_memory_is_no_failed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Elsewhere it may be done: a store does not know it, and goes on with it."""
     measured = measure(Cell(scenario(), Greedy()))
     assert measured.lost and measured.error == "MemoryError: no room"
@@ -79,7 +81,7 @@ def test_a_run_that_had_no_memory_is_no_failed_one(tmp_path: Path, monkeypatch: 
     assert not again.errors and len(store) == 4
 
 
-def test_what_cannot_fit_is_refused_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
     with pytest.raises(
         MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, there are 1.0"
@@ -107,7 +109,7 @@ def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
-def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_command_without_memory_prints_one_line_and_leaves_no_file(tmp_path: Path) -> None:
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (700 << 20,) * 2)"
     command = ["run", "--nodes", "3000000", "--applications", "2", "--scheduler", "fcfs", "--out", "r.npz"]
     done = run(tmp_path, limit, *command)
@@ -119,7 +121,7 @@ def test_a_command_without_memory_says_so_and_leaves_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_fails_to_load_is_reported_as_lack_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "libarrow.so: failed to map segment from shared object"
 
     def load(*arguments: Any, **options: Any) -> Any:
@@ -133,7 +135,7 @@ def test_a_library_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("module", "library"), [("scipy.stats", "scipy"), ("pyarrow", "pyarrow")])
-def test_a_library_that_would_not_end_well_is_not_loaded(
+def test_a_library_is_not_loaded_without_enough_address_space(
     module: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few addresses OpenBLAS tries again for ever as it is loaded, and Arrow crashes."""
@@ -147,7 +149,7 @@ def test_a_library_that_would_not_end_well_is_not_loaded(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
 @pytest.mark.parametrize("megabytes", [400, 600])
-def test_a_study_with_few_addresses_says_so(tmp_path: Path, megabytes: int) -> None:
+def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, megabytes: int) -> None:
     """At the first SciPy does not fit, at the second Arrow does not."""
     pytest.importorskip("scipy")
     pytest.importorskip("pyarrow")
@@ -176,8 +178,10 @@ def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("which", ["Thread-", "ExecutorManager", "QueueFeeder"])
-def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever it is, the study ends, and so do its workers."""
+def test_a_study_ends_if_threads_of_its_pool_cannot_start(
+    which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever thread it is, the study ends, and so do its workers."""
     cannot_start(monkeypatch, which)
     if which != "Thread-":
         monkeypatch.setattr("gridsim.support.processes._check_threads", lambda: None)
@@ -196,7 +200,7 @@ def test_a_pool_whose_threads_do_not_start(which: str, monkeypatch: pytest.Monke
     assert bool(workers) == (which != "Thread-")
 
 
-def test_a_worker_without_a_thread_is_lost_without_many_words(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_start_a_thread_exits_silently(tmp_path: Path) -> None:
     worker = """
 import threading
 from gridsim.support.processes import _begin
@@ -226,7 +230,7 @@ checkpoint.save = last
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
-def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: Path) -> None:
+def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]
     kept = ["--checkpoint", "kept", "--checkpoint-every"]
     # one checkpoint, as early as can be: with another one the first warning might be of that
@@ -245,7 +249,7 @@ def test_a_run_without_memory_is_kept_and_goes_on_where_there_is_more(tmp_path: 
     assert gs.Result.load(tmp_path / "r.npz").digest == gs.Result.load(tmp_path / "whole.npz").digest
 
 
-def test_a_checkpoint_for_which_there_is_no_memory_ends_no_run(
+def test_a_run_continues_if_a_checkpoint_finds_no_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any, **__: Any) -> Any:

@@ -80,7 +80,7 @@ def test_every_record_of_every_scheduler_is_read_back(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", ["fair-tree", "hawk", "eagle", "dlwl", "steady-state", "metascheduler"])
-def test_reports_and_charts_of_all_records(name: str, tmp_path: Path) -> None:
+def test_reports_and_charts_of_all_records_are_written(name: str, tmp_path: Path) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
     result = execute(scenario_of(scheduler), scheduler, record="all")
     assert (result.servers > 0) == (name != "fair-tree") and len(result.tables["message_log"])
@@ -278,7 +278,7 @@ def test_decisions_of_whole_cohorts_name_existing_rows(given: dict[str, int], me
     ],
     ids=["long", "many", "half a character"],
 )
-def test_facts_are_read_or_not_written(fact: Any, message: str | None, tmp_path: Path) -> None:
+def test_unreadable_facts_are_not_written(fact: Any, message: str | None, tmp_path: Path) -> None:
     plain = gs.simulate(BAGS, Toy())
     result = Result(
         tables=plain.tables, facts={"x": fact}, scheduler=plain.scheduler, provenance=plain.provenance
@@ -294,7 +294,7 @@ def test_facts_are_read_or_not_written(fact: Any, message: str | None, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_result_that_was_changed_is_read_or_not_written(tmp_path: Path) -> None:
+def test_a_result_with_unreadable_tables_is_not_written(tmp_path: Path) -> None:
     plain = gs.simulate(BAGS, Toy(), record="messages")
     log = plain.tables["message_log"]
     row = {name: np.zeros(1, column.dtype) for name, column in log.items()} | {"sender": np.array([5])}

@@ -165,7 +165,7 @@ def test_decisions_are_saved_and_not_part_of_the_digest(tmp_path: Any) -> None:
 # -- the fair tree ------------------------------------------------------------------------------------------
 
 
-def test_ages_of_reports_on_two_machines() -> None:
+def test_ages_of_reports_on_two_machines_are_as_computed_by_hand() -> None:
     """Leaf 1 is at the machine of the root; leaf 2 gets its share, and reports it, a message later each."""
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
     result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")

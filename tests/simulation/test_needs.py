@@ -94,7 +94,7 @@ def test_a_single_application_goes_to_the_machines_that_can_hold_it():
             assert result.bound("discrete").stretch == pytest.approx(3.0 / 6000.0)
 
 
-def test_a_leaf_that_cannot_hold_a_share_says_that_it_passes_it_on():
+def test_leaves_record_the_shares_that_they_pass_on():
     result = gs.simulate(scenario(), NEEDING["ignored"], record="decisions")
     log = result.tables["decisions"]
     memory, disk = result.machines["memory"], result.machines["disk"]

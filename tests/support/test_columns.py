@@ -100,7 +100,7 @@ def test_texts_are_accepted_and_rejected_as_a_list(given: Any) -> None:
     assert outcome(Columns, "text", given) == listed(outcome(Lists, "text", given))
 
 
-def test_no_text_loses_its_end() -> None:
+def test_texts_with_null_characters_are_rejected() -> None:
     """An array of texts would drop the null character."""
     with pytest.raises(
         ScenarioError, match=r"^text must be a list of texts without null characters, got \['a\\x00'\]"
@@ -117,7 +117,7 @@ def test_no_text_loses_its_end() -> None:
         (RaggedColumn([1.0, 2.0, 3.0], [2, 0, 1]), RaggedColumn([1.0, 2.0, 3.0], [1, 1, 1])),
     ],
 )
-def test_a_column_is_a_value(column: ArrayColumn, other: ArrayColumn) -> None:
+def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other: ArrayColumn) -> None:
     assert type(column) in COLUMNS
     again = pickle.loads(pickle.dumps(column))
     assert again == column and hash(again) == hash(column) and type(column)(*column.arrays) == column

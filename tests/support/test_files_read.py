@@ -69,7 +69,7 @@ def with_failures(path: Path, nodes: int = 6) -> gs.Scenario:
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
-def test_a_trace_of_several_files_is_known_by_all_of_them(tmp_path: Path, name: str) -> None:
+def test_results_of_a_trace_record_all_its_files(tmp_path: Path, name: str) -> None:
     folder = desktops(tmp_path / "fta")
     scenario, store = with_failures(tmp_path / name), gs.Store(tmp_path / "store")
     cells = [Cell(scenario, gs.Fcfs())]
@@ -85,7 +85,7 @@ def test_a_trace_of_several_files_is_known_by_all_of_them(tmp_path: Path, name: 
     assert again.changes == {f"file {table}": (None, sha256(table))}
 
 
-def test_a_checkpoint_knows_all_of_them_too(tmp_path: Path) -> None:
+def test_a_checkpoint_records_all_files_of_a_trace(tmp_path: Path) -> None:
     folder = desktops(tmp_path / "fta")
     file = tmp_path / "kept"
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
@@ -294,7 +294,7 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, whole: bool) -
         assert measure(cell).changed == ""
 
 
-def test_a_failure_of_a_platform_that_was_made_before(tmp_path: Path) -> None:
+def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
     """It is not that of a platform of the table as it is now."""
     table, store = hosts(tmp_path / "hosts.csv"), gs.Store(tmp_path / "store")
     log = jobs(tmp_path / "log.swf")
@@ -311,7 +311,7 @@ def test_a_failure_of_a_platform_that_was_made_before(tmp_path: Path) -> None:
     assert not found.error and len(store) == 1
 
 
-def test_a_failure_with_a_table_of_nodes_that_has_come(tmp_path: Path) -> None:
+def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> None:
     folder = desktops(tmp_path / "fta")
     store, cell = gs.Store(tmp_path / "store"), Cell(with_failures(folder), gs.Fcfs())
     (key,) = store.keys_of([cell])
@@ -339,8 +339,10 @@ def another_at_its_name(file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [in_place, another_at_its_name])
-def test_a_file_that_keeps_its_time_of_change(tmp_path: Path, change: Callable[[Path], None]) -> None:
-    """As those that are copied with it; whatever else the system tells of a file counts."""
+def test_a_changed_file_with_the_old_time_of_change_is_rejected(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    """Some files are copied with that time; whatever else the system tells of a file counts."""
     file = tmp_path / "log.swf"
     file.write_text("a")
     os.utime(file, (0, 0))
@@ -349,7 +351,9 @@ def test_a_file_that_keeps_its_time_of_change(tmp_path: Path, change: Callable[[
         os.utime(file, (0, 0))
 
 
-def test_a_file_that_changes_while_it_is_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_changes_while_it_is_hashed_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "log.swf"
     file.write_text("a")
 
@@ -363,7 +367,7 @@ def test_a_file_that_changes_while_it_is_hashed(tmp_path: Path, monkeypatch: pyt
         pass
 
 
-def test_a_file_that_is_touched_is_the_same(tmp_path: Path) -> None:
+def test_a_file_with_only_a_new_time_of_change_is_accepted(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
 
     class Touching(Meddling, frozen=True):
@@ -376,7 +380,7 @@ def test_a_file_that_is_touched_is_the_same(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_is_not_there_is_that_of_one_cell(tmp_path: Path) -> None:
+def test_a_missing_file_fails_only_its_own_cell(tmp_path: Path) -> None:
     """The others are run and kept, with a store as without."""
     log = jobs(tmp_path / "log.swf")
     cells = [Cell(of_jobs(path), gs.Fcfs()) for path in (log, tmp_path / "missing.swf", tmp_path)]
@@ -387,7 +391,7 @@ def test_a_file_that_is_not_there_is_that_of_one_cell(tmp_path: Path) -> None:
     assert len(store) == 1
 
 
-def test_a_table_of_nodes_that_comes_while_it_is_read(tmp_path: Path) -> None:
+def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None:
     folder = desktops(tmp_path / "fta")
 
     class Adding(gs.Fcfs, frozen=True):
@@ -422,7 +426,7 @@ def and_then(change: Callable[[], None]) -> gs.Scheduler:
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
-def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path, name: str) -> None:
+def test_a_table_of_nodes_added_during_a_study_is_rejected(tmp_path: Path, name: str) -> None:
     folder = desktops(tmp_path / "fta")
     cells = [Cell(with_failures(tmp_path / name), and_then(lambda: add_nodes(folder))) for _ in range(2)]
     with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
@@ -432,7 +436,7 @@ def test_a_table_of_nodes_that_comes_during_a_study(tmp_path: Path, name: str) -
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
 @pytest.mark.parametrize("threads", [None, 1])
 @pytest.mark.parametrize("comes", [True, False])
-def test_a_table_of_nodes_that_comes_or_goes_while_schedulers_are_compared(
+def test_a_table_of_nodes_that_changes_during_a_comparison_is_rejected(
     tmp_path: Path, comes: bool, threads: int | None, name: str
 ) -> None:
     folder = desktops(tmp_path / "fta")
@@ -444,7 +448,7 @@ def test_a_table_of_nodes_that_comes_or_goes_while_schedulers_are_compared(
         gs.compare(with_failures(tmp_path / name), {"then": change, "fcfs": gs.Fcfs()}, executor=pool)
 
 
-def test_traces_of_one_folder_read_each_their_own_files(tmp_path: Path) -> None:
+def test_each_trace_of_a_folder_reads_its_own_files(tmp_path: Path) -> None:
     """A table of nodes is one of those of its format, and no change of the other."""
     folder = desktops(tmp_path / "fta")
     add_nodes(folder)

@@ -43,7 +43,7 @@ def run(folder: Path, text: str, *, as_file: bool = True) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_script_is_told_to_guard_its_calls(name: str, tmp_path: Path) -> None:
+def test_an_error_tells_the_user_to_guard_calls_in_a_script(name: str, tmp_path: Path) -> None:
     """The last line of the one traceback says what is to be done; workers say nothing."""
     done = run(tmp_path, CALLS[name])
     assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"gridsim.errors.{NEEDS}")

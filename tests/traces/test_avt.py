@@ -96,7 +96,7 @@ interval = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 @settings(max_examples=50)
 @given(st.lists(st.lists(interval, max_size=8), min_size=1, max_size=6))
-def test_round_trip_with_repairs(hosts):
+def test_intervals_are_repaired_like_in_the_reference(hosts):
     lines = [f"h{i} {len(host)} " + " ".join(f"{s} {e}" for s, e in host) for i, host in enumerate(hosts)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "toy.avt"

@@ -209,7 +209,7 @@ def test_real_grid_log_matches_the_derived_bags(traces):
     assert np.flatnonzero(difference > 0.5).size == 2 and difference.sum() == pytest.approx(2)
 
 
-def test_real_grid_log_with_the_span_cut(traces):
+def test_bags_of_a_real_grid_log_with_the_span_cut_have_known_values(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning):
         bags = derive_bags(log)
@@ -242,7 +242,7 @@ def test_real_parallel_log_matches_the_derived_bags(traces):
         bags.check_size(log.path, np.arange(len(bags)), 1000)
 
 
-def test_real_log_with_unknown_run_times(traces):
+def test_bags_of_a_real_log_with_unknown_run_times_have_known_values(traces):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         bags = derive_bags(read_swf(traces / "wagap2013/wagap-2013.swf.gz"), span=math.inf)
@@ -270,7 +270,7 @@ def test_tasks_of_a_real_log_are_as_long_as_their_jobs(traces):
     assert math.fsum(found.size) == pytest.approx(float(seconds[known] @ log.procs[known]) * speed, rel=1e-12)
 
 
-def test_large_bags_of_a_real_log_scaled(traces):
+def test_large_bags_of_a_real_log_are_scaled_to_the_platform(traces):
     path = traces / "lcg2005-a/LCG-2005-a.swf.gz"
     with pytest.warns(TraceWarning):
         bags = derive_bags(read_swf(path))

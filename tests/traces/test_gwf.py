@@ -118,7 +118,7 @@ def numbered(words):
 
 @settings(max_examples=50)
 @given(rows, st.booleans(), st.sampled_from([" ", "\t", " \t "]), st.sampled_from(["\n", "\r\n", "\n\n"]))
-def test_round_trip(rows, packed, blank, newline):
+def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
     rows = sorted(rows, key=lambda row: row[0][1])
     data = newline.join(blank.join((*map(repr, row), *texts)) for row, texts in rows).encode()
     with tempfile.TemporaryDirectory() as folder:
@@ -143,7 +143,7 @@ def test_no_bytes_crash_the_reader(data, packed):
         assert str(caught.value).removeprefix(f"{path}:").split(":")[0].isdigit()
 
 
-def test_a_workload_from_a_grid_log(write):
+def test_a_workload_is_derived_from_a_grid_log(write):
     path = write(
         "log.gwf", "\n".join(f"{n} {n * 500} 0 60 2" + " -1" * 6 + f" U{n % 2}" for n in range(1, 5))
     )
@@ -152,14 +152,14 @@ def test_a_workload_from_a_grid_log(write):
     assert np.asarray(tasks).tolist() == [2, 2, 2, 2]
 
 
-def test_a_grid_log_as_a_schedule(write):
+def test_a_grid_log_is_validated_as_a_schedule(write):
     text = "1 0 5 9 2 -1 -1 2 -1 -1 1 U1\n2 1 4 9 2 -1 -1 2 -1 -1 1 U1\n"
     path = write("log.gwf", text)
     assert validate_swf(path, machines=4, job_log=path) == []
     assert [found.law for found in validate_swf(path, machines=3)] == ["overlap"]
 
 
-def test_the_real_grid_log_written_as_gwf(traces, write):
+def test_the_real_grid_log_written_as_gwf_gives_equal_bags(traces, write):
     """Compare LCG-2005 with a copy that has texts for users."""
     original = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     names = original.jobs.dtype.names[:16]

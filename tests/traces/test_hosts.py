@@ -91,7 +91,7 @@ model = st.text("aZ9 ,;#'\"\u00e9\u4e2d@[]", min_size=1)
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(model, st.integers(1, 10**6), st.floats(0.01, 100)), min_size=1, max_size=10))
-def test_round_trip(rows):
+def test_written_tables_are_read_unchanged(rows):
     quoted = ['"' + name.replace('"', '""') + f'",{count},1,{speed!r},1' for name, count, speed in rows]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hosts.csv"

@@ -278,7 +278,7 @@ def test_lint_of_real_traces_has_its_known_findings(traces):
     assert (facts["users"], facts["span_s"], facts["cpu_s"]) == (171, 475_195, 634_297_940)
 
 
-def test_a_job_that_used_its_requested_time_is_no_finding(write):
+def test_a_job_that_used_exactly_its_requested_time_is_not_reported(write):
     assert "over-requested-time" not in codes(lint(write("log.swf", job(run=20, time=20))))
     over = codes(lint(write("over.swf", job(run=21, time=20))))
     assert over["over-requested-time"] == ("note", 1, 1)

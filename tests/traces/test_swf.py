@@ -192,7 +192,7 @@ rows = st.lists(st.tuples(*columns.values()), min_size=1, max_size=20)
 
 @settings(max_examples=50)
 @given(rows, st.booleans(), st.sampled_from([" ", "\t", "   "]), st.sampled_from(["\n", "\r\n", "\n\n"]))
-def test_round_trip(rows, packed, blank, newline):
+def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
     rows = sorted(rows, key=lambda row: row[1])
     text = newline.join(blank.join(map(repr, row)) for row in rows).encode()
     with tempfile.TemporaryDirectory() as folder:

@@ -138,7 +138,7 @@ def test_binding_application_by_application_keeps_machines_in_order() -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_bind_messages(kernel: Any) -> None:
+def test_bind_raises_these_error_messages(kernel: Any) -> None:
     free = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got 0.0$"):
         kernel.bind_earliest(free, [0.0, 1.0], 1.0, 1, 0)

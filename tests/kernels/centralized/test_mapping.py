@@ -36,7 +36,9 @@ def problems(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], list[int], np.ndarr
     st.sampled_from([(0.6, 0.9), (0.0, 1.0), (0.2, 0.3)]),
     st.booleans(),
 )
-def test_in_turn_equals_reference(problem: Any, rule: Any, percent: float, limits: Any, on_met: bool) -> None:
+def test_map_in_turn_equals_reference(
+    problem: Any, rule: Any, percent: float, limits: Any, on_met: bool
+) -> None:
     etc, counts, ready = problem
     low, high = limits
     results = []
@@ -51,7 +53,7 @@ def test_in_turn_equals_reference(problem: Any, rule: Any, percent: float, limit
 
 
 @given(problems(), st.sampled_from(BATCH))
-def test_batch_equals_reference(problem: Any, rule: Any) -> None:
+def test_map_batch_equals_reference(problem: Any, rule: Any) -> None:
     etc, counts, ready = problem
     results = []
     for kernel in (mapping, reference):
@@ -63,7 +65,7 @@ def test_batch_equals_reference(problem: Any, rule: Any) -> None:
 
 
 @pytest.mark.parametrize("rule", BATCH)
-def test_batch_equals_reference_with_many_machines(rule: Any) -> None:
+def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
     chance = np.random.default_rng(1)
     etc, ready = np.outer(chance.uniform(1, 9, 60), chance.uniform(1, 3, 37)), chance.uniform(0, 9, 37)
     counts, other = chance.integers(0, 4, 60), ready.copy()
@@ -120,7 +122,7 @@ def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
     return results[0]
 
 
-def test_tasks_in_turn_by_hand() -> None:
+def test_tasks_in_turn_are_mapped_as_computed_by_hand() -> None:
     etc = [[4.0, 6.0, 9.0], [3.0, 5.0, 8.0], [2.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
     assert in_turn(etc, "met") == [0, 0, 0, 0]
     assert in_turn(etc, "olb") == [0, 1, 2, 0]  # ready at 4, 5, 5
@@ -134,7 +136,7 @@ def test_tasks_in_turn_by_hand() -> None:
     assert in_turn([[1.0, 1.0, 3.0, 3.0, 3.0]] * 2, "kpb") == [0, 0]
 
 
-def test_switching_by_hand() -> None:
+def test_switching_maps_as_computed_by_hand() -> None:
     # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
     etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
     assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]
@@ -146,7 +148,7 @@ def test_switching_by_hand() -> None:
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching")[1] is False
 
 
-def test_batches_by_hand() -> None:
+def test_batches_are_mapped_as_computed_by_hand() -> None:
     etc = [[1.0, 4.0], [2.0, 3.0], [6.0, 9.0]]
     assert batch(etc, "min-min") == [(0, 0), (1, 0), (2, 0)]  # 1; 3 by both: machine 0; 9 by both
     assert batch(etc, "max-min") == [(2, 0), (0, 1), (1, 1)]  # 6; then 4 and 3 by machine 1; 7
@@ -219,7 +221,7 @@ WRONG_IN_TURN = [
 
 
 @pytest.mark.parametrize(("change", "error", "message"), WRONG, ids=str)
-def test_wrong_arguments(change: Any, error: Any, message: str) -> None:
+def test_wrong_arguments_are_rejected(change: Any, error: Any, message: str) -> None:
     for function, rule in (("map_in_turn", "mct"), ("map_batch", "min-min")):
         assert re.search(message, refusal(error, function, **{**GOOD, "rule": rule, **change}))
 
@@ -237,7 +239,7 @@ def test_wrong_kinds_are_rejected(kind: Any, error: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG_IN_TURN, ids=str)
-def test_wrong_parameters(change: Any, message: str) -> None:
+def test_wrong_parameters_are_rejected(change: Any, message: str) -> None:
     assert refusal(ValueError, "map_in_turn", **{**GOOD, "rule": "kpb", **change}) == message
 
 

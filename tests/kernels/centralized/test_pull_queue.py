@@ -156,7 +156,7 @@ def test_pull_invariants_hold(plan: tuple[list[float], list[float], Plan]) -> No
 
 
 @given(plans(), st.lists(st.integers(0, 40), max_size=4))
-def test_running_in_pieces_changes_nothing(
+def test_running_in_pieces_gives_the_same_result(
     plan: tuple[list[float], list[float], Plan], cuts: list[int]
 ) -> None:
     speeds, sizes, steps = plan
@@ -200,7 +200,7 @@ def test_a_machine_is_free_when_its_task_ends(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_no_tasks_and_the_longest_tasks_are_pulled(kernel: Any) -> None:
+def test_empty_queues_and_the_longest_tasks_are_accepted(kernel: Any) -> None:
     nothing = kernel.PullQueue([], 0)
     columns = [*nothing.totals().values(), *nothing.starts()]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
@@ -210,7 +210,7 @@ def test_no_tasks_and_the_longest_tasks_are_pulled(kernel: Any) -> None:
     assert queue.free_at.tolist() == [NEVER] and len(queue.starts()[0]) == 0
 
 
-def test_fastest_first_then_lowest_id() -> None:
+def test_tasks_go_to_the_fastest_machine_then_to_the_lowest_id() -> None:
     queue = central.PullQueue([1.0, 3.0, 2.0, 3.0], 1, log=True)
     left = np.array([3])
     queue.run(1, [0], left, [10.0])
@@ -247,7 +247,7 @@ def test_nodes_used_is_exact_when_applications_alternate() -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_pull_messages(kernel: Any) -> None:
+def test_pull_raises_these_error_messages(kernel: Any) -> None:
     with pytest.raises(ValueError, match=r"^speed\[1\] must be finite and > 0, got nan$"):
         kernel.PullQueue([1.0, float("nan")], 1)
     with pytest.raises(ValueError, match=r"^applications must be in 0\.\.2147483647, got -1$"):

@@ -41,7 +41,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
     st.integers(0, 2**64 - 1),
     st.data(),
 )
-def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject) -> None:
+def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: st.DataObject) -> None:
     nodes, degree = size
     shuffle = data.draw(st.integers(1, degree))
     pair = [kind(nodes, degree, shuffle=shuffle, seed=seed) for kind in BOTH]
@@ -81,7 +81,7 @@ def test_they_do_the_same(size: tuple[int, int], seed: int, data: st.DataObject)
     assert np.array_equal(again.views, pair[0].views) and np.array_equal(again.ages, pair[0].ages)
 
 
-def test_many_come_and_go_alike() -> None:
+def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
     """From a seed: who comes back is let in by nodes that know nobody, a few, or as many as they can."""
     chance = np.random.default_rng(5)
     pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
@@ -103,7 +103,7 @@ def test_many_come_and_go_alike() -> None:
         sound(pair[0])
 
 
-def test_what_is_not_said_is_the_same() -> None:
+def test_defaults_of_kernel_and_reference_are_equal() -> None:
     """Defaults of the reference implementation are those of the kernel."""
     views, reference, said = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
     for each in (views, reference, said):
@@ -120,7 +120,7 @@ def test_what_is_not_said_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_types_and_limits(kind: Callable[..., Any]) -> None:
+def test_views_have_these_types_and_limits(kind: Callable[..., Any]) -> None:
     views = kind(2, 1, shuffle=1)
     assert views.views.dtype == np.int32 and views.ages.dtype == np.uint8
     assert [column.dtype for column in views.pick([], [], [], 3)] == [np.int64, np.int64]
@@ -160,7 +160,7 @@ def components(views: Any, up: Any) -> int:
     return len(np.unique(labels[up]))
 
 
-def test_connected_after_churn() -> None:
+def test_views_stay_connected_after_churn() -> None:
     """A tenth goes in each of ten cycles, and comes back later through anybody; half are gone at once."""
     chance = np.random.default_rng(1)
     views, up = Views(2000, 20, seed=3), np.ones(2000, np.bool_)
@@ -187,7 +187,7 @@ def test_connected_after_churn() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_in_degrees(seed: int) -> None:
+def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
     """At first those of a random graph (a spread of 20**0.5); shuffled they are more even, as published."""
     views = Views(20_000, 20, seed=seed)
     first = views.in_degree()
@@ -201,7 +201,7 @@ def test_in_degrees(seed: int) -> None:
     assert (views.views == Views(20_000, 20, seed=seed).views).mean() < 0.001
 
 
-def test_neighbours_of_neighbours_are_others() -> None:
+def test_clustering_is_that_of_a_random_graph() -> None:
     """Clustering is that of a random graph: of two whom a node knows, one knows the other by chance alone."""
     views = Views(5_000, 20, seed=4)
     for _ in range(60):
@@ -216,7 +216,7 @@ def test_neighbours_of_neighbours_are_others() -> None:
     assert share < 2 * 20 / 5_000
 
 
-def test_what_is_drawn_is_uniform() -> None:
+def test_views_are_drawn_uniformly() -> None:
     """Each other node is as likely as any, also where nearly all are known."""
     for nodes in (5, 6):  # dealt, and drawn
         counts = np.zeros((nodes, nodes))
@@ -230,7 +230,7 @@ def test_what_is_drawn_is_uniform() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_pick_depends_on_what_it_is_given_alone(kind: Callable[..., Any]) -> None:
+def test_a_pick_depends_only_on_its_arguments(kind: Callable[..., Any]) -> None:
     views = kind(30, 8, shuffle=3, seed=5)
     offsets, chosen = views.pick([4, 4, 9], [1, 2, 1], [0, 0, 0], 3, seed=7)
     assert offsets.tolist() == [0, 3, 6, 9]
@@ -244,7 +244,7 @@ def test_a_pick_depends_on_what_it_is_given_alone(kind: Callable[..., Any]) -> N
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_one_exchange(kind: Callable[..., Any]) -> None:
+def test_one_exchange_swaps_entries_of_two_nodes(kind: Callable[..., Any]) -> None:
     """Two nodes that know each other and nobody else: the entries change hands."""
     views = kind(2, 1, shuffle=1)
     assert views.views.tolist() == [[1], [0]]
@@ -256,7 +256,7 @@ def test_one_exchange(kind: Callable[..., Any]) -> None:
     assert sorted(views.views.ravel().tolist()) == [0, 1]
 
 
-def test_the_tables_are_not_to_be_written() -> None:
+def test_tables_of_views_are_read_only() -> None:
     views = Views(5, 2, shuffle=1)
     for table in (views.views, views.ages):
         with pytest.raises(ValueError, match="read-only"):
@@ -278,7 +278,9 @@ def test_the_tables_are_not_to_be_written() -> None:
         ((5.0, 2), "nodes must be in 1..2147483647, got 5.0"),
     ],
 )
-def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: str) -> None:
+def test_wrong_arguments_of_views_are_rejected(
+    kind: Callable[..., Any], arguments: tuple[Any, ...], said: str
+) -> None:
     more = arguments[-1] if isinstance(arguments[-1], dict) else {"shuffle": 1}
     with pytest.raises(ValueError, match=f"^{said}$"):
         kind(*arguments[:2], **more)
@@ -311,7 +313,9 @@ def test_bad_views(kind: Callable[..., Any], arguments: tuple[Any, ...], said: s
         ),
     ],
 )
-def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+def test_wrong_arguments_of_calls_are_rejected(
+    kind: Callable[..., Any], call: Callable[[Any], Any], said: str
+) -> None:
     with pytest.raises((ValueError, TypeError), match=f"^{said}$"):
         call(kind(4, 2, shuffle=2))
 
@@ -320,7 +324,7 @@ def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: s
     ("name", "value"),
     [("views", [[9, -1]] * 4), ("views", [[-1, 2]] * 4), ("views", [[0]] * 4), ("ages", [[0, 0]] * 3)],
 )
-def test_a_state_that_cannot_be(name: str, value: Any) -> None:
+def test_impossible_states_are_rejected(name: str, value: Any) -> None:
     good = Views(4, 2, shuffle=1).getstate()
     with pytest.raises(ValueError, match=rf"state\['{name}'\]"):
         Views(4, 2, shuffle=1).setstate({**good, name: np.array(value, good[name].dtype)})

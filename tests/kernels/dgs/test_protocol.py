@@ -47,7 +47,7 @@ def scenario(network: gs.Network, jobs: int = 80) -> gs.Scenario:
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", sorted({*SCHEDULERS} - {"failing"}))
-def test_with_and_without(name: str, network: str) -> None:
+def test_compiled_and_interpreted_protocols_have_equal_results(name: str, network: str) -> None:
     this = scenario(NETWORKS[network])
     flow = gs.simulate(this, SCHEDULERS[name], record=True)
     program = gs.simulate(this, SCHEDULERS[name], record=True, nodes="interpreted")
@@ -131,7 +131,7 @@ def ends_as(name: str) -> str:
     return started(SCHEDULERS[name]).run().digest
 
 
-def test_something_was_under_way() -> None:
+def test_the_states_have_negotiations_under_way() -> None:
     states = [taken(case)[1] for case in CASES]
     for entry in ("talks", "found", "pool", "ending", "overdue", "thinking"):
         assert any(len(state[entry]) for state in states), entry
@@ -139,7 +139,7 @@ def test_something_was_under_way() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_comes_out_as_it_went_in(case: tuple[str, int]) -> None:
+def test_a_restored_state_equals_the_saved_one(case: tuple[str, int]) -> None:
     at, state = taken(case)
     run = resumed(SCHEDULERS[case[0]], at)
     policy: Any = run.policy
@@ -149,7 +149,7 @@ def test_it_comes_out_as_it_went_in(case: tuple[str, int]) -> None:
     assert run.run().digest == ends_as(case[0])
 
 
-def test_some_searchers_found_nothing() -> None:
+def test_states_with_unsuccessful_searches_can_be_restored() -> None:
     """A state has zeros for them, and can be read."""
     scheduler = gs.DgsAsap(degree=4, wide="fail", tries=5)
     ends = started(scheduler).run().digest
@@ -186,7 +186,7 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
         return
 
 
-def test_nothing_left_to_do_is_an_end() -> None:
+def test_a_run_ends_with_an_error_if_messages_are_lost_to_a_state() -> None:
     """Where messages are lost to a state, jobs are left over: the run ends all the same."""
     at, state = taken(("pull", 50))
     run = resumed(SCHEDULERS["pull"], at)
@@ -197,7 +197,7 @@ def test_nothing_left_to_do_is_an_end() -> None:
         run.run()
 
 
-def test_what_is_no_state() -> None:
+def test_wrong_states_are_rejected() -> None:
     at, state = taken(("push", 50))
     run = resumed(SCHEDULERS["push"], at)
     policy: Any = run.policy
@@ -208,7 +208,7 @@ def test_what_is_no_state() -> None:
         policy.flow.setstate({**state, "ending": state["ending"][:-1]})
 
 
-def test_arrays_must_be_those_of_the_policy() -> None:
+def test_wrong_arrays_of_the_policy_are_rejected() -> None:
     run = started(SCHEDULERS["push"])
     policy: Any = run.policy
     shared = policy._shared()

@@ -94,7 +94,9 @@ def table(schedules: Any) -> list[Any]:
 
 
 @given(stories(), st.booleans(), st.data())
-def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.DataObject) -> None:
+def test_kernel_and_reference_are_equal(
+    story: list[tuple[Any, ...]], stale: bool, data: st.DataObject
+) -> None:
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
     assert told(kernel, story) == told(reference, story)
     assert table(kernel) == table(reference)
@@ -119,7 +121,9 @@ def test_they_do_the_same(story: list[tuple[Any, ...]], stale: bool, data: st.Da
 
 
 @given(stories(), st.data())
-def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+def test_searches_of_kernel_and_reference_are_equal(
+    story: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
     stale = data.draw(st.booleans())
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
     told(kernel, story)
@@ -155,7 +159,7 @@ def test_searches_are_the_same(story: list[tuple[Any, ...]], data: st.DataObject
     assert one == two
 
 
-def test_a_long_story_with_searches_is_the_same() -> None:
+def test_many_reservations_and_searches_equal_reference() -> None:
     """Many reservations, some of them taken back or cut, seen as of all kinds of instants."""
     chance = np.random.default_rng(2)
     kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
@@ -214,7 +218,7 @@ def test_a_long_story_with_searches_is_the_same() -> None:
 
 
 @given(stories(), st.data())
-def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+def test_the_found_start_is_the_earliest_one(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Slot by slot, and set of nodes by set of nodes."""
     schedules = SlotSchedules(NODES)
     told(schedules, story)
@@ -236,7 +240,7 @@ def test_no_earlier_start_exists(story: list[tuple[Any, ...]], data: st.DataObje
 
 
 @given(stories())
-def test_nothing_overlaps(story: list[tuple[Any, ...]]) -> None:
+def test_reservations_never_overlap(story: list[tuple[Any, ...]]) -> None:
     schedules = SlotSchedules(NODES)
     told(schedules, story)
     for node in range(NODES):
@@ -245,7 +249,7 @@ def test_nothing_overlaps(story: list[tuple[Any, ...]]) -> None:
 
 
 @given(stories(), nodes, starts, slots)
-def test_reserve_and_release_leave_no_trace(
+def test_releasing_a_reservation_restores_the_schedule(
     story: list[tuple[Any, ...]], node: int, start: int, length: int
 ) -> None:
     schedules = SlotSchedules(NODES)
@@ -288,7 +292,7 @@ def test_stale_views_never_see_the_future(
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
+def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> None:
     """A ring of 8, each knowing the two to its right."""
     schedules = kind(8)
     views = np.array([[(u + 1) % 8, (u + 2) % 8] for u in range(8)], np.int32)
@@ -309,7 +313,7 @@ def test_a_search_step_by_step(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
+def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -> None:
     """Three who know one another: it is met at the second hop, once, seen as it is, and not opened."""
     schedules = kind(3, stale=True)
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
@@ -402,20 +406,22 @@ def test_a_searcher_among_the_candidates(kind: Callable[..., Any]) -> None:
         ),
     ],
 )
-def test_bad_input(kind: Callable[..., Any], call: Callable[[Any], Any], said: str) -> None:
+def test_wrong_arguments_are_rejected(
+    kind: Callable[..., Any], call: Callable[[Any], Any], said: str
+) -> None:
     with pytest.raises(ValueError, match=f"^{said}$"):
         call(kind(3))
 
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("count", [-1, 2**31, 1.5, True, None])
-def test_how_many_nodes(kind: Callable[..., Any], count: Any) -> None:
+def test_wrong_numbers_of_nodes_are_rejected(kind: Callable[..., Any], count: Any) -> None:
     with pytest.raises(ValueError, match=rf"^nodes must be in 0..2147483647, got {count}$"):
         kind(count)
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_bad_types(kind: Callable[..., Any]) -> None:
+def test_arguments_of_wrong_types_are_rejected(kind: Callable[..., Any]) -> None:
     calls = {
         "nodes": lambda s: s.reserve([0.5], [0], [1], [0], 0),
         "starts": lambda s: s.reserve([0], [0.5], [1], [0], 0),
@@ -433,7 +439,7 @@ def test_bad_types(kind: Callable[..., Any]) -> None:
         kind(3).search(np.zeros((3, 1), np.int32), [0], [0.5], 1, 0)
 
 
-def test_views_lie_anywhere() -> None:
+def test_unaligned_and_reversed_views_give_equal_searches() -> None:
     """At an odd address, and backwards: the same nodes are found.  Nothing is no views."""
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
     odd = np.zeros(views.nbytes + 1, np.uint8)[1:].view(np.int32).reshape(views.shape)
@@ -448,7 +454,7 @@ def test_views_lie_anywhere() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_of_no_nodes(kind: Callable[..., Any]) -> None:
+def test_empty_columns_have_the_usual_types(kind: Callable[..., Any]) -> None:
     """Empty columns have the types of others."""
     none, some = kind(0), kind(1)
     assert none.earliest_start([], 1, 1, 0) is None
@@ -463,7 +469,7 @@ def test_of_no_nodes(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_when_a_search_sees_schedules(kind: Callable[..., Any]) -> None:
+def test_a_search_sees_schedules_as_of_the_stated_instants(kind: Callable[..., Any]) -> None:
     """Every ns from `as_of` until 0, if nothing else is said; before the first time nothing is known."""
     schedules = kind(2, stale=True)
     schedules.reserve([1], [0], [9], [0], 0)
@@ -481,7 +487,7 @@ def test_when_a_search_sees_schedules(kind: Callable[..., Any]) -> None:
     assert start(0) == 0
 
 
-def test_as_of_has_an_entry_for_each() -> None:
+def test_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
     for kind in BOTH:
         with pytest.raises(ValueError, match="^as_of must have an entry for each of candidates, 2, got 1$"):
             kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])
@@ -493,7 +499,7 @@ def test_as_of_has_an_entry_for_each() -> None:
             kind(3, stale=True).search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, as_of=[5])
 
 
-def test_months_ahead() -> None:
+def test_the_earliest_start_is_found_in_months_of_reservations() -> None:
     """2.7 months of 60 s slots, packed, on 120 nodes: what is chosen is free and comes as soon as it can."""
     chance = np.random.default_rng(1)
     schedules = SlotSchedules(120)
@@ -526,7 +532,7 @@ def test_months_ahead() -> None:
         ({"gone": [[0, 5, 6, 0]]}, r"state\['gone'\] must be int64\(any, 5\), got int64\(1, 4\)"),
     ],
 )
-def test_a_state_that_cannot_be(change: dict[str, Any], said: str) -> None:
+def test_impossible_states_are_rejected(change: dict[str, Any], said: str) -> None:
     good = SlotSchedules(3, stale=True).getstate()
     for name, rows in change.items():
         with pytest.raises(ValueError, match=said):

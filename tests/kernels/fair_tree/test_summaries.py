@@ -49,7 +49,7 @@ def test_aggregate_equals_reference(children):
     np.testing.assert_array_equal(out, expected)
 
 
-def test_aggregate_long_and_overlapping():
+def test_aggregate_accepts_long_and_overlapping_arrays():
     random = np.random.default_rng(2)
     children = random.integers(0, 2**31 + 2**20, (7, 5001), dtype=np.uint32)
     expected = reference.aggregate(children)
@@ -91,7 +91,7 @@ def test_instruction_sets_agree():
 @pytest.mark.parametrize(
     "shape", [(5, 3, 1), (4, 8, 1), (3, 19, 1), (1, 1, 1), (4, 3, 5), (3, 4, 8), (3, 2, 21)]
 )
-def test_cells_of_either_width_are_debited_alike(shape: tuple[int, int, int], level: int) -> None:
+def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int], level: int) -> None:
     """The sum that is subtracted, and the closure, cell by cell; counts need not grow along any axis."""
     random = np.random.default_rng(list(shape))
     size = np.arange(1.0, shape[1] + 1.0)
@@ -136,7 +136,7 @@ def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
     assert found <= sum(true_count(node_of(case), stretch, 3.0, size, task_size) for case in cases)
 
 
-def test_the_nearest_cell_is_not_a_bound():
+def test_the_nearest_cell_may_exceed_the_truth():
     # An empty node, S, w and a on powers of two: the report's "nearest values" promise 16 and 8.
     grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [0.5, 1.0, 2.0])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
@@ -151,7 +151,7 @@ def test_the_nearest_cell_is_not_a_bound():
     assert (cells[0, 1, 1], true(1.0, 8.0, 1.4), safe(1.0, 8.0, 1.4)) == (8, 5, 4)
 
 
-def test_lookup_off_the_grid():
+def test_lookup_off_the_grid_takes_a_lower_cell_or_zero():
     grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
@@ -206,7 +206,7 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         assert summaries.lookup(total, grid, stretch, size, task_size, **keywords) == 0
 
 
-def test_lookup_at_another_release_by_hand():
+def test_lookup_at_another_release_is_as_computed_by_hand():
     cells = np.zeros(GRID.shape, dtype=np.uint32)
     cells[1, 2, 2] = 20  # stretch 1, size 8, task size 2
     below = {"speed": 3.0, "leaves": 2, "longest_task": 1.5}
@@ -246,7 +246,7 @@ def test_many_lookups_equal_reference():
         )
 
 
-def test_a_cell_of_another_release_is_not_a_bound():
+def test_a_cell_of_another_release_may_exceed_the_truth():
     # Queue (r, w, a, N) = (-1, 10, 1, 4): sampled for r = 4 the cell says 6, at r = 0 there is room for 2.
     grid = SummaryGrid([0.5], [4.0, 12.0], [1.0])
     left, free_at, _ = edf.project_queues(
@@ -262,7 +262,7 @@ def test_a_cell_of_another_release_is_not_a_bound():
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
 
 
-def test_lowest_stretch_exhaustively():
+def test_lowest_stretch_is_right_for_all_small_cases():
     for n in range(5):
         for totals in product(range(6), repeat=n):
             if list(totals) != sorted(totals):
@@ -273,7 +273,7 @@ def test_lowest_stretch_exhaustively():
                 assert reference.lowest_stretch(list(totals), wanted) == expected
 
 
-def test_lowest_stretch_of_wide_integers():
+def test_lowest_stretch_accepts_wide_integers():
     totals = np.array([0, 2**63, 2**64 - 1], dtype=np.uint64)
     for m in (summaries, reference):
         assert m.lowest_stretch(totals, 2**63) == 1
@@ -285,7 +285,7 @@ def test_lowest_stretch_of_wide_integers():
     st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 9), min_size=1, max_size=40),
     st.fractions(0, 1),
 )
-def test_shares(available, part):
+def test_shares_are_proportional_within_one_task(available, part):
     available = np.array(available, dtype=np.uint64)
     total = sum(available.tolist())
     n_tasks = min(int(total * part), 2**63 - 1)
@@ -356,7 +356,7 @@ def test_many_debits_equal_reference(rule):
 
 
 @pytest.mark.parametrize("module", [summaries, reference])
-def test_debits_of_very_many_tasks(module):
+def test_debits_of_very_many_tasks_do_not_overflow(module):
     assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
     # as printed, more than every count where float64 cannot hold the work
     grid = SummaryGrid([1.0], [1.0], [1.0, 1e300])
@@ -423,7 +423,7 @@ def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
     return debited, after
 
 
-def test_the_printed_rule_is_not_a_bound():
+def test_the_printed_rule_may_exceed_the_truth():
     # a_B = 10, N = 1 seen from a = 1: 20 becomes 19, true 10. The ratio is upside down.
     grid = SummaryGrid([1.0], [20.0], [1.0])
     debited, true = dispatched(1, 1.0, 20.0, 10.0, 1, grid, rule="printed")

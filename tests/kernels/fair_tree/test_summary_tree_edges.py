@@ -91,12 +91,12 @@ def small():
 
 
 @pytest.mark.parametrize(("call", "error", "message"), REFUSED)
-def test_bad_input_is_refused(call, error, message):
+def test_bad_input_is_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()
 
 
-def test_a_tree_that_knows_nothing():
+def test_a_new_tree_has_no_summaries():
     one = small()
     assert one.payloads_in_use == one.below_window == one.above_window == 0
     assert (one.leaves, one.nodes, one.first_leaf) == (2, 3, 1)
@@ -119,7 +119,7 @@ def halfway():
     return run.policy
 
 
-def test_payloads_do_not_pile_up():
+def test_the_number_of_payloads_stays_bounded():
     """A node refers to what it has said last and to what its parent holds; nothing is on its way any more."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(20, seed=1),
@@ -139,7 +139,7 @@ def in_flight(run):
     return int(run.network.links.in_flight()[0]) + 20  # and those that do not leave their machine
 
 
-def test_a_state_that_is_refused_late_leaves_no_summary_in_use():
+def test_a_state_that_is_rejected_late_leaves_no_summary_in_use():
     """One that is in use and free at once would be free twice."""
     policy = halfway()
     one = policy.tree

@@ -226,7 +226,7 @@ def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, ban
 
 
 @BOTH
-def test_an_idle_network(module):
+def test_an_idle_network_delivers_after_latency_and_transfer(module):
     # 100 bytes at 1 byte/ns: the receiver takes them as they come, one transmission and the latency.
     one = make(module, [0, 1], 2, latency=40, bandwidth=1e9)
     one.send(7, 1, records(1, [(1, 0)]), 100)
@@ -264,7 +264,7 @@ def test_local_messages_are_free_and_not_counted(module):
 
 
 @BOTH
-def test_the_order_at_one_instant(module):
+def test_messages_of_one_instant_are_ordered_by_kind_and_node(module):
     one = make(module, [0, 1, 2, 3], 4, latency=10, bandwidth=math.inf)
     one.send(0, 1, records(1, [(3, 0), (1, 0), (3, 2)], 1), 5)
     one.send(0, 0, records(0, [(2, 0), (0, 1)]), 5)
@@ -287,7 +287,7 @@ def test_deferred_messages_wait_with_their_times(module):
 
 
 @BOTH
-def test_the_log_of_messages(module):
+def test_the_log_has_every_message_up_to_its_limit(module):
     one = make(module, [0, 0, 1, 2], 3, latency=10, bandwidth=1e9)
     one.log(3, SUBJECTS)
     one.send(5, 1, records(1, [(2, 0), (1, 0)], 70), 100)  # the second one stays on its machine
@@ -350,7 +350,7 @@ def test_a_delivered_message_can_be_drained_after_a_failure(module):
 
 
 @BOTH
-def test_many_failures_of_many_machines(module):
+def test_many_failures_drop_the_messages_of_their_machines(module):
     one = make(module, range(4), 4, latency=100, bandwidth=1e9)
     for now in range(0, 60, 10):
         one.send(now, 1, records(1, [(k, (k + 1) % 4) for k in range(4)], now), 3)
@@ -415,7 +415,7 @@ def test_many_messages_equal_reference():
 
 
 @BOTH
-def test_jitter(module):
+def test_jitter_spreads_delays_uniformly_around_the_latency(module):
     one = make(module, [0, 1], 2, latency=1000, bandwidth=math.inf, fifo=False, jitter=300)
     one.send(0, 0, records(0, [(1, 0)] * 2000), 5)
     times = []

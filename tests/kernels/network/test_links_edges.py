@@ -24,7 +24,7 @@ from tests.reference import links as reference
 
 
 @BOTH
-def test_empty_and_read_only_input(module):
+def test_empty_and_read_only_input_is_accepted(module):
     one = make(module, [0, 1], 2)
     one.send(0, 0, records(0, []), 5)
     assert one.advance(10**9) == NEVER
@@ -161,7 +161,7 @@ def test_kernel_and_reference_raise_equal_errors(call):
     assert words[0] == words[1]
 
 
-def test_errors_of_the_kernel_only():
+def test_defaults_of_kernel_and_reference_are_equal():
     """FIFO, one level, nothing kept, and a jitter of 0; with a jitter the seed is 0."""
     actual, expected = (
         [module.Links([0, 1, 2], 3, **GOOD, **more) for more in ({}, {"jitter": 9})]
@@ -200,7 +200,7 @@ def test_limits_of_arguments_are_accepted(module):
 
 
 @BOTH
-def test_the_last_instant(module):
+def test_sending_after_the_last_instant_is_rejected(module):
     """Of a message there must be room for its latency, twice, and for the longest of all messages."""
     one, last = make(module, [0, 1], 2, fifo=False), NEVER - 1 - 2 * 10 - 2**40
     for wrong in (-1, last + 1):

@@ -91,7 +91,7 @@ def test_the_shown_board_is_read_only() -> None:
         ({"phase": np.zeros(3, int)}, "phase must have 2 entries"),
     ],
 )
-def test_wrong_arguments(wrong: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_rejected(wrong: dict[str, Any], message: str) -> None:
     usual = {"age": 5, "refresh": "periodic", "error": 0.0, "phase": np.zeros(2, int), "seed": 0}
     with pytest.raises(ValueError, match=message):
         Board([True, True], **{**usual, **wrong})

@@ -66,7 +66,7 @@ def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
     st.floats(-9, 9) | quarter,
     st.sampled_from([0, 1]),
 )
-def test_sampling_is_one_call_per_cell(case, grid, release, level):
+def test_sampling_equals_one_call_per_cell(case, grid, release, level):
     availability._vector_level(level)
     try:
         cells = availability.sample_availability(grid, release, *case.entries, **case.machine)
@@ -131,7 +131,7 @@ def test_gap_is_not_monotone_in_the_release():
     assert (now, later) == (10.0, 9.0)
 
 
-def test_slopes_inside_one_interval():
+def test_the_slope_of_the_gap_changes_inside_an_interval():
     # The paper's proof of Proposition 2 says two slopes; the slopes over S are 4, 10 and 2 here.
     queue = ([-1.0, -6.0], [4.0, 10.0], [1.0, 1.0])
 
@@ -144,7 +144,7 @@ def test_slopes_inside_one_interval():
     assert [slope(0.76), slope(0.875), slope(1.5)] == pytest.approx([4.0, 10.0, 2.0])
 
 
-def test_closed_forms():
+def test_the_gap_equals_closed_forms():
     # Release times relative to the new one, t and E: remaining seconds, one by one and cumulative.
     speed, stretch, size = 3.0, 2.0, 5.0
     assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=0.0) == 30.0
@@ -191,7 +191,7 @@ def test_instruction_sets_agree():
 
 
 @given(batches(exact=False, max_entries=9), grids(), st.floats(-9, 9), st.integers(1, 3))
-def test_batch_is_one_by_one(batch, grid, release, threads):
+def test_a_batch_equals_single_calls(batch, grid, release, threads):
     flat = [batch[name] for name in ("release", "size", "work")]
     nodes = {name: batch[name] for name in ("speed", "free_at", "running_release", "running_size")}
     result = availability.sample_availability_batch(
@@ -218,7 +218,7 @@ def test_batch_is_one_by_one(batch, grid, release, threads):
 
 
 @pytest.mark.parametrize("module", [availability, reference])
-def test_a_node_without_a_running_task_keeps_every_stretch(module):
+def test_nodes_without_a_running_task_keep_every_stretch(module):
     # Both are free at 0; what the second runs will have had a stretch of 1 by then.
     grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])
     nodes = {"speed": [1.0, 1.0], "free_at": [0.0, 0.0]}

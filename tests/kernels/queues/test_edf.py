@@ -86,7 +86,7 @@ def test_entries_without_work_are_ignored():
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_empty_queue(module):
+def test_an_empty_queue_has_stretch_zero_and_meets_all_deadlines(module):
     assert module.meets_deadlines([], [], speed=1.0, now=0.0) is True
     assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
     running = {"running_release": 1.0, "running_size": 8.0}
@@ -95,7 +95,7 @@ def test_empty_queue(module):
     assert module.optimal_stretch([9.0], [1.0], [1.0], speed=1.0, now=0.0) == 0.0
 
 
-def test_cases_of_the_authors_later_simulator():
+def test_stretches_equal_those_of_the_authors_later_simulator():
     # Speed 1000; per task 900k (running), 400k and 200k Mflop, five tasks an application.
     five = 5 * np.array([400e3, 200e3])
     running = {"running_release": 0.0, "running_size": 5 * 900e3}
@@ -110,7 +110,7 @@ def test_cases_of_the_authors_later_simulator():
     assert two == pytest.approx(0.001)
 
 
-def test_many_entries_in_any_order():
+def test_many_entries_in_any_order_equal_reference():
     # Long and unsorted enough to leave the insertion sort.
     random = np.random.default_rng(5)
     for n in (24, 33, 64, 100, 257, 1000):
@@ -258,7 +258,7 @@ def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module
 
 
 @given(queues(min_entries=1), st.integers(0, 160), st.booleans())
-def test_projection_is_service_step_by_step(case, quarter, preemptive):
+def test_projection_equals_service_step_by_step(case, quarter, preemptive):
     # Quarters divided by speeds 0.5, 1 and 2 are exact in float64; 1.5 and 3 agree to rounding.
     until = quarter / 4.0
     expected = project(node_of(case), Fraction(until), preemptive)
@@ -286,7 +286,7 @@ def test_projection_is_service_step_by_step(case, quarter, preemptive):
         assert floor == pytest.approx(float(expected.floor))
 
 
-def test_projecting_twice_is_projecting_once():
+def test_projecting_twice_equals_projecting_once():
     case = ([0, 2], [0.0, 0.0], [4.0, 9.0], [4.0, 6.0], [1.0, 2.0])
     first = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=7.0)
     left, end, at = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=2.5)
@@ -308,7 +308,7 @@ def test_projecting_twice_is_projecting_once():
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_a_running_task_with_a_small_stretch_rules_no_order(module):
+def test_a_running_task_with_a_small_stretch_does_not_set_the_order(module):
     # Below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4.
     queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]
     running = {"running_release": [-1.0], "running_size": [10.0]}

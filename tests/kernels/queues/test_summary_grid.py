@@ -17,7 +17,7 @@ def test_geometric_end_points_are_exact():
     np.testing.assert_allclose(np.diff(np.log(grid.size)), np.log(1e5) / 8)
 
 
-def test_frozen_comparable_and_picklable():
+def test_a_grid_is_frozen_comparable_and_picklable():
     stretch = np.array([1.0, 2.0])
     grid = SummaryGrid(stretch, [3, 4], [5.0])
     stretch[0] = 9.0
@@ -43,7 +43,7 @@ def test_frozen_comparable_and_picklable():
         (([[1.0]], [1.0], [1.0]), "stretch must have one dimension, got 2"),
     ],
 )
-def test_bad_samples(axes, message):
+def test_wrong_samples_are_rejected(axes, message):
     with pytest.raises(ValueError, match=message):
         SummaryGrid(*axes)
 
@@ -61,7 +61,7 @@ def test_bad_samples(axes, message):
         ((2.0, 1.0, 3), "must be larger than the sample before it"),
     ],
 )
-def test_bad_geometric_axis(axis, message):
+def test_wrong_geometric_axes_are_rejected(axis, message):
     with pytest.raises(ValueError, match=message):
         SummaryGrid.geometric(stretch=axis, size=(1.0, 2.0, 2), task_size=(1.0, 2.0, 2))
 

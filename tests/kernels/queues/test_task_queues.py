@@ -272,7 +272,7 @@ def test_a_task_does_not_start_at_the_end_of_an_advance(module):
 
 
 @BOTH
-def test_totals_of_one_run(module):
+def test_totals_of_one_run_are_as_computed_by_hand(module):
     store = simple(module, speed=(1.0, 2.0), log=True)
     store.enqueue([0, 1, 0], [0, 0, 1], [2, 3, 1], NS)
     assert rows_of(store.advance(10 * NS)) == [

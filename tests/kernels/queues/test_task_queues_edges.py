@@ -70,7 +70,7 @@ def test_availability_saturates(module):
 
 
 @BOTH
-def test_empty_calls(module):
+def test_empty_calls_are_accepted(module):
     store = simple(module, log=True)
     none = np.zeros(0, np.int64)
     store.enqueue([], [], [], 0)
@@ -91,7 +91,7 @@ def test_empty_calls(module):
 
 
 @BOTH
-def test_strided_and_read_only_input(module):
+def test_strided_and_read_only_input_is_accepted(module):
     speed = np.array([1.0, 9.0, 2.0, 9.0])
     speed.flags.writeable = False
     store = module.TaskQueues(speed[::2])
@@ -230,7 +230,7 @@ def test_a_further_bag_has_no_further_bags(module):
 
 
 @BOTH
-def test_the_last_instant(module):
+def test_failures_after_the_last_instant_are_rejected(module):
     store = simple(module)
     for wrong in (-1, NEVER):
         with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
@@ -238,7 +238,7 @@ def test_the_last_instant(module):
     store.fail([0], NEVER - 1)
 
 
-def test_many_shares_on_one_machine():
+def test_many_shares_on_one_machine_equal_reference():
     # Rows are widened for all machines, and moved to the front where there is room.
     actual, expected = (
         simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)

@@ -68,7 +68,7 @@ def merge(*parts):
 
 
 @given(cases(), st.lists(st.tuples(steps, st.booleans()), max_size=4), st.integers(0, 40 * NS))
-def test_advancing_twice_is_advancing_once(case, stops, last):
+def test_advancing_twice_equals_advancing_once(case, stops, last):
     single, twice = case.store(log=True), case.store(log=True)
     now, parts = 0, []
     for gap, machine, application, tasks in case.arrivals:
@@ -253,7 +253,7 @@ def test_summaries_are_those_of_the_same_queue(case, now):
 
 
 @given(cases(), st.integers(0, 12 * NS), steps)
-def test_a_later_cell_is_the_queue_advanced_to_it(case, now, wait):
+def test_later_cells_equal_those_of_the_advanced_queue(case, now, wait):
     store, later = case.store(), case.store()
     for _, machine, application, tasks in case.arrivals:
         for one in (store, later):

@@ -239,7 +239,7 @@ def test_arrivals_in_transit_make_the_prediction_wrong() -> None:
     assert jobs["start"] == [S, 6 * S] and jobs["arrived"] == [S, S]
 
 
-def test_the_conditions_on_arrivals_in_transit() -> None:
+def test_each_rule_on_arrivals_in_transit_is_as_computed_by_hand() -> None:
     def goes(**changes: Any) -> bool:
         return bool(run(plain(**changes))[1]["machine"] == [1])
 
@@ -271,7 +271,7 @@ def test_an_unknown_rate_is_replaced_by_the_observed_one() -> None:
     assert run({**case, "local_threshold": 0.63})[1]["machine"][2] == 0
 
 
-def test_first_best_and_fastest() -> None:
+def test_the_picks_first_best_and_fastest_choose_their_nodes() -> None:
     """Node 3 is the fastest and has a queue of 30 s, node 2 is the best."""
     case = plain(
         speed=[100.0, 150.0, 200.0, 400.0], release=[0, S], node=[3, 0], work=[12_000.0, 2000.0], data=[0, 0],
@@ -410,7 +410,7 @@ def test_probes_of_an_instant_precede_its_releases(module: Any, links: Any) -> N
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_observed_rates_at_time_zero(module: Any, links: Any) -> None:
+def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> None:
     """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
 
     def went(latency: int = S, **changes: Any) -> int:
@@ -495,7 +495,7 @@ def test_the_log_has_answers_and_true_values() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_log_of_one_row(module: Any, links: Any) -> None:
+def test_a_log_of_one_row_counts_the_other_rows(module: Any, links: Any) -> None:
     _, walks = make(module, links, plain(log=1))
     walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
@@ -546,7 +546,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
-def test_bad_input(changes: dict[str, Any], message: str) -> None:
+def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         with pytest.raises(ValueError) as caught:
             make(module, links, plain(**changes))

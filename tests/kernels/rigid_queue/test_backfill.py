@@ -55,7 +55,7 @@ def outcome(queue: Any) -> Any:
 
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("easy", [True, False])
-def test_small_cases_by_hand(kind: Callable[..., Any], easy: bool) -> None:
+def test_small_cases_are_as_computed_by_hand(kind: Callable[..., Any], easy: bool) -> None:
     """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, wants eight: its shadow time is 10,
     with two more than it needs then; four machines are free.
 
@@ -90,7 +90,7 @@ def test_small_cases_by_hand(kind: Callable[..., Any], easy: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_extra_is_used_up(kind: Callable[..., Any]) -> None:
+def test_long_jobs_use_up_the_extra_machines(kind: Callable[..., Any]) -> None:
     """Ten machines, five taken until 10; the head wants eight, so two are extra and five free.
 
     Two long jobs of one node each start, the third one is refused though it fits; so is one that would end at
@@ -104,7 +104,7 @@ def test_extra_is_used_up(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_beyond_the_estimate(kind: Callable[..., Any]) -> None:
+def test_overdue_jobs_count_as_ending_now(kind: Callable[..., Any]) -> None:
     """Job 0 was to end at 5 and runs until 20.  At 7 it counts as ending now.
 
     So nothing ends by the shadow time any more, and of four free machines only the two that the head does not
@@ -121,7 +121,7 @@ def test_beyond_the_estimate(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_more_is_free_as_the_shadow_moves(kind: Callable[..., Any]) -> None:
+def test_a_later_shadow_time_leaves_more_extra_machines(kind: Callable[..., Any]) -> None:
     """By the shadow of the head, 5, one machine would be extra: job 3, of two, has to wait.
 
     At 9 jobs 0 and 1 are both late; three are extra by then, and job 3 starts since job 4 is submitted: time
@@ -138,7 +138,7 @@ def test_more_is_free_as_the_shadow_moves(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_failure_by_hand(kind: Callable[..., Any]) -> None:
+def test_a_failure_restarts_its_job_as_computed_by_hand(kind: Callable[..., Any]) -> None:
     queue = kind(4, [2, 1, 4, 1], [10, 6, 5, 50], [10, 6, 5, 50], log=True)
     queue.submit(range(4), 0)
     queue.run(3)
@@ -163,7 +163,7 @@ def test_a_failure_by_hand(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_cut_off_at_the_instant_of_the_start(kind: Callable[..., Any]) -> None:
+def test_a_job_interrupted_as_it_starts_runs_again(kind: Callable[..., Any]) -> None:
     queue = kind(2, [1], [5], [5], log=True)
     queue.submit([0], 4)
     queue.run(4)
@@ -176,7 +176,7 @@ def test_cut_off_at_the_instant_of_the_start(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_words_of_machines(kind: Callable[..., Any]) -> None:
+def test_jobs_take_the_lowest_machines_that_are_free_and_up(kind: Callable[..., Any]) -> None:
     """Jobs on machines of several words, whole ones and parts: always the lowest that are free and up."""
     queue = kind(300, [70, 3, 130, 90], [5, 9, 4, 1], [5, 9, 4, 1], log=True)
     queue.fail([0, 64, 299], 0)
@@ -268,7 +268,7 @@ TestQueueComparison.settings = settings(stateful_step_count=30, deadline=None)
 
 
 @given(logs(), st.booleans())
-def test_logs(log: Any, easy: bool) -> None:
+def test_logs_equal_reference(log: Any, easy: bool) -> None:
     """At once, and in pieces."""
     *load, at = log
     queues = [kind(*load, easy=easy, log=True) for kind in BOTH]
@@ -279,8 +279,8 @@ def test_logs(log: Any, easy: bool) -> None:
 
 
 @given(logs(), st.booleans(), st.lists(st.integers(0, 80), max_size=6))
-def test_running_in_pieces_changes_nothing(log: Any, easy: bool, stops: list[int]) -> None:
-    """Nor does submitting when it is due instead of before."""
+def test_running_in_pieces_gives_the_same_result(log: Any, easy: bool, stops: list[int]) -> None:
+    """So does submitting jobs when they are due instead of before."""
     *load, at = log
     whole, pieces = (BackfillQueue(*load, easy=easy, log=True) for _ in range(2))
     whole.submit(range(len(at)), at)
@@ -294,7 +294,7 @@ def test_running_in_pieces_changes_nothing(log: Any, easy: bool, stops: list[int
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_late_jobs_and_failures(seed: int) -> None:
+def test_logs_with_overdue_jobs_and_failures_equal_reference(seed: int) -> None:
     """Many small logs of jobs beyond their estimates, so that shadows move, with resets on the way."""
     chance = np.random.default_rng(seed)
     for _ in range(60):
@@ -317,7 +317,7 @@ def test_late_jobs_and_failures(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("machines", "jobs"), [(200, 400), (1000, 300)])
-def test_a_long_queue(machines: int, jobs: int) -> None:
+def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
     """More jobs than a block has, and more machines than a word."""
     chance = np.random.default_rng(machines)
     nodes = np.minimum(2 ** chance.integers(0, 9, jobs), machines)
@@ -338,7 +338,7 @@ def test_a_long_queue(machines: int, jobs: int) -> None:
     assert outcome(queues[0]) == outcome(queues[1])
 
 
-def test_thousands_wait() -> None:
+def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
     """What is skipped and what is looked at again only in part makes no difference: against a simple list."""
     chance = np.random.default_rng(5)
     jobs, machines = 5000, 64
@@ -394,7 +394,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
 
 
 @given(logs(), st.booleans())
-def test_a_schedule(log: Any, easy: bool) -> None:
+def test_schedules_keep_the_invariants(log: Any, easy: bool) -> None:
     """Each job once, as wide and as long as it is, not before it came, and no machine does two at a time."""
     *load, at = log
     machines, nodes, run, _ = load
@@ -416,7 +416,7 @@ def test_a_schedule(log: Any, easy: bool) -> None:
 
 
 @given(logs())
-def test_the_head_is_not_held_up(log: Any) -> None:
+def test_the_head_starts_by_its_first_shadow_time(log: Any) -> None:
     """Where no job runs beyond its estimate, nobody starts later than the first shadow time that it gets."""
     machines, nodes, run, estimate, at = log
     estimate = [max(pair) for pair in zip(run, estimate, strict=True)]
@@ -441,7 +441,7 @@ def test_the_head_is_not_held_up(log: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_no_jobs_and_the_last_instant(kind: Callable[..., Any]) -> None:
+def test_empty_queues_and_the_last_instant_are_accepted(kind: Callable[..., Any]) -> None:
     nothing = kind(4, [], [], [])
     columns = [*nothing.totals().values(), *nothing.starts(), nothing.fail([0], nothing.now)]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
@@ -479,7 +479,7 @@ def test_no_jobs_and_the_last_instant(kind: Callable[..., Any]) -> None:
         ((4, [[1]], [1], [1]), "nodes must have one dimension, got 2"),
     ],
 )
-def test_bad_queues(kind: Callable[..., Any], arguments: Any, message: str) -> None:
+def test_wrong_queues_are_rejected(kind: Callable[..., Any], arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         kind(*arguments)
 
@@ -505,8 +505,10 @@ def test_bad_queues(kind: Callable[..., Any], arguments: Any, message: str) -> N
         (lambda q: q.restore([0], 11), "now must be the instant reached, 10 ns, got 11"),
     ],
 )
-def test_bad_calls(kind: Callable[..., Any], call: Callable[[Any], Any], message: str) -> None:
-    """And nothing has been changed by them."""
+def test_wrong_calls_are_rejected_and_change_nothing(
+    kind: Callable[..., Any], call: Callable[[Any], Any], message: str
+) -> None:
+    """The queue then equals one without the call."""
     queue, other = (kind(3, [1, 2, 3, 1], [5, 50, 5, 5], [5, 50, 5, 5], log=True) for _ in range(2))
     for each in (queue, other):
         each.submit([0, 1], 5)
@@ -525,13 +527,15 @@ def test_bad_calls(kind: Callable[..., Any], call: Callable[[Any], Any], message
         ("machines", lambda q: q.fail([0.5], 0)),
     ],
 )
-def test_bad_types(kind: Callable[..., Any], name: str, call: Callable[[Any], Any]) -> None:
+def test_arguments_of_wrong_types_are_rejected(
+    kind: Callable[..., Any], name: str, call: Callable[[Any], Any]
+) -> None:
     with pytest.raises(TypeError, match=f"^{name} must hold integers, got dtype float64$"):
         call(kind(3, [1], [1], [1]))
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_after_the_last_instant(kind: Callable[..., Any]) -> None:
+def test_a_job_that_ends_after_the_last_instant_is_rejected(kind: Callable[..., Any]) -> None:
     """The queue stays as it was before that start, and says so again."""
     long = 2**61
     queue = kind(2, [1, 2, 2, 1], [long, long, 1, long], [long, long, 1, 1], log=True)

@@ -187,7 +187,7 @@ def test_a_restored_queue_continues_equally(case: Case) -> None:
 
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
-def test_all_info_chooses_as_a_scan(speed: list[float], data: st.DataObject) -> None:
+def test_all_info_chooses_the_same_machine_as_a_scan(speed: list[float], data: st.DataObject) -> None:
     """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
     chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
@@ -250,7 +250,7 @@ def test_invariants_of_copies_hold(case: Case) -> None:
 
 
 @given(cases(order="ask", choice="ask"), st.integers(0, 2**32))
-def test_decisions_from_outside(case: Case, seed: int) -> None:
+def test_decisions_from_outside_are_equal_in_kernel_and_reference(case: Case, seed: int) -> None:
     """Both are asked the same and go on alike, whatever is chosen."""
     seen = []
     for kernel in (dispatch, reference):
@@ -310,7 +310,7 @@ def simple(kernel: Any = dispatch, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("kernel", [dispatch, reference])
-def test_small_cases_by_hand(kernel: Any) -> None:
+def test_small_cases_are_as_computed_by_hand(kernel: Any) -> None:
     """Two tasks, two machines: the fast one takes the small task, then a replica of the other."""
     queue = simple(kernel, log=True)
     queue.submit(0, [0, 1])

@@ -231,7 +231,7 @@ def test_predictions_end_with_time(kernel: Any) -> None:
 # -- what there is to choose from -----------------------------------------------------------------------
 
 
-def test_candidates_and_idle_machines() -> None:
+def test_candidates_and_idle_machines_equal_reference() -> None:
     """The same of the same types: before anything is released, while all are busy, and with a bag before."""
     seen: list[list[Any]] = []
     for kernel in (dispatch, reference):
@@ -305,7 +305,7 @@ def test_a_machine_that_is_up_does_not_recover(kernel: Any) -> None:
     assert (rows["machine"].tolist(), rows["end"].tolist()) == ([1, 0], [2 * S, 8 * S])
 
 
-def test_empty_queues_are_done() -> None:
+def test_runs_of_empty_queues_return_done() -> None:
     """No machines and no bags: done at once, and the columns have their types."""
     seen = []
     for kernel in (dispatch, reference):

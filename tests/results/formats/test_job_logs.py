@@ -61,7 +61,7 @@ LOG = [(100, 0, 10, 2, 20, 1), (101, 9, 5, 3, 20, 0), (102, 0, 8, 1, 20, 1), (10
 # -- results for others -----------------------------------------------------------------------------------
 
 
-def test_rigid_jobs_have_a_row_each(tmp_path: Path) -> None:
+def test_each_rigid_job_has_a_row(tmp_path: Path) -> None:
     result = gs.simulate(JOBS, gs.DgsAsap(candidates="others"), record=True)
     assert gs.to_batsim(result, tmp_path / "out_jobs.csv") == 6
     assert validate_batsim(tmp_path / "out_jobs.csv", machines=30) == []
@@ -134,7 +134,7 @@ def test_an_exported_schedule_keeps_the_invariants_and_is_read_back(
     assert back.facts["utilization"] == pytest.approx(result.utilization)
 
 
-def test_a_log_of_a_log_is_the_same(tmp_path: Path) -> None:
+def test_the_exported_schedule_of_a_log_equals_the_log(tmp_path: Path) -> None:
     """Fractions of seconds and all; cancelled jobs are in neither."""
     jobs = [*LOG, (103.25, 11.75, 2.125, 1, 3, 1), (104, 30, 0, 2, 5, 5)]
     with pytest.warns(gs.TraceWarning, match="1 jobs that never ran"):
@@ -145,7 +145,7 @@ def test_a_log_of_a_log_is_the_same(tmp_path: Path) -> None:
     assert one.digest == other.digest
 
 
-def test_without_a_schedule_one_error_says_how_to_get_it(tmp_path: Path) -> None:
+def test_an_export_without_a_schedule_says_how_to_record_one(tmp_path: Path) -> None:
     bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
         with pytest.raises(
@@ -199,7 +199,7 @@ def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.Monk
 # -- job logs as results ----------------------------------------------------------------------------------
 
 
-def test_the_schedule_of_a_log_by_hand(tmp_path: Path) -> None:
+def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
     path = log(tmp_path / "own.swf", LOG)
     result = gs.result_from_log(path, name="maui")
     table = result.applications

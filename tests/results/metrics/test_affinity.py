@@ -15,7 +15,7 @@ from gridsim.errors import ScenarioError
 pytest.importorskip("scipy")
 
 
-def test_each_machine_does_what_it_is_good_at() -> None:
+def test_each_machine_gets_the_kind_of_task_it_is_fastest_at() -> None:
     """Two specialists: 1 task a second each; the one who could do everything alike helps nobody more."""
     made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
     assert made.rate == pytest.approx(2.0) and made.allowed.tolist() == [[True, False], [False, True]]
@@ -68,7 +68,7 @@ def test_the_rules_choose_the_machines_worked_out_by_hand() -> None:
     assert made.start.tolist() == [0.0, 0.0, 4.0, 0.5] and made.finish.tolist() == [4.0, 5.0, 8.0, 1.5]
 
 
-def test_no_rule_keeps_up_beyond_the_rate_and_the_program_does_up_to_it() -> None:
+def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None:
     """At 95 % of the rate queues stay short where the program says who goes where; without it they grow."""
     random = np.random.default_rng(5)
     etc = gs.expected_times(4, 6, task_range=2.0, machine_range=50.0, consistency="inconsistent", seed=3)

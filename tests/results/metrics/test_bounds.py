@@ -310,7 +310,7 @@ REAL_INSTANCE = st.integers(1, 12).flatmap(
 @settings(deadline=None, max_examples=50)
 @given(REAL_INSTANCE, st.integers(1, 6))
 @example(([4096.0, 0.0, 0.0], [0.00390625, 1049.0, 0.001953125], [1, 1000, 1], [70.0]), 1)
-def test_invariants_of_any_instance(instance, thresholds):
+def test_bounds_of_any_instance_keep_the_invariants(instance, thresholds):
     *given_columns, speeds = instance
     release, size, a, n = columns(*given_columns)
     aggregate = math.fsum(speeds)
@@ -376,14 +376,14 @@ def test_bounds_depend_on_neither_order_nor_time_of_day(instance, random, later)
 @given(
     st.lists(st.sampled_from((1.0, 1.1, 2.0, 3.0, 1e-3, 1e6)), min_size=1, max_size=12), st.integers(1, 100)
 )
-def test_ends_of_slots(speeds, count):
+def test_ends_of_slots_equal_exact_ones(speeds, count):
     exact = float(exact_end(count, tuple(speeds)))
     slots = Slots(np.array(speeds))
     assert slots.end(count) == exact and slots.end(count) == exact  # the second one is known
     assert slots.exact_lower_end(count) <= exact_end(count, tuple(speeds))
 
 
-def test_slots_of_many_tasks():
+def test_slots_of_many_tasks_equal_sorted_ends():
     speeds = np.random.default_rng(1).uniform(900, 3000, 50)
     ends = np.sort((np.arange(1, 20_001) / speeds[:, np.newaxis]).ravel())
     slots = Slots(speeds)
@@ -393,7 +393,7 @@ def test_slots_of_many_tasks():
     assert slots.end(2**53) == pytest.approx(2**53 / speeds.sum(), rel=1e-12)
 
 
-def test_levels():
+def test_levels_are_quantiles_of_the_sizes():
     sizes = np.array([3.0, 1.0, 2.0, 2.0])
     assert levels(sizes, 3).tolist() == [1, 2, 3]
     assert levels(sizes, 2).tolist() == [1, 2] and levels(sizes, 1).tolist() == [1]
@@ -418,7 +418,7 @@ def test_the_bound_by_a_single_application_is_the_largest_of_all(slow):
         assert found == pytest.approx(max(each), rel=1e-14) == each[which]
 
 
-def test_latency_adds_to_the_start():
+def test_the_latency_is_added_to_the_start():
     assert fluid_bound([0.0], [10.0], 5.0, latency=1.0).stretch == pytest.approx(0.3)
     found = discrete_bound([0.0], [10.0], [5.0], [2], [5.0, 1.0], latency=1.0)
     assert found.stretch == pytest.approx(0.3) and found.task_size == 5.0 and found.latency == 1.0
@@ -428,7 +428,7 @@ def test_latency_adds_to_the_start():
 # -- size and speed ---------------------------------------------------------------------------------------
 
 
-def test_many_applications_at_once():
+def test_the_certificate_of_many_applications_is_tight():
     random = np.random.default_rng(3)
     release, size = np.cumsum(random.exponential(10.0, 5000)), 65536.0 * random.integers(8000, 12000, 5000)
     found = fluid_bound(release, size, 2e6)
@@ -436,7 +436,7 @@ def test_many_applications_at_once():
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_near_cancellation(offset):
+def test_the_bound_stays_exact_near_cancellation(offset):
     """A tiny application at the end of a long backlog: the value is that of its certificate all the same."""
     random = np.random.default_rng(4)
     for _ in range(50):
@@ -461,14 +461,14 @@ def test_the_exact_minimum_of_nearly_equal_applications_counts(seed, largest):
     assert Fraction(found.stretch) <= value < Fraction(math.nextafter(found.stretch, math.inf))
 
 
-def test_releases_that_are_too_far_apart_for_a_float():
+def test_bounds_are_finite_if_releases_are_too_far_apart_for_floats():
     """Their difference is infinite, the bound is not."""
     release, ones = [-1e308, 1e308], [1.0, 1.0]
     assert fluid_bound(release, ones, 1.0).stretch == 1.0
     assert discrete_bound(release, ones, ones, [1, 1], [1.0]).stretch == 1.0
 
 
-def test_as_many_tasks_as_floats_can_count():
+def test_the_bound_of_two_to_the_53_tasks_is_exact():
     assert discrete_bound([0.0], [2.0**53], [1.0], [2**53], [1.0]).stretch == 1.0
 
 

@@ -8,7 +8,7 @@ import pytest
 from gridsim.results.metrics import formulas as metrics
 
 
-def test_formulas_by_hand():
+def test_formulas_are_as_computed_by_hand():
     release, finish, size = np.array([0.0, 10.0]), np.array([20.0, 15.0]), np.array([10.0, 100.0])
     assert metrics.stretch(release, finish, size).tolist() == [2.0, 0.05]
     assert metrics.makespan(release, finish) == 20.0
@@ -21,7 +21,7 @@ def test_formulas_by_hand():
     assert math.isnan(metrics.mean(np.zeros(0)))
 
 
-def test_small_numbers_and_late_starts_by_hand():
+def test_small_numbers_and_late_starts_are_as_computed_by_hand():
     """What is below 1, and what does not begin at 0: limits and differences show only there."""
     release, size = np.array([4.0, 4.25]), np.array([1.0, 3.0])
     assert metrics.makespan(release, np.array([5.0, math.nan])) == 1.0
@@ -46,7 +46,7 @@ def test_sums_are_rounded_once_and_none_is_lost_between_blocks():
     assert metrics.mean(np.full(70_000, 1.7e308)) == pytest.approx(1.7e308)
 
 
-def test_wasted_share_by_hand():
+def test_the_wasted_share_is_as_computed_by_hand():
     names = "useful", "redundant", "lost", "overhead", "slowed"
     cycles = {
         name: np.array(column)

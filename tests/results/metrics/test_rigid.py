@@ -27,7 +27,7 @@ def columns(jobs):
 # -- by hand ----------------------------------------------------------------------------------------------
 
 
-def test_utilization_by_hand():
+def test_utilization_is_as_computed_by_hand():
     edges = rigid.intervals(0.0, 25.0, 10.0)
     assert edges.tolist() == [0, 10, 20, 30]
     release, nodes, run_time = np.array([0.0, 10.0, 12.0]), np.array([2, 1, 4]), np.array([15.0, 4.0, 5.0])
@@ -56,7 +56,7 @@ def test_an_end_on_an_edge_begins_another_interval():
             rigid.intervals(*wrong)
 
 
-def test_waiting_by_classes_by_hand():
+def test_waiting_by_classes_is_as_computed_by_hand():
     nodes = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
     waiting = np.array([0.0, 10.0, 7.0, math.nan, 100.0])
     found = rigid.waiting_by(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
@@ -70,21 +70,21 @@ def test_waiting_by_classes_by_hand():
     assert (alike.jobs.tolist(), alike.mean.tolist()) == ([3], [1.0])
 
 
-def test_bins_by_hand():
+def test_bins_are_as_computed_by_hand():
     assert rigid.equal_counts(np.arange(1.0, 9.0), 1).tolist() == [1, 8]
     assert rigid.log_bins(np.array([1.0, 30.0, 100.0]), 2).tolist() == pytest.approx([1, 10, 100])
     with pytest.raises(ValueError, match="values must be > 0"):
         rigid.log_bins(np.array([0.0, 1.0]), 2)
 
 
-def test_large_jobs_by_hand():
+def test_large_jobs_are_as_selected_by_hand():
     assert rigid.largest(np.array([1.0, 5.0, 3.0, 5.0]), 0.25).tolist() == [False, True, False, True]
     assert rigid.largest(np.array([1.0, 2.0, 3.0]), 0.1).tolist() == [False, False, True]
     assert rigid.prompt_share(np.array([0.0, 60.0, 61.0, math.nan]), 60.0) == 0.5
     assert math.isnan(rigid.prompt_share(np.zeros(0), 60.0))
 
 
-def test_rank_correlation_by_hand():
+def test_rank_correlation_is_as_computed_by_hand():
     x = np.array([1.0, 2.0, 3.0, 4.0])
     assert rigid.rank_correlation(x, x**3) == pytest.approx(1)
     assert rigid.rank_correlation(x, -x) == pytest.approx(-1)

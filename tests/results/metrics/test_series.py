@@ -75,7 +75,7 @@ def test_active_and_waiting_times_integrate_to_those_of_applications(result):
         assert area == pytest.approx((table[until] - table["release"]).sum())
 
 
-def test_shares_of_one_value_and_of_many():
+def test_shares_of_a_distribution_end_at_one():
     values, share = series.distribution([7.0])
     assert (values.tolist(), share.tolist()) == ([7.0], [1.0])
     values, share = series.distribution(np.arange(1001.0))
@@ -84,7 +84,7 @@ def test_shares_of_one_value_and_of_many():
     assert len(across) == 2000 and up[0] == 0.0
 
 
-def test_series_of_a_run_end_at_nothing(result):
+def test_series_of_a_run_end_at_zero(result):
     for quantity, most in (("active", 12), ("waiting", 12), ("busy", 23)):
         steps = series.over_time(result, quantity)
         assert steps.values[-1] == 0 and steps.values.min() >= 0 and 0 < steps.values.max() <= most
@@ -232,7 +232,7 @@ def test_down_times_are_generated_only_until_the_given_time():
     assert (end - begin == 1.0).all()
 
 
-def test_values_of_applications(result):
+def test_values_of_applications_are_their_columns_as_floats(result):
     table = result.applications
     tasks = series.per_application(result, "tasks")
     assert np.array_equal(tasks, table["tasks"]) and tasks.dtype == np.float64
@@ -256,7 +256,7 @@ def test_scattered_points_keep_the_extremes(pairs, points):
         assert sorted(zip(across, up, strict=True)) == sorted(zip(x, y, strict=True))
 
 
-def test_scattered_points_by_hand():
+def test_scattered_points_are_in_the_expected_order():
     """Of equal `x` in the given order; two that are level are two points; numbers are floats."""
     x, y = np.arange(400) % 2, np.arange(400)
     across, up = series.scattered(x, y)

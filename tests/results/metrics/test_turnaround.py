@@ -48,7 +48,7 @@ def by_hand(**changes: Any) -> gs.Result:
 # -- functions ------------------------------------------------------------------------------------------
 
 
-def test_running_mean() -> None:
+def test_the_running_mean_is_as_computed_by_hand() -> None:
     time, means = running_mean(np.array([9.0, 3.0, 5.0]), np.array([6.0, 2.0, 4.0]))
     assert (time.tolist(), means.tolist()) == ([3.0, 5.0, 9.0], [2.0, 3.0, 4.0])
     # of those that are back at once the first one counts first
@@ -57,7 +57,7 @@ def test_running_mean() -> None:
     assert [len(column) for column in running_mean(np.zeros(0), np.zeros(0))] == [0, 0]
 
 
-def test_prediction_errors() -> None:
+def test_prediction_errors_are_as_computed_by_hand() -> None:
     """Too long and too short; none of a job that stayed, nor where nothing was waited, predicted or not."""
     predicted = np.array([3.0, 1.0, 4.0, NAN, 5.0, 0.0, NAN])
     actual = np.array([2.0, 4.0, 4.0, 7.0, 0.0, 0.0, 0.0])
@@ -65,7 +65,7 @@ def test_prediction_errors() -> None:
     assert prediction_errors(np.array([NAN]), np.array([1.0])).tolist() == []
 
 
-def test_series() -> None:
+def test_the_series_of_turnaround_is_as_computed_by_hand() -> None:
     found = series(by_hand())
     assert found.time.tolist() == [9.0, 12.0, 12.0, 20.0]
     assert found.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
@@ -78,7 +78,7 @@ def test_series() -> None:
         series(gs.simulate(SCENARIO, gs.Fcfs()))
 
 
-def test_mean_until() -> None:
+def test_the_mean_until_an_instant_is_as_computed_by_hand() -> None:
     result = by_hand()
     assert math.isnan(mean_until(result, 8.9))
     assert [mean_until(result, at) for at in (9.0, 11.9, 12.0, 19.9, 20.0, 1e9)] == [5, 5, 5, 5, 8.75, 8.75]

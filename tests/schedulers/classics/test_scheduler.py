@@ -150,6 +150,6 @@ def test_board_requires_a_board_scheduler() -> None:
         gs.LeastWork(age=20.0, refresh="individual", error=0.3),
     ],
 )
-def test_invariants(scheduler: Classic | BoardPlacement) -> None:
+def test_the_schedulers_keep_the_invariants(scheduler: Classic | BoardPlacement) -> None:
     report = check_scheduler(scheduler, examples=8, hash_seeds=False)
     assert not report.not_compiled and "resumed" not in report.left_out

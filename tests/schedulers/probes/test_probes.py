@@ -265,11 +265,11 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
-def test_invariants(name: str) -> None:
+def test_the_schedulers_keep_the_invariants(name: str) -> None:
     check_scheduler(type(ALL[name])(), examples=20, hash_seeds=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"cancellation": True}, {"late_binding": False}])
-def test_invariants_with_options(options: dict[str, Any]) -> None:
+def test_sparrow_with_options_keeps_the_invariants(options: dict[str, Any]) -> None:
     check_scheduler(gs.Sparrow(**options), examples=20, hash_seeds=False)

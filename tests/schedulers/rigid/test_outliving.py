@@ -31,7 +31,7 @@ def run(machines: int, jobs: list[tuple[float, ...]], scheduler: Any, form: Any,
 
 
 @SLOTS
-def test_reservations_grow_and_displace(scheduler: gs.Scheduler, form: Any) -> None:
+def test_reservations_that_grow_displace_others(scheduler: gs.Scheduler, form: Any) -> None:
     """Job 0 reserves until 60 s, 120 s and 240 s, and ends at 200 s; job 1 needs one of its machines."""
     result = run(3, [(0.0, 2, 200.0, 60.0), (0.0, 3, 50.0, 60.0), (0.0, 1, 50.0, 60.0)], scheduler, form)
     table = result.applications

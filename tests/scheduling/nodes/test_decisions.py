@@ -166,7 +166,7 @@ def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Rendezvous()
 
 
-def test_a_search_of_two_machines() -> None:
+def test_decisions_of_a_search_of_two_machines_are_recorded() -> None:
     bags = gs.Workload.of([10.0], 3, 100_000.0, [0], origin=0.0)
     pair = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, EQUAL, seed=1)
     result = gs.simulate(pair, gs.ExpandingRing(degree=1, hop_time=1.0, max_hops=1), record="decisions")

@@ -78,7 +78,7 @@ def test_a_run_with_local_messages_continues_from_a_checkpoint() -> None:
 
 
 @pytest.mark.slow
-def test_it_conforms(tmp_path: Any) -> None:
+def test_a_scheduler_with_local_messages_conforms(tmp_path: Any) -> None:
     assert check_scheduler(Asking(), examples=10, hash_seeds=False, folder=tmp_path).examples == 10
 
 
@@ -105,7 +105,7 @@ def test_it_conforms(tmp_path: Any) -> None:
         ),
     ],
 )
-def test_what_cannot_be_sent_later(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_local_messages_are_rejected(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         if application.number == 0:

@@ -65,7 +65,7 @@ def scenario(machines: int = 2, **further: Any) -> gs.Scenario:
     )
 
 
-def test_what_a_node_is_told() -> None:
+def test_nodes_get_the_calls_expected_by_hand() -> None:
     told: list[Any] = []
     result = gs.simulate(scenario(), Halves(told=told))
     assert told == [
@@ -80,7 +80,7 @@ def test_what_a_node_is_told() -> None:
     assert result.messages["sent"].tolist() == [1] and result.applications["nodes_used"].tolist() == [2]
 
 
-def test_a_failure_takes_memory_tasks_and_timers() -> None:
+def test_a_failure_erases_memory_tasks_and_timers() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0, 1], [2.2, 1.3], [2.2, 1.3])
     result = gs.simulate(scenario(faults=faults), Halves(told=told, detection=1.0))
@@ -119,7 +119,7 @@ class KeeperNode(gs.NodeProgram):
         view.enqueue(*self.given)
 
 
-def test_a_failure_takes_what_is_in_hand_and_leaves_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_loses_tasks_in_hand_but_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keeper, "policy", KeeperNode)
     result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
@@ -139,7 +139,7 @@ class Canceller(Node):
         view.cancel("never")
 
 
-def test_all_timers_of_a_name_are_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_timers_of_a_name_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keeper, "policy", Canceller)
     told: list[Any] = []
     bags = gs.Workload.of([5.0], 1, 1000.0, [0], origin=0.0)
@@ -160,7 +160,7 @@ class OneByOne(Node):
         view.send(1, "share", application=0, tasks=1)
 
 
-def test_who_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     """They come at 1.6 and 2.6 s, and take 1 s each."""
     monkeypatch.setattr(Halves, "policy", OneByOne)
     told: list[Any] = []
@@ -188,7 +188,7 @@ def test_the_next_machine_acts_for_a_submitter_that_is_away() -> None:
     assert (1.0, 1, "release", 0, 5, 2) in told
 
 
-def test_after_the_last_machine_comes_the_first() -> None:
+def test_the_first_machine_follows_the_last_one() -> None:
     told: list[Any] = []
     away = gs.Scenario(
         gs.Platform.of([1000.0] * 3),
@@ -199,7 +199,7 @@ def test_after_the_last_machine_comes_the_first() -> None:
     assert (1.0, 0, "release", 0, 5, 2) in told
 
 
-def test_nobody_is_there_for_a_while() -> None:
+def test_releases_wait_while_all_machines_are_down() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])
     result = gs.simulate(scenario(faults=faults), Halves(told=told))

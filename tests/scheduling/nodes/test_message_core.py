@@ -152,7 +152,7 @@ def test_nodes_that_withdraw_tasks_keep_the_invariants(order: Any, tmp_path: Any
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_a_run_of_many_pauses_is_the_same(seed: int) -> None:
+def test_a_run_with_many_pauses_equals_the_reference(seed: int) -> None:
     """The core lets the engine have control now and then: nothing of the run depends on it."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=60, seed=seed),
