@@ -57,7 +57,7 @@ class NumberEntry:
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> int:
         high = _size(self.end, sizes) - 1
-        # no subclass, which may define its own comparisons; bool is one
+        # subclasses of int, such as bool, are rejected: they may define their own comparisons
         if type(value) is not int or not self.low <= value <= high:
             raise ValueError(f"{name} must be a whole number in {self.low}..{high}, got {value!r}")
         return value

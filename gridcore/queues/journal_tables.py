@@ -38,7 +38,7 @@ def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
 
 
 def arrivals(rows: Integers) -> dict[str, Integers]:
-    """Return arrivals in the order of the rows; the time of an arrival is its start."""
+    """Return the columns of a table of arrivals, in row order; the start of a row is the arrival (ns)."""
     table = columns(rows)
     return {
         name: table["start" if name == "time" else name]

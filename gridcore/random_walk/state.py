@@ -25,8 +25,8 @@ PROBE, LOAD, JOB, RESULT = range(4)
 RECORD = np.dtype([("node", "i8"), ("sender", "i8"), ("job", "i8")])
 PICKS = ("first", "best", "fastest")
 RULES = ("none", "exactly-one", "at-least-one")
-#: Verdicts on a probed node: it fits, it is slow, a job of its own is likely to come, or jobs of other nodes
-#: are; and on a completed search: its job moves, or stays.
+#: Verdicts on a probed node: it fits, is too slow, or expects its own jobs or those of other nodes first.
+#: Verdicts on a completed search: the job moves, or stays.
 FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS = range(6)
 VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
 #: Bytes of a message.
@@ -40,7 +40,7 @@ JOB_COLUMNS: dict[str, Any] = {
     "probes": np.int32,
     **dict.fromkeys(("arrived", "start", "end", "returned", "predicted"), np.int64),
 }
-#: Per node, as reported.
+#: Names of the totals per node in the outcome of a run.
 NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
 #: Columns of the log, a row for each probed node and each completed search.  Times are ns; -1 for none.
 #: asked: arrival of the probe at the node.  heard: arrival of the answer, or end of the search.

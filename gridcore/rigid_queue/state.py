@@ -38,7 +38,7 @@ def check_running(
     if not np.array_equal(
         np.bincount(job_on[job_on >= 0], minlength=len(nodes)), np.where(running, nodes, 0)
     ):
-        raise ValueError("state['on'] must have as many machines of each running job as it wants")
+        raise ValueError("state['on'] must have each running job on the number of machines that it requests")
     if (down[job_on >= 0] != 0).any():
         raise ValueError("state['on'] must have no job on machines that are down")
     starts = start[running]

@@ -223,7 +223,7 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     has_begun, completed = state & HAS_BEGUN != 0, state & COMPLETED != 0
     released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
     if (has_begun | completed)[~released[bag_of]].any():
-        raise ValueError("state['tasks']: state must be 0 in bags that are not released")
+        raise ValueError("state['tasks']['state'] must be 0 for tasks of bags that are not released")
     # each bag's sequence has its own tasks, each once
     if (
         not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
@@ -244,10 +244,10 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     is_ranked[entries["ranked_bags"]] = True
     may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]
     if not np.array_equal(np.sort(entries["ranked"]), np.flatnonzero(may_be_copied)):
-        raise ValueError("state['ranked'] must have each task that may get a further copy, once")
+        raise ValueError("state['ranked'] must have each task that may get another copy exactly once")
     left = np.bincount(bag_of[~completed], minlength=len(bags))
     if (is_ranked & (left == 0)).any():
-        raise ValueError("state['ranked_bags'] must have tasks left")
+        raise ValueError("state['ranked_bags'] must have only bags with unfinished tasks")
     for name in ("first", "tasks"):
         bag_table[name] = bags[name]
     bag_table["left"] = left

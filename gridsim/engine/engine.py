@@ -264,7 +264,9 @@ class Engine:
             if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
                 raise ValueError(f"state[{name!r}] must be of kinds of the run, not before its time")
         if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
-            raise ValueError(f"state['items'] must be as many as the acts have, got {len(state['items'])}")
+            raise ValueError(
+                f"state['items'] must have as many entries as state['acts'] counts, got {len(state['items'])}"
+            )
         for rank, (period, _) in state["periods"].items():
             if rank not in known or not 0 < period < NEVER:
                 raise ValueError(f"state['periods'] must be positive, of kinds of the run, got {period}")
@@ -296,9 +298,9 @@ class Engine:
         return self._stopped
 
     def leave(self) -> None:
-        """Call the hooks of a wave in which `stop` was called, if no further `run` will end the wave.
+        """Call the hooks of the wave that `stop` interrupted; call this if `run` is not called again.
 
-        So the messages of its handlers are sent, although other events of the wave are not handled.
+        The messages of the wave's handlers are then sent; other events of the wave are not handled.
         """
         if self._is_wave_cut:
             self._is_wave_cut, self._stopped = False, True

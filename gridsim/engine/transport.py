@@ -207,7 +207,7 @@ class Transport:
         for number, kind in enumerate(self._kinds):
             kind.number = number
         self._check_lengths()
-        self.__dict__.pop("links", None)  # links of an earlier access would have no kinds
+        self.__dict__.pop("links", None)  # links cached before all kinds were declared would lack some
         if not carried:
             self._engine.add_source(self)
             self._engine.at_wave_end(self._flush)

@@ -132,7 +132,7 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
             If a check fails.
         """
         if not len(self.release):
-            raise ScenarioError(f"workload.release must name at least one {noun}, got none")
+            raise ScenarioError(f"workload.release must have at least one {noun}, got none")
         count, first = len(self.release), float(self.release.array.min())
         for name in self.__struct_fields__:
             column = getattr(self, name)

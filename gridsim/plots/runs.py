@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: A series is drawn with at most this many points.
 POINTS = 2000
-#: Quantity of `series` -> its description at the y axis.
+#: Quantity of `series` -> its label on the y axis.
 _QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "busy": "busy machines"}
 
 

@@ -137,11 +137,11 @@ class Reader:
                 raise ValueError(f"{member.filename} must be stored or deflated")
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
-            raise ValueError("it has members of the same name")
+            raise ValueError("members must have different names")
         self._archive_size = stream.seek(0, io.SEEK_END)
         # overlapping members could all expand the same few bytes
         if sum(member.compress_size for member in members) > self._archive_size:
-            raise ValueError("it has members in the same place")
+            raise ValueError("members must not overlap")
 
     def __enter__(self) -> Reader:
         return self
@@ -218,7 +218,7 @@ def _without_strings(text: str) -> str:
 
 
 def _value_count(text: str) -> int:
-    """Return an upper bound of the number of values in JSON text, which counts marks in strings too."""
+    """Return an upper bound on the number of values in JSON text: its `,`, `[` and `{`, also in strings."""
     return sum(text.count(mark) for mark in ",[{")
 
 

@@ -81,7 +81,7 @@ class Table:
             except KeyError:
                 raise unknown("column", key, self._columns) from None
         if not -self._rows <= key < self._rows:
-            raise IndexError(f"row {key} of a table of {self._rows}")
+            raise IndexError(f"row must be in {-self._rows}..{self._rows - 1}, got {key}")
         return {name: column[key].item() for name, column in self._columns.items()}
 
     def __contains__(self, name: object) -> bool:

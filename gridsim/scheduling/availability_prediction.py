@@ -11,7 +11,7 @@ import numpy as np
 
 from gridsim.support.clock import NEVER
 
-#: The number of its last up times that a machine remembers.
+#: Maximum number of recent up times that a machine stores.
 MAX_UP_TIMES = 32
 
 

@@ -252,7 +252,7 @@ class Checkpoint:
         try:
             content = unpack(self._state, lambda number: self._archive.array(_member(number)))
             if not isinstance(content, SavedState):
-                raise ValueError("state must be that of a run")
+                raise ValueError("state must be the saved state of a run")
             simulation.setstate(content.state)
         except Exception as error:
             raise damage_error(self.path, error) from error

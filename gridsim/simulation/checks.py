@@ -76,7 +76,7 @@ def check_kind(
         Whether tasks move data over links.
     """
     if faults is not None and faults.reachable and not scheduler.owners:
-        raise ScenarioError(f"faults.reachable must be false for {scheduler.name}, got True")
+        raise ScenarioError(f"{scheduler.name} does not support faults.reachable = true (absences of owners)")
     if faults is not None and not (faults.reachable or scheduler.failures):
         only = " or set faults.reachable = true (absences of owners)" if scheduler.owners else ""
         raise ScenarioError(f"{scheduler.name} does not support failures: remove faults (--failures){only}")
@@ -135,14 +135,11 @@ def check_kind(
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
             raise ScenarioError(
-                f"workload.{name} must be absent for {scheduler.name}, which does not support it; schedulers "
-                "that support it: dgs-asap, dgs-acap, asap"
+                f"{scheduler.name} does not support workload.{name}; schedulers that support it: "
+                "dgs-asap, dgs-acap, asap"
             )
     if load_profile is not None and not scheduler.fluctuating:
-        raise ScenarioError(
-            f"fluctuation must be absent for {scheduler.name}, which needs machines that always run at full "
-            "speed"
-        )
+        raise ScenarioError(f"{scheduler.name} does not support fluctuation (background load)")
 
 
 def _first_constrained(applications: Applications) -> int:
@@ -212,8 +209,8 @@ def check_size(
         moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
         if moved * NS > NEVER / 4:
             raise ScenarioError(
-                "workload.input_bytes and workload.output_bytes must be less, or platform.bandwidth more: "
-                f"one link may take {moved:.3g} s for all data, the limit of a run is {NEVER / 4 / NS:.3g} s"
+                f"workload.input_bytes and workload.output_bytes must take at most {NEVER / 4 / NS:.3g} s "
+                f"over one link, got {moved:.3g} s"
             )
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(

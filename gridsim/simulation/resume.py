@@ -114,7 +114,9 @@ def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[st
     from gridsim.errors import ScenarioError
 
     for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
-        raise ScenarioError(f"the scenario of {name} must still read {file!r}, as at the start of its run")
+        raise ScenarioError(
+            f"{file!r} must exist as at the start of the run of {name}: its scenario no longer reads the file"
+        )
     for file in files:
         if files[file] != files_at_start.get(file):
             raise ScenarioError(f"{file} has changed since the run of {name} began")

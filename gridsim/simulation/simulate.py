@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Recording = Literal["schedule", "decisions", "messages"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
-#: Time in s of work between two checkpoints by default.
+#: Wall-clock time between two checkpoints by default, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
 #: The number of releases between two instants of the engine, if the policy reads the releases itself.
@@ -352,7 +352,7 @@ class Simulation(Stateful):
         platform = scenario.platform
         self.applications = applications = scenario.workload.realize(platform) if known is None else known
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
-        #: The links of machines, if tasks move data over them.
+        #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
         check_kind(
             applications,
@@ -486,7 +486,7 @@ class Simulation(Stateful):
         Parameters
         ----------
         interval
-            Time in s of work between two checkpoints.
+            Wall-clock time between two checkpoints, s.
         """
         from gridsim.simulation.checkpoint import CheckpointHeader, SchedulerHeader
 

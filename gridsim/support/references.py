@@ -33,8 +33,8 @@ INLINE = 100
 #: Name of an array -> the array.
 Arrays = Mapping[str, NDArray[Any]]
 
-#: Lower bounds of the bytes of memory per number of a row, and per entry of another list.  Lists become
-#: applications or machines.
+#: Lower bounds of memory (bytes) per number in a list of lists, and per entry of any other list, since each
+#: entry becomes an application or a machine.
 _NUMBER_BYTES, _ENTRY_BYTES = 40, APPLICATION_BYTES
 
 #: The keys of a reference, one for each of ``ArrayColumn.arrays``.

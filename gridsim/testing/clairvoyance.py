@@ -40,7 +40,7 @@ _SIZE_FACTOR = 8.0
 _OUTAGE = 60.0
 #: Delay of cancellations (s).
 _CANCELLATION_DELAY = 1000.0
-#: The last instant (s) that int64 can hold in ns.
+#: An instant (s) close to the last one that int64 can hold in ns.
 _LAST_INSTANT = 9e9
 
 #: The recipes of random scenarios.

@@ -611,7 +611,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
-    """Return whether nodes run as machine code by default, whose lines are not recorded."""
+    """Return whether nodes run as machine code by default, so that coverage does not see their lines."""
     return "interpreted" in scheduler.node_forms[1:]
 
 

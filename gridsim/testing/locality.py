@@ -155,7 +155,7 @@ def _difference_by_substitute(
     faults = Faults.of([v], [0.0], [recovery], has_only_owner_events(explicit_scheduler))
     scenario = dataclasses.replace(base_scenario, faults=faults)
     first = observe(scenario, explicit_scheduler)
-    # the streams with its number in their names, if there are any
+    # if machine v has random streams of its own, their names contain its number
     own_streams = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
     names = own_streams or first.streams
     for k in range(min(_MAX_STREAMS, len(names))):

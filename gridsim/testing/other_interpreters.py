@@ -59,8 +59,8 @@ def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
             process_id.result()
         except BrokenProcessPool as error:
             raise ScenarioError(
-                "hash_seeds must be False, or check_scheduler be called under if __name__ == '__main__': "
-                "other interpreters import the script that calls it"
+                "hash_seeds = True requires that check_scheduler is called under if __name__ == '__main__', "
+                "since other interpreters import the script that calls it"
             ) from error
         yield pool
 

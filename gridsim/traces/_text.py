@@ -33,8 +33,8 @@ LARGEST_EXACT = 2.0**53 - 1
 _MAX_WORD = 60
 #: Largest number of bytes of a line; lines of real traces have up to some 100 kB.
 LONGEST_LINE = 1 << 24
-#: Largest ratio of the size of unpacked contents to that of a gzip file (at most 12 for real logs), and the
-#: number of unpacked bytes from which on it is checked.
+#: Maximum ratio of unpacked size to gzip file size (at most 12 for real logs), and the unpacked size (bytes)
+#: above which the ratio is checked.
 MAX_GZIP_RATIO, GZIP_CHECK_BYTES = 100, 1 << 24
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -233,7 +233,7 @@ def bags_of_durations(log: TaskLog, *, whole_seconds: bool, zero_duration: float
 def report_bags(
     log: JobLog | TaskLog, bags: Bags, selection: NDArray[np.int64] | None = None, stacklevel: int = 3
 ) -> None:
-    """Report, at the caller's caller, on the lines of a log that belong to some of its bags.
+    """Issue warnings about the lines of a log that belong to the selected bags.
 
     Lines that are in no bag are reported if they were submitted between these bags.
 

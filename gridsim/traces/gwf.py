@@ -51,7 +51,7 @@ def load_gwf(path: StrPath) -> JobLog:
 
 
 def parse_gwf(path: StrPath) -> ParsedJobs:
-    """Return header and jobs as they are in the file, without any repair, with the errors of `read_gwf`."""
+    """Return header and jobs as they are in the file, without repairs; raises the errors of `read_gwf`."""
     with closing(text_lines(path)) as lines:
         if is_opendc_header(next(lines, "")):
             return ParsedJobs({}, parse_opendc(path), np.zeros(0, np.int64))

@@ -496,7 +496,7 @@ def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Chec
     # ranks of times make one number of a task and an instant
     rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
     start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
-    # rows from here on, of the same task, start when this one has ended
+    # first row of the same task that starts at or after the end of the copy in this row
     next_row = np.maximum(np.searchsorted(start, end), position + 1)
     running = next_row - position - 1
     step_counts = rules.step_counts(rows)[order]

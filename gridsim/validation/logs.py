@@ -299,7 +299,7 @@ def _check_duplicates(key: list[str], label: list[str], row_label: Callable[[int
 
 
 def _first_occurrence(key: list[str]) -> Integers:
-    """Return the first row with the same key, -1 if it is the row itself: int64[rows]."""
+    """Return for each row the first row with its key, or -1 if that is the row itself: int64[rows]."""
     rows: dict[str, int] = {}
     first = np.array([rows.setdefault(job, k) for k, job in enumerate(key)], np.int64)
     return np.where(first < np.arange(len(key)), first, -1)

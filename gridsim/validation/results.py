@@ -52,7 +52,9 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     except GridSimError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise GridSimError(f"result must be one of gridsim ({type(error).__name__}: {error})") from error
+        raise GridSimError(
+            f"result must be a valid result of gridsim ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _violations(result: Result) -> list[Violation]:

@@ -223,7 +223,7 @@ def _check_task_sizes(
     sizes = size[np.lexsort((size, owners_run))]
     complete = np.bincount(owners_run, minlength=len(workload)) == workload.tasks
     sizes, expected_sizes = sizes[complete[np.sort(owners_run)]], expected_sizes[complete[owner]]
-    # durations are whole ns, rounded twice; the rounding of floats grows with time
+    # durations are rounded to whole ns; start and end are floats, whose rounding error grows with time
     slack = (NS + 2 * np.spacing(end.max(initial=0.0))) * speed.max(initial=0.0)
     return broken(
         "task sizes",

@@ -655,4 +655,5 @@ def test_background_load_is_saved_with_the_scenario(folder, toy):
     scenario.save("slow.toml")
     good("run", "slow.toml", "--scheduler", "able_to_fluctuate:Able", "--save-scenario", "again.toml")
     assert gs.Scenario.from_toml("again.toml") == scenario
-    assert wrong("run", "slow.toml", "--scheduler", "fcfs").startswith("fluctuation must be absent for fcfs")
+    error = wrong("run", "slow.toml", "--scheduler", "fcfs")
+    assert error == "fcfs does not support fluctuation (background load)"

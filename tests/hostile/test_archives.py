@@ -137,7 +137,7 @@ def test_a_member_cannot_be_read_twice(tmp_path: Path) -> None:
 def test_members_of_the_same_name_are_rejected(file: Path) -> None:
     with zipfile.ZipFile(file, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
         archive.writestr(BUSY, npy([7.0, 7.0]))
-    with pytest.raises(GridSimError, match="members of the same name"):
+    with pytest.raises(GridSimError, match="members must have different names"):
         gs.Result.load(file)
 
 
@@ -148,7 +148,7 @@ def test_members_in_the_same_place_are_rejected(file: Path) -> None:
         other = copy.copy(archive.getinfo("tables/machines/a.npy"))
         other.filename = "tables/machines/b.npy"
         archive.filelist.append(other)
-    with pytest.raises(GridSimError, match="members in the same place"):
+    with pytest.raises(GridSimError, match="members must not overlap"):
         gs.Result.load(file)
 
 

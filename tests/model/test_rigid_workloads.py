@@ -50,7 +50,7 @@ def test_requested_times_follow_their_jobs() -> None:
 @pytest.mark.parametrize(
     ("workload", "said"),
     [
-        (lambda: Workload.jobs_of([], 1, 1.0), "workload.release must name at least one job, got none"),
+        (lambda: Workload.jobs_of([], 1, 1.0), "workload.release must have at least one job, got none"),
         (lambda: Workload.jobs_of([0.0], 0, 1.0), "workload.nodes[0] must be a whole number in 1..21"),
         (
             lambda: Workload.jobs_of([0.0], 1, 0.0),

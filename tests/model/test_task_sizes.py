@@ -255,7 +255,7 @@ def test_bags_are_scaled_to_the_platform(log) -> None:
             lambda: Workload.of_tasks([0, 1], [[1.0]]),
             "workload.sizes must have 2 entries as workload.release has, got 1",
         ),
-        (lambda: Workload.of_tasks([], []), "workload.release must name at least one application, got none"),
+        (lambda: Workload.of_tasks([], []), "workload.release must have at least one application, got none"),
         (lambda: Workload.of_tasks([-1], [[1.0]]), "workload.release[0] must be a finite number >= 0 s"),
         (
             lambda: Workload.of_tasks([0], [[1.0]], [2]).realize(GRID),

@@ -170,7 +170,7 @@ def test_a_broken_log_is_rejected(log):
             "workload.task_size[0] must be a finite number > 0 Mflop, got nan",
         ),
         (lambda: Workload.of([-1.0], 1, 1), "workload.release[0] must be a finite number >= 0 s, got -1.0"),
-        (lambda: Workload.of([], 1, 1), "workload.release must name at least one application, got none"),
+        (lambda: Workload.of([], 1, 1), "workload.release must have at least one application, got none"),
         # which have no order, or are no numbers
         (lambda: Workload.of({1.0, 0.0}, 1, 1), "workload.release must be a list of numbers, got {"),
         (lambda: Workload.of([0.0], {2: 3}, 1), "workload.tasks must be a list of numbers, got {2: 3}"),

@@ -99,7 +99,9 @@ def test_unsupported_combinations_with_data_are_named(make, scheduler, options, 
 
 
 def test_data_that_the_clock_cannot_hold_are_rejected():
-    with pytest.raises(ScenarioError, match="workload.input_bytes and workload.output_bytes must be less"):
+    with pytest.raises(
+        ScenarioError, match="workload.input_bytes and workload.output_bytes must take at most"
+    ):
         gs.simulate(scenario(1e15, 1e-3), gs.MinCent(mode="once"))
 
 

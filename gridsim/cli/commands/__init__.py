@@ -1,1 +1,1 @@
-"""One module a command of `gridsim`."""
+"""Commands of `gridsim`, one module per command."""

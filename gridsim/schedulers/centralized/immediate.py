@@ -58,7 +58,7 @@ class ImmediateMode(Policy):
 
     @abstractmethod
     def share(self, application: int, count: int, now: int) -> Integers:
-        """Return the number of the `count` tasks of `application` for each machine, bound at `now`, ns.
+        """Return how many of the `count` tasks of `application` each machine gets at `now` ns.
 
         Only `eligible` machines get tasks.
         """

@@ -242,7 +242,7 @@ class Pull(Policy):
         self.peak_waiting = max(self.peak_waiting, peak)
 
     def order(self, waiting: Integers) -> Integers:
-        """Return the applications `waiting`, given in ascending order, in the order of their starts."""
+        """Return the applications `waiting` (ascending) in the order in which their tasks start."""
         return waiting
 
     def record_order(self, log: Decisions, order: Integers) -> None:

@@ -120,7 +120,7 @@ class SearchNode(NodeProgram, ABC):
         """Act when this machine becomes free; by default do nothing."""
 
     def on_join(self, view: View) -> None:
-        """Act once this machine has joined and the hellos of its neighbours have arrived."""
+        """Handle the end of joining: the hellos of the neighbours have arrived.  By default do nothing."""
 
     # -- the client -----------------------------------------------------------------------------------------
 

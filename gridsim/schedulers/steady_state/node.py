@@ -256,7 +256,7 @@ class RateNode(MasterTreeNode):
 
 
 class SortedNode(RateNode):
-    """Computes rates from the reports of its children: those with fast links get tasks with much data.
+    """A node that computes rates from reports: children with fast links get tasks with much data.
 
     A worker counts the tasks that it has received of each application, also after the end of the application,
     and has rates for each.  Both are arrays sorted by application, since a run has an entry for each

@@ -23,7 +23,7 @@ _PLACED = {
 _CHOICES = {
     "": " (of {among} free), for {limit:.4g} s",
     "-night": " (of {among} free at night), for {limit:.4g} s",
-    "-day": " (of {among} free by day), for {limit:.4g} s",  # at no free host it is night
+    "-day": " (of {among} free by day), for {limit:.4g} s",  # it is day at every free host
 }
 #: Texts of the decisions of wave schedulers.
 WORDS: DecisionTexts = {

@@ -1,7 +1,7 @@
 """Compiles the handlers of a node program, and stores the machine code on disk.
 
-The same class runs interpreted and compiled.  Compiled, its attributes become a record for each node, and its
-handlers become functions that the message core calls through pointers; the types for that are in
+The same class runs interpreted and compiled.  Compilation turns its attributes into a record for each node
+and its handlers into functions that the message core calls through pointers; the types for that are in
 `gridsim.scheduling.nodes.numba_types`.  The machine code is stored in the user's cache, in a file whose name
 is a hash of everything that the code depends on.
 """
