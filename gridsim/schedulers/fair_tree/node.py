@@ -580,7 +580,7 @@ class Router(TreeNode):
         Parameters
         ----------
         always
-            Whether a router is told the copy of the root's summary even if it knows it.
+            Whether a router gets the copy of the root's summary even if it knows it.
         """
         parameters, router = self.tree.parameters, 2 * view.node + 1 + which < self.tree.first_leaf
         self.told[which] = min(self.rest, self.minimum[1 - which])
