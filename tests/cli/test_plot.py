@@ -88,4 +88,4 @@ def test_invalid_arguments_are_rejected(
 def test_a_result_is_not_drawn_twice_or_over(saved: Path) -> None:
     file = saved / "fcfs.npz"
     found = invoke("plot", file, file, "--kind", "series", "--figure", saved / "x.png")
-    assert found.exit_code == 2 and f"PATH {file} is named twice" in found.stderr
+    assert found.exit_code == 2 and f"PATH must name each file once, got {file} twice" in found.stderr

@@ -147,7 +147,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     [
         (["run", *SMALL, "--checkpoint", "a", "--out", "a"], "--out and --checkpoint name the same file, a"),
         (["run", *SMALL, "--checkpoint", "none/a"], "none: no such folder"),
-        (["run", *SMALL, "--checkpoint", "folder"], "folder: not a regular file"),
+        (["run", *SMALL, "--checkpoint", "folder"], "--checkpoint must be a regular file, got folder"),
         (["run", *SMALL, "--checkpoint", ""], "--checkpoint must name a file, got ''"),
         (
             ["run", *SMALL, "--checkpoint-every", "-1"],

@@ -75,7 +75,7 @@ def test_a_store_behind_a_link_is_named(file: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (link := file.with_suffix(".store")).symlink_to(tmp_path / "elsewhere")
     found = invoke("sweep", file, "--workers", 1)
-    said = f"gridsim: --store must be given, since the default store {link} is a symbolic link\n"
+    said = f"gridsim: --store is required, since the default store {link} is a symbolic link\n"
     assert (found.exit_code, found.stderr) == (2, said)
     assert not list((tmp_path / "elsewhere").iterdir())
 

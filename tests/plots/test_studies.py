@@ -12,7 +12,7 @@ import pytest
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import clock, log_scale, short
+from gridsim.plots.scales import log_scale, short_number, time_unit
 from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Report
 from gridsim.reproduce.others import waves
@@ -284,8 +284,12 @@ def test_large_legends_are_outside_the_axes() -> None:
 
 
 def test_units_fit_the_span() -> None:
-    assert [clock(span) for span in (100.0, 10_000.0, 1e6)] == [(1.0, "s"), (3600.0, "h"), (86_400.0, "days")]
-    assert [short(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
+    assert [time_unit(span) for span in (100.0, 10_000.0, 1e6)] == [
+        (1.0, "s"),
+        (3600.0, "h"),
+        (86_400.0, "days"),
+    ]
+    assert [short_number(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
         "0", "66", "999", "1 k", "10.3 k", "220 M", "1e+05 T",
     ]  # fmt: skip
 

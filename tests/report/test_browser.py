@@ -129,7 +129,7 @@ def brightness(driver: Any, what: str) -> float:
     return sum(map(float, text[text.index("(") + 1 : text.index(")")].split(",")[:3])) / 3
 
 
-GROUND = "getComputedStyle(document.body).backgroundColor"
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 BEYOND = (
     "[...document.querySelectorAll('.plot')].filter(plot => [...plot.querySelectorAll('svg')]"
     ".some(svg => svg.getBoundingClientRect().right > innerWidth + 1)).map(plot => plot.id)"
@@ -148,7 +148,7 @@ def fits(driver: Any, charts: set[str], width: int, dark: bool) -> None:
     inside, whole = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
     assert inside == width >= whole
     assert driver.execute_script(f"return {BEYOND}") == []
-    assert (brightness(driver, GROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
+    assert (brightness(driver, BACKGROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
 
 
 @pytest.mark.parametrize("name", ["single", "rigid", "replicates", "names", "raster"])
@@ -194,7 +194,7 @@ def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> 
     for now in (False, True):
         button.send_keys(Keys.ENTER)
         wait(browser, DRAWN)
-        assert (brightness(browser, GROUND) < 60) == now and (brightness(browser, LABELS) > 190) == now
+        assert (brightness(browser, BACKGROUND) < 60) == now and (brightness(browser, LABELS) > 190) == now
         assert button.text == ("Light mode" if now else "Dark mode")
     assert browser.get_log("browser") == []
 
@@ -214,13 +214,13 @@ def test_a_report_prints_in_light_with_all_details_open(browser: Any, pages: dic
     show(browser, pages["rigid"], dark=True)
     browser.execute_script(
         "addEventListener('beforeprint', () => { window.seen = ["
-        f"{GROUND}, {LABELS}, document.querySelectorAll('details:not([open])').length]; }})"
+        f"{BACKGROUND}, {LABELS}, document.querySelectorAll('details:not([open])').length]; }})"
     )
     assert len(browser.execute_cdp_cmd("Page.printToPDF", {})["data"]) > 50_000
     ground, labels, closed = browser.execute_script("return window.seen")
     assert ground == "rgb(255, 255, 255)" and closed == 0 and labels != ground
     wait(browser, DRAWN)
-    assert brightness(browser, GROUND) < 60
+    assert brightness(browser, BACKGROUND) < 60
     assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 1
     assert browser.get_log("browser") == []
 
@@ -231,7 +231,7 @@ def test_tables_read_without_javascript(browser: Any, pages: dict[str, Path]) ->
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(pages["names"].as_uri())
-        assert "The charts need JavaScript" in browser.find_element(By.TAG_NAME, "noscript").text
+        assert "The charts require JavaScript" in browser.find_element(By.TAG_NAME, "noscript").text
         first = browser.find_element(By.TAG_NAME, "table")
         assert first.is_displayed() and "mincent" in first.text
         assert not browser.find_element(By.ID, "theme").is_displayed()

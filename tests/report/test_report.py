@@ -17,7 +17,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.report import charts, schedules, tables
-from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
+from gridsim.report.figures import BACKGROUND, GRID, POINTS, TEXT
 from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
 from tests._helpers.report_pages import NAMES, bags, rigid
@@ -26,7 +26,7 @@ from tests._helpers.report_pages import NAMES, bags, rigid
 def checked(figure: dict[str, Any]) -> go.Figure:
     """A figure as plotly's own library takes it, which refuses what plotly.js does not know."""
     text = json.dumps(figure)
-    for token in (TEXT, GRID, GROUND):
+    for token in (TEXT, GRID, BACKGROUND):
         text = text.replace(f'"{token}"', '"#123456"')
     return go.Figure(json.loads(text))
 
@@ -286,7 +286,7 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     shown = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
     assert shown == [
         (1, 20.0, pytest.approx(60.0), "down from 20 s to 60 s"),
-        (2, 30.0, 30.0, "reset at 30 s"),
+        (2, 30.0, 30.0, "transient failure at 30 s"),
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
     assert pieces.text[0].startswith("job 0, ")
@@ -440,7 +440,7 @@ def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
     ("results", "path", "more", "said"),
     [
         ("single", "x.pdf", {}, "path must end in .html, got"),
-        ("single", "x.html", {"title": " "}, "title must be a non-empty text, got ' '"),
+        ("single", "x.html", {"title": " "}, "title must be a non-empty string, got ' '"),
         ("single", "x.html", {"scenario": bags()}, "scenario requires Replicates"),
         ("single", "x.html", {"command": "gridsim run"}, "command requires Replicates"),
         ({}, "x.html", {}, "results must contain at least one result"),
@@ -449,7 +449,7 @@ def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
             3,
             "x.html",
             {},
-            "results must be a Result, name -> Result, a Comparison, Replicates or a SweepResult, got int",
+            "results must be a Result, a dict of Results, a Comparison, Replicates or a SweepResult, got int",
         ),
     ],
 )

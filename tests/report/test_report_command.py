@@ -95,8 +95,11 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("report results", "Missing option '--out'."),
         ("report nothing --out r.html", "nothing: No such file or directory"),
         ("report text.npz --out r.html", "text.npz: not a sound result file"),
-        ("report empty --out r.html", "empty: the folder contains no result (.npz or .gridsim)"),
-        ("report results results/fcfs.npz --out r.html", "PATH results/fcfs.npz is named twice"),
+        ("report empty --out r.html", "PATH must contain a result (.npz or .gridsim), got the folder empty"),
+        (
+            "report results results/fcfs.npz --out r.html",
+            "PATH must name each file once, got results/fcfs.npz twice",
+        ),
         ("report results --out r.pdf", "--out must end in .html, got 'r.pdf'"),
         ("report results --out none/r.html", "none: no such folder"),
         ("report results --out r.html --title ", "--title must not be empty, got ''"),
