@@ -129,7 +129,7 @@ def _draw_bars(
                 row[is_hatched],
                 height,
                 colours[is_hatched],
-                **style,
+                **hatching,
             )
             handles.append(patch(label="not completed", facecolor="white", **hatching))
         if is_low:

@@ -100,14 +100,14 @@ class BoardNode(PlacingNode):
 
 
 class QueueNode(BoardNode):
-    """Chooses by the number of tasks of each machine."""
+    """A node whose load is its number of tasks."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.tasks)
 
 
 class WorkNode(BoardNode):
-    """Chooses by the time that each machine needs for its tasks, taken to be as fast as this one."""
+    """A node whose load is the time that it needs for its tasks; it takes other machines to be as fast."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=True)
@@ -126,8 +126,8 @@ class PowerNode(PlacingNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        self.next_request = room
-        self.request = np.full(room, -1)  # number of the undecided request in each slot; -1: none
+        # `request`: number of the undecided request in each slot; -1: none
+        self.next_request, self.request = room, np.full(room, -1)
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
         self.memory = np.full(parameters.memory + 1, -1)

@@ -39,9 +39,9 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     Of the machines that are free at the start, those with the lowest ids are used.  A job with constraints
     gets the earliest start on the machines that meet them.  Jobs are placed in order of release, then of
-    index, and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`; jobs
-    whose reservations conflict with it are placed again, in order of their starts.  Source: the aim of DGS_ASAP
-    (Vasilakos, Sacha and Pierre).
+    index, and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`;
+    jobs whose reservations conflict with it are placed again, in order of their starts.  Source: the aim of
+    DGS_ASAP (Vasilakos, Sacha and Pierre).
 
     Parameters
     ----------

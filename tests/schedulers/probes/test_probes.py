@@ -112,11 +112,11 @@ def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> No
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("name", ALL)
 def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -> None:
-    """The state has reservations, waiting times, and stolen reservations and refusals under way."""
+    """The state has reservations, waiting times, and stolen reservations and refusals in transit."""
     file = tmp_path / "run.checkpoint"
     scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
     uninterrupted = gs.simulate(scenario, ALL[name], nodes=form)
-    for wave in (5, 15):  # in each of them a machine fails or recovers
+    for wave in (5, 15):  # at each of these times a machine fails or recovers
         cut_at(file, wave, scenario, ALL[name], nodes=form)
         assert gs.resume(file).digest == uninterrupted.digest
 
