@@ -300,7 +300,7 @@ def test_unknown_formats_are_rejected() -> None:
 
 
 def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
-    """The title names the best schedulers, lines are labelled at their ends, labels with units are numbers."""
+    """The title names the best scheduler, lines are labelled at their ends; labels with units are numbers."""
     values = [[1.0, 2.0], [30.0, 15.0], [2.0, 1.0]]
     made = [Measured({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
     labels = {"network.latency": ("50 ms", "1 s", "100 s")}
