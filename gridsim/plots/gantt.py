@@ -15,7 +15,7 @@ from gridsim.results.metrics.series import (
     chosen_machines,
     down_times,
     occupancy,
-    places_of,
+    positions_in,
     recorded_schedule,
 )
 from gridsim.support.arrays import Integers
@@ -67,7 +67,7 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     """
     schedule = recorded_schedule(result, "a Gantt chart")
     shown_machines = chosen_machines(machines, len(result.machines))
-    row_of = places_of(shown_machines, len(result.machines))
+    row_of = positions_in(shown_machines, len(result.machines))
     is_shown = row_of[schedule["machine"]] >= 0
     rows = {name: column[is_shown] for name, column in schedule.items()}
     axes = styled_axes(axes, width=9.0, height=gantt_height(len(shown_machines)), grid="")

@@ -30,8 +30,8 @@ def distribution(
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
     The legend states the maximum of each line.  The scale is logarithmic if values differ by more than a
-    factor of `series.WIDE`; around 0 it is linear if some values are not positive.  Rejected jobs have no
-    value, but count in the shares, so that the line ends below 1.
+    factor of `series.MAX_LINEAR_RATIO`; around 0 it is linear if some values are not positive.  Rejected
+    jobs have no value, but count in the shares, so that the line ends below 1.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def series(
     last = max((float(s.times[-1]) for s in steps.values() if len(s.times)), default=0.0)
     factor, unit = time_unit(last - first)
     for number, (name, line) in enumerate(steps.items()):
-        thinned = line.thinned(POINTS)
+        thinned = line.downsample(POINTS)
         style = series_style(number)
         axes.step(
             thinned.times / factor,
@@ -141,7 +141,7 @@ def _item_name(runs: Mapping[str, Result]) -> str:
 def _fit_x_scale(axes: Axes, values: Any) -> None:
     """Make the x axis logarithmic if values differ widely, but linear around 0 if some are not positive."""
     magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
-    if not data.wide(magnitudes):
+    if not data.is_wide(magnitudes):
         axes.locator_params(axis="x", nbins=6)
         label_powers(axes, "x")
     elif np.nanmin(values) > 0:

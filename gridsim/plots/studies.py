@@ -210,7 +210,7 @@ def intervals(
     all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
     if ratio:
         ratio_scale(axes, "x", all_values)
-    elif series.wide(all_values):
+    elif series.is_wide(all_values):
         log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)
@@ -403,7 +403,7 @@ def swept(
         for name in names
     }
     axes = lines(x, curves, styles=found.schedulers, axes=axes)
-    if is_numeric and series.wide(x):
+    if is_numeric and series.is_wide(x):
         log_scale(axes, "x")
     if has_units or not is_numeric:
         label_x(axes, x, [str(label) for label in points])

@@ -185,7 +185,7 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
     """Return the colour settings of cells, and a note on white cells, which are 0 on a logarithmic scale."""
     finite = values[np.isfinite(values)]
     positive = finite[finite > 0]
-    if len(positive) and finite.min() >= 0 and series.wide(positive):
+    if len(positive) and finite.min() >= 0 and series.is_wide(positive):
         norm = need("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
         return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(positive) < len(finite) else ""
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)

@@ -33,7 +33,7 @@ from gridsim.report.figures import (
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.metrics.registry import UNITS, words
+from gridsim.results.metrics.registry import UNITS, display_name
 from gridsim.results.result import Result
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
@@ -79,7 +79,7 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
 def _convert_times(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
     """Convert long times from s to h or days, unless their axis is logarithmic."""
     all_values = np.concatenate(list(samples.values()))
-    if unit != "s" or series.wide(all_values):
+    if unit != "s" or series.is_wide(all_values):
         return unit, samples
     factor, unit = time_unit(float(np.max(all_values, initial=0.0, where=np.isfinite(all_values))))
     return unit, {name: values / factor for name, values in samples.items()}
@@ -110,7 +110,7 @@ def comparison(results: Results, baseline: str) -> Chart:
     caption = f"{_metric_name(measure)} of each scheduler; the number is the ratio to that of {baseline}."
     title = "max stretch" if is_unitless else axis_title(measure, unit)
     x_axis = value_axis(title, [0.0, *values], rangemode="tozero")
-    if series.wide(values):  # a logarithmic axis has no 0 from which bars could start
+    if series.is_wide(values):  # a logarithmic axis has no 0 from which bars could start
         bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
         bars |= {"marker": {**marker, "size": 10}}
         x_axis = value_axis(title, values)
@@ -142,7 +142,7 @@ def over_size(results: Results) -> Chart:
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
     traces, sizes, heights = [], [], []
     for number, (name, result) in enumerate(results.items()):
-        x, y = series.scattered(result.applications["size"], result.applications[column], POINTS)
+        x, y = series.scatter_points(result.applications["size"], result.applications[column], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
@@ -175,7 +175,7 @@ def over_time(results: Results) -> Iterator[Chart]:
     )
     for quantity, title, caption in kinds:
         steps = {
-            name: series.over_time(result, quantity).thinned(POINTS)
+            name: series.over_time(result, quantity).downsample(POINTS)
             for name, result in results.items()
             if quantity != "busy" or "schedule" in result.tables
         }
@@ -464,7 +464,7 @@ def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB")
 
 
 def _metric_name(metric: str) -> str:
-    return words(metric).capitalize()
+    return display_name(metric).capitalize()
 
 
 def _metric_title(metric: str) -> str:

@@ -17,7 +17,7 @@ from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
 from gridsim.results.formats.job_logs import job_difference
-from gridsim.results.metrics.registry import BoundKind, words
+from gridsim.results.metrics.registry import BoundKind, display_name
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import about, cautions, columns_of, measure_of, rows_of, verdict
@@ -197,7 +197,7 @@ def of_replicates(
         lead["baseline"] = (
             f"{replicates.baseline}, to which the others are compared in pairs of runs with equal seeds"
         )
-    lead["compared by"] = words(replicates.measure)
+    lead["compared by"] = display_name(replicates.measure)
     metrics = [tables.from_columns(title, columns) for title, columns in replicates.sections()]
     digests = {
         f"replication {seed}": {name: replicates.digests[name][k] or "failed" for name in replicates.digests}

@@ -127,7 +127,7 @@ def value_axis(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]
     """
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
-    if series.wide(finite):
+    if series.is_wide(finite):
         is_wide = finite.max() > 100.0 * finite.min()
         ticks = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
         return axis(title, type="log", dtick=1 if is_wide else "D2", minor=ticks, **settings)

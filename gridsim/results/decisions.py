@@ -52,7 +52,7 @@ _BLOCK = 4096
 
 
 class Decisions(Stateful):
-    """The decisions of a run in the order of their records; those beyond `limit` are only counted.
+    """Log of the decisions of a run, in order; those beyond `limit` are only counted.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Decisions(Stateful):
         columns["action"] = np.array(list(self.words), np.str_)[columns["action"]]
         return Table({name: frozen(column) for name, column in columns.items()})
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return the words, the limit, and the numbers of rows kept and dropped, for the provenance."""
         words = {action: list(text) for action, text in self.words.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
@@ -268,7 +268,7 @@ def why(
     Parameters
     ----------
     metadata
-        As returned by `Decisions.about`.
+        The words and counts that `Decisions.metadata` returns.
     job
         The number of the application in its log.
 
@@ -285,7 +285,7 @@ def why(
     rows = Table({name: column[indices] for name, column in table.items()})
     words = _check_words(metadata["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
-        raise ScenarioError(f"decision_words must have {min(unknown)!r}")
+        raise ScenarioError(f"decision_words must have the action {min(unknown)!r}")
     return Explanation(application, task, rows, words, int(metadata["dropped"]), job)
 
 

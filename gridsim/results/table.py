@@ -38,7 +38,7 @@ def _column(name: str, values: Any) -> Column:
             raise ValueError(f"column {name!r} must be numbers or text")
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":
-        # the shortest dtype, so that equal texts have equal dtypes
+        # use the shortest dtype, so that equal texts have equal dtypes
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
         if not is_text(column):
             raise ValueError(f"column {name!r} must be text, got invalid characters")
@@ -163,17 +163,17 @@ class Table:
         lines = align(columns)
         if gap:
             lines.insert(1 + gap, "...")
-        return "\n".join([*lines, self._size])
+        return "\n".join([*lines, self._size_text])
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the first and the last rows."""
         columns, gap = self._repr_columns()
         if gap:
             columns = [[*column[: 1 + gap], "...", *column[1 + gap :]] for column in columns]
-        return html.table(columns) + html.text(self._size)
+        return html.table(columns) + html.text(self._size_text)
 
     @property
-    def _size(self) -> str:
+    def _size_text(self) -> str:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridsim.results.metrics.estimates import FEW, Estimate
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
 from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import words
+from gridsim.results.metrics.registry import display_name
 
 if TYPE_CHECKING:
     from gridsim.plots.studies import ReplicationData, SweepData
@@ -103,13 +103,13 @@ def of_replications(found: ReplicationData, metric: str | None = None) -> str:
     if len(known) < 2:
         return ""
     count = len(found.seeds)
-    if count < FEW:
+    if count < MIN_SEEDS:
         return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
     best, *others = known
     alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
     others = [name for name in others if name not in alike]
     first = " and ".join([best, *alike])
-    what = words(metric)
+    what = display_name(metric)
     decided: list[str] = []
     open_: list[str] = []
     for name in others:
@@ -131,7 +131,7 @@ def of_replications(found: ReplicationData, metric: str | None = None) -> str:
 def of_points(found: SweepData) -> str:
     """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
     metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
-    mean_of = words(metric) if metric.startswith("mean_") else f"mean {words(metric)}"
+    mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
     open_: dict[str, list[str]] = {}
     for labels, one in found.each():
         all_ += 1

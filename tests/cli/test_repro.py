@@ -117,7 +117,7 @@ def test_different_facts_are_described() -> None:
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    assert first_difference(result, other) == "facts['bound'] is 1.0, and 3.0"
+    assert first_difference(result, other) == "facts['bound'] is 1.0, versus 3.0"
 
 
 def test_missing_and_additional_events_are_described() -> None:
@@ -129,7 +129,7 @@ def test_missing_and_additional_events_are_described() -> None:
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    assert "nothing" in str(first_difference(fewer, result)) or "and start" in str(
+    assert "nothing" in str(first_difference(fewer, result)) or "versus start" in str(
         first_difference(fewer, result)
     )
 

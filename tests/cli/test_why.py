@@ -43,9 +43,9 @@ def test_decisions_are_explained(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((3,), "has no application 3 of 3"),
-        ((0, "--task", 10**6), "has no task 1000000 of"),
-        ((0, "--task", -1), "has no task -1 of"),
+        ((3,), "application must be in 0..2, got 3"),
+        ((0, "--task", 10**6), "task must be in 0.."),
+        ((0, "--task", -1), "task must be in 0.."),
         (("first",), "'first' is not a valid integer"),
     ],
 )
@@ -76,7 +76,7 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     found = invoke("why", saved, "--job", 9)
     assert found.stdout.startswith("application 1 (job 9 of the log): ")
     assert found.stdout == invoke("why", saved, 1).stdout
-    assert "has no job 8 of the log" in invoke("why", saved, "--job", 8).stderr
+    assert "job must be the number of a job in the log, got 8" in invoke("why", saved, "--job", 8).stderr
     assert "one of APPLICATION and --job" in invoke("why", saved).stderr
     told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
     assert told.endswith("jobs have their numbers in the log\n")
@@ -89,5 +89,5 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
         result = gs.simulate(gs.Scenario(gs.Platform.equal(4), copies), "backfill")
     gs.to_swf(result, out)
     assert [row.split()[0] for row in out.read_text().splitlines() if row[0] != ";"] == list("123456")
-    with pytest.raises(gs.ScenarioError, match="job 9 of the log is several applications"):
+    with pytest.raises(gs.ScenarioError, match="job 9 of the log has several applications"):
         result.row_of_job(9)

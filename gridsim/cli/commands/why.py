@@ -36,5 +36,5 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
             assert application is not None
             explanation = result.why(application, task)
         except IndexError as error:
-            raise ScenarioError(f"{file} has no {error}") from error
+            raise ScenarioError(f"{file}: {error}") from error
         print_text(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())

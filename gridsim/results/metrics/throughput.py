@@ -63,7 +63,7 @@ def optimal_throughput(
     """Return the maximum weighted throughput of all applications together, with rates that achieve it.
 
     All tasks start at a master, which computes nothing and never runs out of tasks.  Output uses only the
-    link of the machine that computes the task.  The optimum is unique, the rates need not be.
+    link of the machine that computes the task.  The optimum is unique; the rates need not be.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class _Program:
 
 
 def _positive(name: str, values: Any, count: int | None = None, *, finite: bool = True) -> Floats:
-    """Return positive numbers, `count` if it is given; a single number is repeated."""
+    """Return `values` as positive numbers; a single one is repeated `count` times."""
     array = _column(name, values, count)
     for k in np.flatnonzero(~((array > 0) & (np.isfinite(array) | (not finite))))[:1].tolist():
         bound = "a finite number > 0" if finite else "a number > 0"
