@@ -135,8 +135,8 @@ def _what_failed(run: Coordinator) -> None:
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)
-    outages._next()
-    outages._settle(run.engine.now + 1)
+    outages._next_time()
+    outages._apply_before(run.engine.now + 1)
     run.outages = outages
 
 

@@ -55,12 +55,12 @@ class _Kind:
 
 
 class Transport:
-    """The transport of messages from node to node, each of which is on a machine, and their accounting.
+    """Transport and accounting of messages between nodes, each of which is on a machine.
 
     A policy first declares its kinds of messages by `kind`, then the machines of its nodes by `open`; then it
     may send messages.  Messages that are sent in one wave of an instant leave at the end of the wave.  They
-    leave in the order of kind, sending node, and sending, so that the division of the wave into cohorts does
-    not matter.
+    leave in order of kind, then of sending node, then of sending, so that the division of the wave into
+    cohorts does not matter.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ class Transport:
         kind = self._by_name[name]
         return kind.number, kind.nbytes
 
-    def run_by(self, inner: Source) -> None:
+    def hand_links_to(self, inner: Source) -> None:
         """Hand the links over to `inner`, a kernel that runs them and handles some kinds itself."""
         self._inner = inner
 

@@ -1,4 +1,4 @@
-"""`resume`, which continues an interrupted run from its checkpoint."""
+"""The function `resume`, which continues an interrupted run from its checkpoint."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[st
 
     for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
         raise ScenarioError(
-            f"{file!r} must exist as at the start of the run of {name}: its scenario no longer reads the file"
+            f"{file!r} must exist, as at the start of the run of {name}: the scenario no longer reads it"
         )
     for file in files:
         if files[file] != files_at_start.get(file):

@@ -290,7 +290,7 @@ def inspect_scheduler(
             with limit_wall_time(WALL_TIME_LIMIT):
                 simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
-            if not policies or "has not ended" in str(error):
+            if not policies or _is_limit_error(error):
                 conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
@@ -315,6 +315,11 @@ def _simple_scenario(scheduler: Scheduler, nodes: int, release: list[float]) -> 
     return Scenario(Platform.equal(nodes, 1000.0, place), workload)
 
 
+def _is_limit_error(error: BaseException) -> bool:
+    """Return whether a run reached its limit of events or of wall time."""
+    return any(text in str(error) for text in ("events_limit", "has not ended"))
+
+
 def _is_busy_when_idle(scheduler: Scheduler) -> bool:
     """Return whether idle machines have so many events that scenarios of hours would take long."""
     try:
@@ -322,5 +327,5 @@ def _is_busy_when_idle(scheduler: Scheduler) -> bool:
             scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])
             simulate(scenario, scheduler, time_limit=MAX_SIMULATED_TIME, events_limit=_MAX_IDLE_EVENTS)
     except (Exception, SystemExit) as error:
-        return "has not ended" in str(error)  # the trials report other errors
+        return _is_limit_error(error)  # the trials report other errors
     return False

@@ -85,7 +85,7 @@ def test_a_result_has_means_and_sums() -> None:
 
 def test_work_is_counted_by_single_sizes() -> None:
     """Tasks that are all as long as the first are not the work that there is."""
-    with pytest.raises(gs.InvariantViolation, match="machines: their busy time is worth"):
+    with pytest.raises(gs.InvariantViolation, match="machines: worked for"):
         gs.simulate(scenario([1000.0, 3000.0]), OneByOne(blind=True))
 
 
@@ -93,7 +93,7 @@ def test_work_is_counted_by_single_sizes() -> None:
     ("sizes", "message"),
     [
         ([1000.0, 1e-9], r"workload.sizes of application 1 must take at least 1 ns on the fastest machine"),
-        ([1000.0, 1e18], r"workload.sizes must be less: the run needs at least"),
+        ([1000.0, 1e18], r"workload.sizes must let the run end within .* got at least"),
     ],
 )
 def test_the_clock_must_hold_every_task(sizes: list[float], message: str) -> None:
