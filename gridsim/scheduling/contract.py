@@ -96,12 +96,12 @@ class ProcessShare:
         uint8[bytes], memory that all processes share; they exchange messages in it
         (`gridcore.network.exchange`).
     watch
-        Raises an error if another process has ended; a process calls it while it waits.
+        Function that raises an error if another process has ended; a process calls it while it waits.
     gather
-        Returns the partial outcomes of the other processes (`Policy.partial_outcome`), in order of rank;
-        only for process 0.
+        Function that returns the partial outcomes of the other processes (`Policy.partial_outcome`), in order
+        of rank; only for process 0.
     leave
-        Detaches this process from the shared memory; None if there is nothing to detach.
+        Function that detaches this process from the shared memory; None if there is nothing to detach.
     """
 
     rank: int

@@ -78,7 +78,7 @@ def test_both_node_forms_give_equal_results():
     }
     assert len(digests) == 1
     said = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
-    assert said.startswith("nodes must be 'compiled' or None for fcfs")
+    assert said.startswith("fcfs does not support nodes='interpreted'")
 
 
 def test_the_flag_bound_selects_the_lower_bound(folder, toy):

@@ -129,7 +129,7 @@ def test_failed_runs_are_recorded(tmp_path: Path) -> None:
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
     )
     assert found.exit_code == 1
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished" in found.stdout
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in found.stdout
     assert found.stdout.count("failed: ") == 4  # one per run, and none for the command
     assert "not all values are finite" in found.stdout
 
@@ -222,7 +222,10 @@ def test_half_width_stops_at_the_maximum(arguments: list[str], count: int) -> No
         (["--replicates", "0"], "replicates must be a whole number in 1..10000000, got 0"),
         (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
         (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
-        (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
+        (
+            ["--replicates", "2", "--metrics", "speed"],
+            "metrics must be names of metrics, got 'speed'; known: max_stretch",
+        ),
         (["--replicates", "2", "--figure", "x.jpg"], "must end in one of .png, .svg, .pdf, got 'x.jpg'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),

@@ -76,7 +76,7 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
     ):
         refused = invoke("run", *SMALL, *other, "--checkpoint-every", 0)
         assert refused.exit_code == 2 and refused.stdout == ""
-        said = "checkpoint gridsim.checkpoint holds another run, of fair-tree after "
+        said = "checkpoint must not be gridsim.checkpoint, which has another run, of fair-tree after "
         assert said in refused.stderr and "name another file, or remove that one" in refused.stderr
         assert refused.stderr.count("\n") == 1 and file.read_bytes() == before
     assert invoke("run", *SMALL, "--threads", 2, "--checkpoint-every", 0).exit_code == 0
@@ -109,8 +109,10 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
     monkeypatch.setattr(CheckpointWriter, "__call__", interrupted)
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
-    assert done.exit_code == 130 and "has the run" not in done.stderr
-    assert "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair" in done.stderr
+    assert done.exit_code == 130 and "the run is saved" not in done.stderr
+    assert (
+        "gridsim.checkpoint: no checkpoint could be written (the file has another run, of fair" in done.stderr
+    )
     assert file.read_bytes() == content
 
 
@@ -134,7 +136,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     assert done.exit_code == 0
     told = done.stderr.splitlines()
     assert "no checkpoint could be written (another process has replaced the file)" in told[0]
-    assert "holds another run" in told[1]
+    assert "has another run" in told[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == [
         "gridsim.checkpoint",
@@ -234,7 +236,7 @@ def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, co
     process.send_signal(number)
     out, errors = process.communicate()
     assert process.returncode == code and out == ""
-    assert errors == f"gridsim: {word}; kept has the run: gridsim resume continues it\n"
+    assert errors == f"gridsim: {word}; the run is saved in kept: gridsim resume continues it\n"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

@@ -260,6 +260,6 @@ def test_schedulers_without_constraints_reject_them(name: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(FOUR, jobs), name)
     assert str(caught.value).startswith(
-        f"workload must have no constraints for {name}, which does not support them, "
-        "got a job that wants kind 'gpu'; schedulers that support them: "
+        f"{name} does not support constraints of the workload, "
+        "got a job that requires kind 'gpu'; schedulers that support them: "
     )

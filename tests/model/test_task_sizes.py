@@ -322,7 +322,7 @@ def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(UNEQUAL, scheduler)
     assert str(caught.value) == (
-        f"workload must have tasks of one size in each application for {scheduler.name}, "
+        f"{scheduler.name} does not support tasks of different sizes in one application, "
         "got 100 to 4000 Mflop in application 1"
     )
     equal = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [4000.0, 4000.0]]))
@@ -331,5 +331,5 @@ def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler
 
 
 def test_schedulers_of_rigid_jobs_reject_unequal_tasks() -> None:
-    with pytest.raises(ScenarioError, match="workload must have rigid jobs for backfill, got bags of tasks"):
+    with pytest.raises(ScenarioError, match="backfill requires a workload of rigid jobs, got bags of tasks"):
         gs.simulate(UNEQUAL, gs.Backfill())

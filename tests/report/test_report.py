@@ -473,7 +473,7 @@ def test_failed_runs_are_reported(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     found = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = written(found)
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished at the time limit" in page.text
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end within time_limit" in page.text
     assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 

@@ -238,7 +238,7 @@ def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     assert cut.returncode == 2 and cut.stdout == ""
     *warned, said = cut.stderr.splitlines()
     assert said.startswith("gridsim: not enough memory")
-    assert said.endswith("; kept has the run: gridsim resume continues it")
+    assert said.endswith("; the run is saved in kept: gridsim resume continues it")
     assert warned in (
         [],
         ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run goes on"],

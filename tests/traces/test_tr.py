@@ -105,7 +105,7 @@ def test_a_log_can_be_simulated(write):
     result = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path)), gs.WqrFt(), record=True)
     assert result.applications["estimate"].tolist() == [6000, 4000, 14000]
     assert validate_result(result) == []
-    with pytest.raises(ScenarioError, match="workload must have tasks of one size"):
+    with pytest.raises(ScenarioError, match="fcfs does not support tasks of different sizes"):
         gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path)), gs.Fcfs())
     equal = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path, own_sizes=False)), gs.Fcfs())
     with pytest.raises(KeyError, match="estimate"):  # of tasks that all have the mean of their job

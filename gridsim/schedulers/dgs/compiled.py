@@ -117,7 +117,7 @@ class Compiled(Policy):
             decided=None if run.decisions is None else self._decided,
             **self._shared(),
         )
-        network.run_by(self)
+        network.hand_links_to(self)
         engine.at_wave_end(self._flush)
 
     def _shared(self) -> dict[str, Any]:

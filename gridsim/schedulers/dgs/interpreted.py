@@ -21,7 +21,7 @@ from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.program import View
-from gridsim.scheduling.nodes.slots import OwnSlots
+from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.state import check_names
 
@@ -103,9 +103,9 @@ class Interpreted(Adapter):
         """Return no neighbours: nodes know them by the overlay, which changes."""
         return np.zeros((self.layout.nodes, 0), np.int64)
 
-    def slots(self, node: int) -> OwnSlots:
+    def slots(self, node: int) -> MachineSlots:
         """Return the slot schedule of a machine, for its node."""
-        return OwnSlots(self.schedules, node, lambda: self.now, self._stop)
+        return MachineSlots(self.schedules, node, lambda: self.now, self._stop)
 
     def register_failure_timers(self) -> None:
         """Register the timers of jobs, and what failures need."""

@@ -5,8 +5,8 @@ and the messages that arrive there.  It acts through its `View`, which gives acc
 A `NodeScheduler` has the parameters and declares the messages.
 
 An `Adapter` is the `Policy` that runs these programs.  It sets up the message core
-(`gridcore.nodes.message_core.NodeCore`), which calls the handlers.  Rare events, such as failures, it handles
-itself.
+(`gridcore.nodes.message_core.NodeCore`), which calls the handlers.  It handles rare events, such as
+failures, itself.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Adapter(CorePolicy):
 
     #: The condition that ends the run, as `NodeCore` takes it: ``"done"`` when all tasks are completed.
     until = "done"
-    #: Returns the slot schedule of a node's machine (`View.slots`); None if nodes reserve no slots.
+    #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -237,7 +237,7 @@ class Adapter(CorePolicy):
         engine.add_source(self)
         # 0 for programs that do not place tasks in queues: they are not checked for progress.
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # All tasks may be submitted, and requested by all nodes, at one instant.
+        # At one instant all tasks may be submitted, and all nodes may request tasks.
         self.patience = (
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
@@ -389,7 +389,7 @@ class Adapter(CorePolicy):
 
     def unplaced(self) -> str:
         """Return which node holds tasks that it has not placed, in words; "" if no node does."""
-        if not self.total_tasks:  # nodes of this program do not place tasks in queues
+        if not self.total_tasks:  # such programs do not place tasks in queues
             return ""
         rows = self.core.held()
         rows = rows[rows[:, 2] > 0]
@@ -398,8 +398,8 @@ class Adapter(CorePolicy):
         node, application, tasks = rows[0].tolist()
         quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
         count = len(rows) - 1
-        rest = f"; {count} more such, {int(rows[1:, 2].sum())} tasks" if count else ""
-        return f"node {node} holds {quantity}, not placed{rest}"
+        rest = f" ({count} more such cases, with {int(rows[1:, 2].sum())} tasks)" if count else ""
+        return f"node {node} holds {quantity} that it has not placed{rest}"
 
     def application_of(self) -> Integers | None:
         """Return the application for each value of a message field ``application``.
@@ -418,7 +418,7 @@ class Adapter(CorePolicy):
         raise AssertionError("the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
-        """Do nothing; the engine calls the hooks at the end of the wave that this act makes."""
+        """Do nothing; this act only makes the engine end a wave and call its hooks."""
 
     # -- failures -------------------------------------------------------------------------------------------
 
@@ -532,7 +532,7 @@ class Adapter(CorePolicy):
         for server in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
             raise SchedulerError(
                 f"{self.parameters.name}: tasks must be queued on machines 0..{machines - 1}, got "
-                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server, which runs none"
+                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server"
             )
         outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
         if outcome.arrivals:  # a server has withdrawn all that it had queued, so its rows cancel out

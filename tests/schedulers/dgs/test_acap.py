@@ -134,5 +134,5 @@ def test_machines_without_places_are_rejected() -> None:
     assert str(caught.value) == (
         "platform.attributes must give machines places (side, or x and y) for dgs-acap, got none"
     )
-    with pytest.raises(ScenarioError, match="^nodes"):
+    with pytest.raises(ScenarioError, match="^dgs-acap does not support nodes='compiled'"):
         gs.simulate(scenario(3, jobs), "dgs-acap", nodes="compiled")

@@ -444,11 +444,11 @@ def test_invalid_parameters_are_rejected(parameters: dict[str, Any], said: str) 
 def test_bags_are_rejected() -> None:
     bags = gs.Scenario(gs.Platform.equal(5), gs.Workload.of([0.0], 1, 1000.0))
     with pytest.raises(
-        gs.ScenarioError, match="workload must have rigid jobs for dgs-asap, got bags of tasks"
+        gs.ScenarioError, match="dgs-asap requires a workload of rigid jobs, got bags of tasks"
     ):
         gs.simulate(bags, gs.DgsAsap())
     jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
-    with pytest.raises(gs.ScenarioError, match="workload must have bags of tasks for fcfs, got rigid jobs"):
+    with pytest.raises(gs.ScenarioError, match="fcfs requires a workload of bags of tasks, got rigid jobs"):
         gs.simulate(jobs, gs.Fcfs())
 
 
