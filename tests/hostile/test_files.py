@@ -21,8 +21,8 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.output import file_name
-from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.model.fault_events import END, display_limit
+from gridsim.errors import MAX_MESSAGE_LENGTH, GridSimError, ScenarioError, TraceFormatError
+from gridsim.model.fault_events import CLOCK_END, display_limit
 from gridsim.model.platform import Platform
 from gridsim.model.time_zones import Zones
 from gridsim.reproduce.others.waves import hours_of
@@ -394,7 +394,7 @@ def test_faults_of_extreme_traces_are_in_order_or_rejected(
             for block in islice(course.blocks, 9):
                 columns = (block.time, block.machine, block.until)
                 for time, machine, until in zip(*(column.tolist() for column in columns), strict=True):
-                    assert last <= time == due[machine] < min(until, END)
+                    assert last <= time == due[machine] < min(until, CLOCK_END)
                     due[machine], last = until, time
 
 
@@ -449,7 +449,7 @@ def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: s
         with pytest.raises(ScenarioError) as error:
             read(path)
         message = str(error.value)
-        assert said in message and message.isprintable() and len(message) <= LONGEST + 5
+        assert said in message and message.isprintable() and len(message) <= MAX_MESSAGE_LENGTH + 5
 
 
 @pytest.mark.parametrize(
@@ -658,5 +658,5 @@ def test_the_usable_memory_is_limited_by_the_control_group(monkeypatch: pytest.M
 
 
 def test_a_long_error_is_cut_between_words() -> None:
-    words = str(GridSimError("word " * LONGEST)).split()
+    words = str(GridSimError("word " * MAX_MESSAGE_LENGTH)).split()
     assert set(words) == {"word", "..."} and words.count("...") == 1

@@ -415,7 +415,7 @@ def test_a_scenario_with_invalid_utf_8_is_not_saved(tmp_path: Path) -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.from_log(log))
     with pytest.raises(
         gs.ScenarioError,
-        match=r"the texts of a scenario must be valid UTF-8, also names of files, got '\\udcff'",
+        match=r"strings of a scenario, such as names of files, must be valid UTF-8, got '\\udcff'",
     ):
         scenario.save(tmp_path / "s.toml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n\udcff.swf"]

@@ -13,7 +13,7 @@ import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import JOB_TIMES, JobTime, reserved
+from gridsim.model.applications import JOB_TIMES, JobTime, run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellations, slots_allowed
@@ -90,7 +90,9 @@ class _Placements(Policy):
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
-        durations, estimates = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        durations, estimates = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
         self.length = -(-estimates // self.slot)
         self.earliest, self.latest = slots_allowed(run.applications, estimates, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
