@@ -73,7 +73,7 @@ def name_files_in_errors(files: Collection[str]) -> Iterator[None]:
 
 
 class ScenarioError(GridSimError, ValueError):
-    """Invalid value in a scenario, platform, workload or network, or of a scheduler parameter.
+    """Error about an invalid value in a scenario, platform, workload, network or scheduler parameter.
 
     The message starts with the configuration path (``platform.speeds[3]``), followed by the condition that
     the value must satisfy and the value.
@@ -81,30 +81,30 @@ class ScenarioError(GridSimError, ValueError):
 
 
 class FileChanged(ScenarioError):
-    """Change of a trace file after it was read, or after its run or study began."""
+    """Error about a trace file that changed after it was read, or after its run or study began."""
 
 
 class TraceFormatError(GridSimError, ValueError):
-    """Trace file that cannot be read.
+    """Error about a trace file that cannot be read.
 
     The message starts with ``file:line``, or with ``file`` if the file cannot be opened.
     """
 
 
 class OutOfMemory(GridSimError, MemoryError):
-    """Run that needs more memory than is available; the message states both amounts."""
+    """Error about a run that needs more memory than is available; the message states both amounts."""
 
 
 class SchedulerError(GridSimError, RuntimeError):
-    """Breach of contract by a scheduler; the message states the simulated time in seconds."""
+    """Error about a scheduler that breaks its contract; the message states the simulated time in seconds."""
 
 
 class CompileError(SchedulerError):
-    """Node program that cannot be compiled; the message states the place and a remedy."""
+    """Error about a node program that cannot be compiled; the message states the place and a remedy."""
 
 
 class InvariantViolation(GridSimError, AssertionError):
-    """Violation of an invariant of the simulation.
+    """Error about a violated invariant of the simulation.
 
     Examples are a task that is lost, completed twice, or run on a failed machine.
     """

@@ -337,5 +337,5 @@ def mean_distance(places: Floats) -> float:
 def _draw_values(
     values: tuple[Any, ...], count: int, draw: np.random.Generator, dtype: type
 ) -> NDArray[Any] | None:
-    """Draw `count` of `values`, all equally likely; return None if there are no values."""
+    """Draw `count` values from `values`, all equally likely; return None if there are no values."""
     return np.array(values, dtype)[draw.integers(len(values), size=count)] if values else None

@@ -95,7 +95,7 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
         factors *= self.high - self.low
         factors += self.low
         np.minimum(factors, self.high, out=factors)  # rounding may give a factor above `high`
-        # drawn machine by machine, so that more machines leave the draws of the first unchanged
+        # positions are drawn machine by machine, so that more machines leave the draws of the first unchanged
         positions = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
         return LoadProfile(_nanoseconds(self.period), factors, positions[:, 0].copy(), positions[:, 1].copy())
 

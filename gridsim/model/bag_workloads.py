@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gridsim.traces import Bags
 
 
-#: Largest number of tasks that differ in size; each size takes 8 bytes of memory.
+#: Largest number of tasks in a workload whose tasks differ in size; each size takes 8 bytes of memory.
 MAX_SIZES = 2**30
 
 
@@ -432,7 +432,7 @@ def _with_requirements(columns: Columns, platform: Platform, requirements: Requi
             f"{name} of up to {column.max():g} bytes" for name, column in capacities.items()
         )
         raise ScenarioError(
-            f"{fields} must allow each application a machine for its tasks, got "
+            f"{fields} must suit at least one machine, got "
             f"{requirements.describe(i)} for application {i}; machines have {limits}"
         )
     return columns.with_requirements(requirements, group, suited)

@@ -24,12 +24,12 @@ LATEST_CHANGE = 8e9
 CLOCK_END = round(LATEST_CHANGE * NS)
 #: Largest number of changes generated to display a result: in total, or per machine if that is more.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Number of changes that take as long as a pass over an empty block; each pass counts as at least as many.
+#: Number of changes that take about as long as a pass over a block; a pass counts as at least that many.
 _MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
-    """Faults with too many changes to generate them only for the display of a result."""
+    """Error about faults with too many changes for the display of a result."""
 
 
 #: Function that is called with a number of changes before they are generated; it may raise `TooManyChanges`.

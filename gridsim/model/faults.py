@@ -227,7 +227,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
         for i, time in enumerate(up):
             real(f"faults.up[{i}]", time, low=down[i], unit="s", finite=False)
-        previous_failure: dict[int, int] = {}  # index by machine
+        previous_failure: dict[int, int] = {}  # machine -> index of the failure
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
             if down[i] > LATEST_CHANGE:

@@ -1,4 +1,4 @@
-"""Formats of traces, built-in and of plugins."""
+"""Trace formats: built-in formats, and formats of plugins."""
 
 from __future__ import annotations
 

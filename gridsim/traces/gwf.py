@@ -61,7 +61,7 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
     def plain_line(line: str) -> str:
         words = line.split(None, last)[:last]
         if len(words) < GWF.required:
-            return line  # which the parser rejects
+            return line  # the parser rejects the line
         words += ["-1"] * (last - len(words))
         for k, column in enumerate(columns, numbers):
             words[k] = column.add(words[k])

@@ -54,7 +54,7 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
-#: Fields on which no run depends; a value that cannot be read counts as unknown in these.
+#: Fields on which no run depends; their values count as unknown if they cannot be read.
 UNUSED_FIELDS = frozenset(
     ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
     + ("preceding", "think_time")
@@ -244,7 +244,7 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
 
 
 def is_column_header(line: str) -> bool:
-    """Return whether the first line that is no comment has names of columns: words that are no numbers."""
+    """Return whether `line`, the first that is no comment, has names of columns: words, no numbers."""
     return all(parse_number(word) is None for word in line.split())
 
 
@@ -418,7 +418,7 @@ class _JobLineReader:
         return jobs
 
     def skip_jobs(self, count: int) -> None:
-        """Count all lines of the next block, `count` lines, as jobs without reading them."""
+        """Count the `count` lines of the next block as jobs, without reading them."""
         self.numbers.frombytes(np.arange(self._last_line + 1, self._last_line + count + 1).tobytes())
         self._at_start, self._last_line = False, self._last_line + count
 

@@ -101,7 +101,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         findings = checks[name](path)
     except TraceFormatError as error:
         faults: list[tuple[int, str]] = []
-        with suppress(TraceFormatError):  # raised again if the fault is not in a line
+        with suppress(TraceFormatError):  # the same error is raised if the fault is not in a line
             faults += _FAULTS[name](path) if name in _FAULTS else ()
         if faults:
             message = f"lines that cannot be read; the first: {faults[0][1]}"

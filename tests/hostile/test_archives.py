@@ -34,7 +34,7 @@ BUSY = "tables/machines/busy.npy"
 
 
 @pytest.mark.parametrize(
-    ("member", "said"),
+    ("member", "expected"),
     [
         (npy([1.0], shape=(10**12,)), "8 bytes for an array of (1000000000000,) of float64"),
         (npy([1.0], shape=(2**62, 2**62)), "8 bytes for an array"),
@@ -54,12 +54,12 @@ BUSY = "tables/machines/busy.npy"
         (b"", "not a sound result file"),
     ],
 )
-def test_invalid_headers_of_arrays_are_rejected(file: Path, member: bytes, said: str) -> None:
+def test_invalid_headers_of_arrays_are_rejected(file: Path, member: bytes, expected: str) -> None:
     """Memory is allocated only if the header matches the size of the member."""
     with pytest.raises(GridSimError) as error:
         gs.Result.load(changed(file, {BUSY: member}))
     message = str(error.value)
-    assert said in message and message.startswith(f"{file}: ") and message.isprintable()
+    assert expected in message and message.startswith(f"{file}: ") and message.isprintable()
 
 
 def test_a_header_nested_too_deeply_for_the_parser_is_rejected(file: Path) -> None:
@@ -185,20 +185,20 @@ def test_invalid_metadata_of_a_result_are_rejected(file: Path, about: Any) -> No
 
 
 @pytest.mark.parametrize(
-    ("member", "said"),
+    ("member", "expected"),
     [
         ("applications/finish", "applications.finish must be float, got"),
         ("schedule/machine", "schedule.machine must be int, got"),
         ("messages/kind", "messages.kind must be text, got"),
     ],
 )
-def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, said: str) -> None:
+def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, expected: str) -> None:
     with zipfile.ZipFile(file) as archive:
         rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
     content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
     if member == "applications/finish":
-        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
-    with pytest.raises(GridSimError, match=said):
+        content, expected = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
+    with pytest.raises(GridSimError, match=expected):
         gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
 
 
@@ -281,13 +281,13 @@ def test_a_checkpoint_with_highly_compressed_json_is_rejected_before_unpacking(
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("checkpoint.json", b'{"format":1,"x":[' + b'{"a":0},' * (1 << 20) + b"0]}")
     assert path.stat().st_size < 1 << 18
-    said = (
+    expected = (
         r"expected at most [\d.]+ MB in an archive of"
         if method == zipfile.ZIP_DEFLATED
         else "must be stored or deflated"
     )
     tracemalloc.start()
-    with pytest.raises(GridSimError, match=f"not a sound checkpoint .*{said}"):
+    with pytest.raises(GridSimError, match=f"not a sound checkpoint .*{expected}"):
         Checkpoint(path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
@@ -382,7 +382,7 @@ def test_a_damaged_description_of_a_store_is_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "columns", "said"),
+    ("folder", "columns", "expected"),
     [
         ("cells", {"key": [1]}, "key is of int64"),
         ("cells", {"key": [["a"]]}, "key is of list"),
@@ -395,11 +395,11 @@ def test_a_damaged_description_of_a_store_is_rejected(tmp_path: Path) -> None:
     ],
 )
 def test_shards_with_invalid_columns_are_rejected(
-    tmp_path: Path, folder: str, columns: Any, said: str
+    tmp_path: Path, folder: str, columns: Any, expected: str
 ) -> None:
     parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     store = Store(tmp_path / "store")
     parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
     query: Any = store.find if folder == "cells" else store.scenario
-    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{said}"):
+    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{expected}"):
         query("n")

@@ -218,8 +218,8 @@ def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> Non
         ({"machines": 2**31}, "machines must be in 0.."),
         ({"machines": -1, "nodes": 0}, "machines must be in 0.."),
     ]
-    for changes, said in wrong:
-        with pytest.raises(ValueError, match=said):
+    for changes, expected in wrong:
+        with pytest.raises(ValueError, match=expected):
             links(kind=kind, **changes)
     it = links(kind=kind, fifo=False)
     for now in (-1, LAST):
@@ -339,7 +339,7 @@ def test_a_rejected_start_counts_no_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "expected"),
     [
         ("slot", 0, r"settings\['slot'\] must be in 1..100000000000000000, got 0"),
         ("rounds", 0, r"settings\['rounds'\] must be in 1..100000000000000000, got 0"),
@@ -348,21 +348,21 @@ def test_a_rejected_start_counts_no_machine() -> None:
         ("counts", np.zeros(2, np.int64), r"counts must be int64\[5\]"),
     ],
 )
-def test_invalid_settings_of_a_negotiation_are_rejected(name: str, value: Any, said: str) -> None:
+def test_invalid_settings_of_a_negotiation_are_rejected(name: str, value: Any, expected: str) -> None:
     settings = negotiation()[1]["settings"]
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=expected):
         negotiation(**({"settings": {**settings, name: value}} if name in settings else {name: value}))
 
 
 def test_invalid_jobs_of_a_negotiation_are_rejected() -> None:
     it, shared = negotiation()
     del shared["settings"]
-    for tasks, said in (
+    for tasks, expected in (
         (0, r"tasks\[1\] must be in 1.."),
         (LAST, r"tasks\[1\] must be in 1.."),
         (3, "as it was"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=expected):
             it.bind(**{**shared, "jobs": {**shared["jobs"], "tasks": np.array([1, tasks])}})
     it.search([0, 0], 0)  # job 0 is searching already when it is listed again
     it.flush(0)

@@ -47,7 +47,7 @@ def copy_with(valid_result: Path, to: Path, place: str, value: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
+    ("place", "value", "expected"),
     [
         ("schedule.application", 2, r"schedule\.application\[\d+\] must be in 0\.\.1, got 2"),
         ("schedule.application", -1, r"schedule\.application\[\d+\] must be in 0\.\.1, got -1"),
@@ -63,10 +63,10 @@ def copy_with(valid_result: Path, to: Path, place: str, value: Any) -> Path:
     ],
 )
 def test_records_with_values_out_of_range_are_rejected(
-    valid_result: Path, tmp_path: Path, place: str, value: Any, said: str
+    valid_result: Path, tmp_path: Path, place: str, value: Any, expected: str
 ) -> None:
     file = copy_with(valid_result, tmp_path / "bad.npz", place, value)
-    with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({said})"):
+    with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({expected})"):
         gs.Result.load(file)
 
 
@@ -106,8 +106,8 @@ def test_commands_report_an_invalid_file_on_one_line(
         done = CliRunner().invoke(cli, command)
         assert done.exception is None or isinstance(done.exception, SystemExit), command
         assert done.exit_code in (0, 1)
-    said = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
-    with pytest.raises(GridSimError, match=said), display_errors(["a.npz"]):
+    expected = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
+    with pytest.raises(GridSimError, match=expected), display_errors(["a.npz"]):
         np.zeros(3)[9]
     with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), display_errors(["a.npz"]):
         raise ScenarioError("of it")

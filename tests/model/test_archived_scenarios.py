@@ -104,7 +104,7 @@ def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "said"),
+    ("array", "expected"),
     [
         (
             None,
@@ -117,11 +117,11 @@ def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
         (RELEASE > 5, "release must refer to arrays that fit: no list has arrays of bool"),
     ],
 )
-def test_a_missing_or_invalid_array_is_rejected(array: Any, said: str) -> None:
+def test_a_missing_or_invalid_array_is_rejected(array: Any, expected: str) -> None:
     toml, arrays = gs.Scenario(GRID, BAGS).to_archive()
     others = dict(arrays)
     del others[(name := tomllib.loads(toml)["workload"]["release"]["array"])]
-    with pytest.raises(ScenarioError, match=f"^workload.{said}"):
+    with pytest.raises(ScenarioError, match=f"^workload.{expected}"):
         gs.Scenario.from_archive(ArchivedScenario(toml, others if array is None else {**others, name: array}))
 
 
@@ -137,17 +137,17 @@ def test_a_reference_to_an_unknown_array_is_rejected(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "expected"),
     [
         (np.full(LONG, 2**62), "workload.sizes must refer to arrays that fit: counts must be in"),
         (np.full(LONG, 1), "workload.sizes must refer to arrays that fit: counts must add up to"),
         (np.full(LONG, 1.0), "workload.sizes must refer to arrays that fit: no list has arrays of"),
     ],
 )
-def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, said: str) -> None:
+def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, expected: str) -> None:
     toml, arrays = LISTED[1].to_archive()
     name = tomllib.loads(toml)["workload"]["sizes"]["counts"]
-    with pytest.raises(ScenarioError, match=f"^{said}"):
+    with pytest.raises(ScenarioError, match=f"^{expected}"):
         gs.Scenario.from_archive(ArchivedScenario(toml, {**arrays, name: counts}))
 
 

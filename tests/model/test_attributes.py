@@ -170,7 +170,7 @@ def _file(attributes: str) -> gs.Scenario:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "expected"),
     [
         (
             lambda: gs.DrawnAttributes(),
@@ -219,12 +219,12 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Workload.of([0.0, 0.0], 1, 1.0, memory=[8e9, 9e9]).realize(FOUR_MACHINES),
-            "workload.memory must allow each application a machine for its tasks, got at least 9e+09 bytes "
+            "workload.memory must suit at least one machine, got at least 9e+09 bytes "
             "for application 1; machines have memory of up to 8e+09 bytes",
         ),
         (
             lambda: gs.Workload.of([0.0], 1, 1.0, memory=8e9, disk=2.0).realize(DISKS),
-            "workload.memory and workload.disk must allow each application a machine for its tasks",
+            "workload.memory and workload.disk must suit at least one machine",
         ),
         (
             lambda: gs.Workload.bags(seed=1, constraints=gs.Constraints(kinds=("gpu",))),
@@ -248,10 +248,10 @@ def _file(attributes: str) -> gs.Scenario:
         ),
     ],
 )
-def test_wrong_attributes_are_rejected(call: Callable[[], Any], said: str) -> None:
+def test_wrong_attributes_are_rejected(call: Callable[[], Any], expected: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         call()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])

@@ -68,7 +68,7 @@ def test_data_sizes_with_units_are_read():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (
             lambda: gs.Platform.equal(3).linked([1.0, 2.0]),
@@ -92,6 +92,6 @@ def test_data_sizes_with_units_are_read():
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=[1.0, 2.0]), "workload.output_bytes must have 1"),
     ],
 )
-def test_invalid_data_sizes_are_rejected(make, said):
-    with pytest.raises(ScenarioError, match=said):
+def test_invalid_data_sizes_are_rejected(make, expected):
+    with pytest.raises(ScenarioError, match=expected):
         make()

@@ -48,7 +48,7 @@ def test_requested_times_follow_their_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("workload", "expected"),
     [
         (lambda: Workload.jobs_of([], 1, 1.0), "workload.release must have at least one job, got none"),
         (lambda: Workload.jobs_of([0.0], 0, 1.0), "workload.nodes[0] must be a whole number in 1..21"),
@@ -72,14 +72,14 @@ def test_requested_times_follow_their_jobs() -> None:
         (lambda: Workload.jobs_from_log("x", at_home=1), "workload.at_home must be true or false, got 1"),
     ],
 )
-def test_invalid_jobs_are_rejected(workload: Any, said: str) -> None:
+def test_invalid_jobs_are_rejected(workload: Any, expected: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         workload()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
-    for workload, said in (
+    for workload, expected in (
         (
             Workload.jobs_of([0.0], 101, 1.0),
             "workload.nodes[0] must be at most 100, the number of machines, got 101 for job 0",
@@ -91,7 +91,7 @@ def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
     ):
         with pytest.raises(ScenarioError) as caught:
             workload.realize(CLUSTER)
-        assert str(caught.value).startswith(said)
+        assert str(caught.value).startswith(expected)
     with pytest.raises(
         ScenarioError, match="platform must have machines of one speed for rigid jobs, got 1000 to"
     ):
@@ -185,15 +185,15 @@ def test_submit_times_of_a_log_are_compressed_to_a_utilization(log: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "expected"),
     [
         (5e-324, "workload.utilization must keep the last release finite, got 5e-324"),
         (1e-310, "workload.utilization must keep the last release finite, got 1e-310"),
         (1e-300, r"workload.release\[1\] must be at most 4e\+09 s, got"),
     ],
 )
-def test_utilizations_too_small_for_drawn_jobs_are_rejected(share: float, said: str) -> None:
-    with pytest.raises(ScenarioError, match=said):
+def test_utilizations_too_small_for_drawn_jobs_are_rejected(share: float, expected: str) -> None:
+    with pytest.raises(ScenarioError, match=expected):
         Workload.jobs(5, utilization=share, seed=1).realize(CLUSTER)
     assert len(Workload.jobs(1, utilization=share, seed=1).realize(CLUSTER)) == 1
 
@@ -258,8 +258,8 @@ def test_a_run_with_jobs_that_never_complete_ends_with_an_error(mode: Any, recor
     queue = gs.Backfill(mode=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))
-    said = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "
-    with pytest.raises(gs.ScenarioError, match=said):
+    expected = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "
+    with pytest.raises(gs.ScenarioError, match=expected):
         gs.simulate(failing, queue, record=record)
     waiting = gs.Workload.jobs_of([0.0] * 5, [1, 9, 1, 9, 1], [1.9e9, 1.0, 2e9, 1.0, 2.1e9])
     with pytest.raises(gs.ScenarioError, match=r"^workload must .* 4.61e\+09 s, got 1 of 5 left$"):

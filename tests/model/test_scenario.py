@@ -255,7 +255,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "cls", "parameters", "error", "said"),
+    ("name", "cls", "parameters", "error", "expected"),
     [
         (3, gs.Fcfs, {}, ValueError, "name of a scheduler must be a text without a colon, got 3"),
         ("", gs.Fcfs, {}, ValueError, "a text without a colon, got ''"),
@@ -273,9 +273,9 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     ],
 )
 def test_invalid_schedulers_are_not_registered(
-    name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], said: str
+    name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], expected: str
 ) -> None:
     before = registered()
-    with pytest.raises(error, match=re.escape(said)):
+    with pytest.raises(error, match=re.escape(expected)):
         gs.register(name, cls, **parameters)
     assert registered() == before

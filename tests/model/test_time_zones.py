@@ -78,7 +78,7 @@ def test_a_day_has_the_stated_hours_of_night(
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (lambda: Zones(zones=0), "zones.zones must be a whole number in 1..1440, got 0"),
         (lambda: Zones(night_begin=24.0), "zones.night_begin must be below 24 h, got 24.0"),
@@ -95,8 +95,8 @@ def test_a_day_has_the_stated_hours_of_night(
         (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
     ],
 )
-def test_invalid_zones_are_rejected(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_zones_are_rejected(make: Any, expected: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=expected):
         make()
 
 

@@ -93,9 +93,9 @@ def test_faulty_lines_are_rejected_with_their_number(write, content, line, messa
 
 
 def test_carriage_returns_within_lines_are_rejected(write):
-    said = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
+    expected = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
     row = "0\t0\t10\t5\tx\t1\t1000\t1100\tNULL"
-    with pytest.raises(TraceFormatError, match=said):
+    with pytest.raises(TraceFormatError, match=expected):
         read_fta(write("event_trace.tab", f"{HEAD}{row}\r{row}\r").parent)
 
 

@@ -202,15 +202,15 @@ def test_opendc_files_are_read(write, read):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("1,4,5", "5: a line must have 7 fields, as many as the first, got 3"),
         ("1,4,5,x,1,1,", "5: field RunTime must be a number, got 'x'"),
         ("1,4.5,5,2,1,1,", "5: field JobID must be a whole number, got '4.5'"),
     ],
 )
-def test_faulty_opendc_files_are_rejected(write, line, said):
-    with pytest.raises(TraceFormatError, match=said):
+def test_faulty_opendc_files_are_rejected(write, line, expected):
+    with pytest.raises(TraceFormatError, match=expected):
         read_gwf(write("wf.gwf", OPENDC + line + "\n"))
     with pytest.raises(TraceFormatError, match="1: no jobs in this log"):
         read_gwf(write("no.gwf", OPENDC.partition("\n")[0]))

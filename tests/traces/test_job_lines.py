@@ -63,22 +63,22 @@ def with_warnings(call):
 def read_all_ways(path, **how):
     """Return the rigid jobs, the bags and the schedule of a log; None for each without jobs."""
     machines = gs.Platform.equal(64)
-    rigid, said = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
+    rigid, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
     bags, also = with_warnings(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
     own, _ = with_warnings(lambda: gs.result_from_log(path, machines=64, **how))
-    return rigid, bags, own, said, also
+    return rigid, bags, own, messages, also
 
 
 def test_parts_of_a_job_with_a_line_for_it_are_left_out(write):
     path = write("log.swf", PARTIAL)
-    rigid, bags, own, said, also = read_all_ways(path)
+    rigid, bags, own, messages, also = read_all_ways(path)
     for jobs in (rigid, bags):
         assert jobs.release.tolist() == [0, 100, 5000] and jobs.tasks.tolist() == [32, 64, 32]
         assert math.fsum(jobs.size) == 256_000 * 1000
     assert own.applications["release"].tolist() == [0, 100, 5000] and own.facts["unknown_waits"] == 0
     text = "3 parts (status 2 to 4) of jobs that have a line for the whole job, left out"
     text += " (the first is at this line)"
-    assert said == also == [f"4: {text}"]
+    assert messages == also == [f"4: {text}"]
     (finding,) = lint(path)
     assert (finding.severity, finding.code, finding.count, finding.first_line) == ("note", "job-part", 3, 4)
     facts = info.info(path)
@@ -90,11 +90,11 @@ def test_parts_of_a_job_with_a_line_for_it_are_left_out(write):
 def test_a_job_cancelled_while_waiting_takes_no_machine(write):
     """Job 4 was cancelled after it ran for 600 s, and takes its processors."""
     path = write("log.swf", CANCELLED)
-    rigid, bags, own, said, also = read_all_ways(path)
+    rigid, bags, own, messages, also = read_all_ways(path)
     for jobs in (rigid, bags):
         assert jobs.release.tolist() == [0, 20, 100] and jobs.tasks.tolist() == [32, 32, 8]
     assert own.applications["release"].tolist() == [0, 20, 100] and own.failed == 0
-    assert said[0] == also[0] and said[0].startswith("3: 1 jobs that never ran (run time 0 s, ")
+    assert messages[0] == also[0] and messages[0].startswith("3: 1 jobs that never ran (run time 0 s, ")
     scenario = gs.Scenario(gs.Platform.equal(64), gs.Workload.jobs_from_log(path))
     easy, _ = with_warnings(lambda: gs.simulate(scenario, gs.Backfill()))
     assert easy.applications["first_start"].tolist() == [0, 20, 36_000]
@@ -105,9 +105,9 @@ def test_a_job_cancelled_while_waiting_takes_no_machine(write):
 
 def test_preceding_jobs_and_think_times_are_reported(write):
     path = write("log.swf", CHAIN)
-    rigid, _, _, said, also = read_all_ways(path)
-    assert len(rigid) == 3 and said == also
-    assert said == [
+    rigid, _, _, messages, also = read_all_ways(path)
+    assert len(rigid) == 3 and messages == also
+    assert messages == [
         "3: 2 jobs with a preceding job (field 17), which is not used; 1 jobs with a think time (field 18), "
         "which is not used (the first is at this line)"
     ]
@@ -165,21 +165,21 @@ def test_parts_without_a_line_for_their_job_are_jobs(write):
     path = write(
         "log.swf", "".join(lines[:2] + lines[3:])
     )  # in the order of submission, although parts end later
-    rigid, _, _, said, also = read_all_ways(path)
-    assert rigid.release.tolist() == [0, 0, 1900, 3400, 5000] and said == also
-    assert [each.partition(" (")[0] for each in said] == [
+    rigid, _, _, messages, also = read_all_ways(path)
+    assert rigid.release.tolist() == [0, 0, 1900, 3400, 5000] and messages == also
+    assert [each.partition(" (")[0] for each in messages] == [
         "3: 3 parts of unknown submission, taken as submitted after the part or line above",
         "3: 3 parts",
     ]
-    assert "that have no line for the whole job, taken as jobs" in said[1]
+    assert "that have no line for the whole job, taken as jobs" in messages[1]
     assert {each.code for each in lint(path)} == {"lone-part"}
 
 
 @pytest.mark.parametrize("line", [job(100, -1, number=2), job(100, 0, -1, 5, number=2)])
 def test_parts_are_jobs_if_the_line_for_their_job_has_no_run_time(write, line):
     path = write("log.swf", job() + line + job(200, 9, status=2, number=2) + job(300, 9, status=3, number=2))
-    rigid, _, _, said, _ = read_all_ways(path)
-    assert rigid.release.tolist() == [0, 200, 300] and len(said) == 2
+    rigid, _, _, messages, _ = read_all_ways(path)
+    assert rigid.release.tolist() == [0, 200, 300] and len(messages) == 2
 
 
 def test_jobs_of_unknown_number_have_no_parts(write):
@@ -188,12 +188,12 @@ def test_jobs_of_unknown_number_have_no_parts(write):
 
 
 def test_a_job_of_unknown_submission_is_left_out(write):
-    rigid, bags, own, said, _ = read_all_ways(
+    rigid, bags, own, messages, _ = read_all_ways(
         write("log.swf", job(-1) + job(1_300_000_000) + job(1_300_000_007))
     )
     assert rigid.release.tolist() == [0, 7] and own.applications["release"].tolist() == [0, 7]
     assert bags.release.tolist() == [0, 7]
-    assert said == ["1: 1 jobs of unknown submission, left out (the first is at this line)"]
+    assert messages == ["1: 1 jobs of unknown submission, left out (the first is at this line)"]
     never = write("c/log.swf", job(-1, 0, -1, 5) + job(7) + job(9, number=2))
     assert [each.partition(" (")[0] for each in read_all_ways(never)[3]] == ["1: 1 jobs that never ran"]
     assert read_all_ways(never, start=1.0)[3] == []
@@ -242,8 +242,8 @@ MIXED = "".join(
 )
 def test_only_lines_of_the_window_are_reported(write, how, lines):
     path = write("log.swf", MIXED)
-    _, said = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in said) == lines
+    _, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(gs.Platform.equal(99)))
+    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
 
 
 @pytest.mark.parametrize(
@@ -260,16 +260,16 @@ def test_only_lines_of_the_window_are_reported(write, how, lines):
 def test_only_lines_of_the_bags_used_are_reported(write, how, lines):
     path = write("log.swf", MIXED)
     workload = gs.Workload.from_log(path, gap=20.0, **how)
-    _, said = with_warnings(lambda: workload.realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in said) == lines
+    _, messages = with_warnings(lambda: workload.realize(gs.Platform.equal(99)))
+    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
 
 
 def test_only_tasks_of_the_bags_used_are_reported(write):
     path = write("log.tr", "0 1 5 5\n9 1 5 5\n20 2 0.3 0.2 0.4\n15 1 3 3\n")
     workload = gs.Workload.from_log(path, max_applications=2)
     assert with_warnings(lambda: workload.realize(gs.Platform.equal(9)))[1] == []
-    _, said = with_warnings(lambda: gs.Workload.from_log(path).realize(gs.Platform.equal(9)))
-    assert [each.partition("log.tr:")[2].partition(",")[0] for each in said] == [
+    _, messages = with_warnings(lambda: gs.Workload.from_log(path).realize(gs.Platform.equal(9)))
+    assert [each.partition("log.tr:")[2].partition(",")[0] for each in messages] == [
         "4: 1 submissions out of order",
         "3: 2 tasks of duration 0 s",
     ]
@@ -281,9 +281,9 @@ def test_each_line_is_reported_once_by_a_command(write, monkeypatch, capfd, more
     monkeypatch.chdir(path.parent)
     command = ["compare", "--job-log", path.name, "--rigid", "--schedulers", "backfill,backfill-fcfs"]
     done = CliRunner().invoke(cli, [*command, *more])
-    said = (done.stderr + capfd.readouterr().err).splitlines()  # including the output of workers
-    assert done.exit_code == 0 and len([line for line in said if "never ran" in line]) == 1
-    assert len([line for line in said if "warning: log.swf:" in line or "TraceWarning" in line]) == 6
+    messages = (done.stderr + capfd.readouterr().err).splitlines()  # including the output of workers
+    assert done.exit_code == 0 and len([line for line in messages if "never ran" in line]) == 1
+    assert len([line for line in messages if "warning: log.swf:" in line or "TraceWarning" in line]) == 6
 
 
 @pytest.mark.parametrize("replicates", [None, 2])
@@ -291,8 +291,8 @@ def test_each_line_is_reported_once_by_a_study(write, replicates):
     path = write("log.swf", MIXED)
     scenario = gs.Scenario(gs.Platform.equal(99), gs.Workload.jobs_from_log(path))
     names = ["backfill", "backfill-fcfs"]
-    _, said = with_warnings(lambda: gs.compare(scenario, names, replicates=replicates))
-    assert len(said) == len(set(said)) == 6
+    _, messages = with_warnings(lambda: gs.compare(scenario, names, replicates=replicates))
+    assert len(messages) == len(set(messages)) == 6
 
 
 # -- fields that no run uses -------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ def test_lint_finds_all_classes_in_availability_traces(write, recwarn):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         ("a.avt", "a 1 0 5\nb 2 0 1\nc 1 5 4\na 1 0 1\nd 1 0 1\n", "host b must have 4 times, as n is 2"),
         (
@@ -245,9 +245,13 @@ def test_lint_finds_all_classes_in_availability_traces(write, recwarn):
         ),
     ],
 )
-def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, said):
+def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, expected):
     (finding,) = lint(write(name, content))
-    assert (finding.code, finding.count, finding.first_line) == ("bad-line", 3, 2) and said in finding.message
+    assert (finding.code, finding.count, finding.first_line) == (
+        "bad-line",
+        3,
+        2,
+    ) and expected in finding.message
 
 
 def test_lint_finds_all_classes_in_a_host_table(write):

@@ -194,8 +194,8 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, procs_per_node=8)
-    said = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
-    assert said == [
+    messages = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
+    assert messages == [
         "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
         "1 jobs of run time 0 s, counted as 1 s",
         "13995 jobs started while more processors were in use than the header's MaxProcs, 8192, such as "

@@ -92,8 +92,8 @@ def test_repairs_are_counted_in_one_warning(write):
 
 def test_carriage_returns_within_lines_are_rejected(write):
     """A file with carriage returns only, as on old Macs, is one line."""
-    said = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
-    with pytest.raises(TraceFormatError, match=said):
+    expected = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
+    with pytest.raises(TraceFormatError, match=expected):
         read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))
 
 
