@@ -297,7 +297,7 @@ def test_members_with_an_unsupported_compression_are_rejected(file: Path) -> Non
     """Other methods than deflate may unpack to millions of times the size."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
-    with pytest.raises(GridSimError, match=r"more/a.npy must be stored or deflated"):
+    with pytest.raises(GridSimError, match="^more/a.npy"):
         gs.Result.load(file)
 
 

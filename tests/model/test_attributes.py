@@ -56,7 +56,7 @@ def test_jobs_with_the_same_suitable_machines_are_one_group(
     known_kinds = {"", *attributes.kind.tolist()}
     rows = wants.rows()
     if (unknown := next((i for i, row in enumerate(rows) if row[1] not in known_kinds), None)) is not None:
-        with pytest.raises(ScenarioError, match=rf"^workload.kinds\[{unknown}\] must be one of "):
+        with pytest.raises(ScenarioError, match=rf"^workload.kinds\[{unknown}\]"):
             wants.groups(attributes)
         return
     group, suited = wants.groups(attributes)

@@ -187,16 +187,14 @@ def test_invalid_tables_are_rejected(table: str, message: str) -> None:
 
 def test_a_part_of_the_wrong_type_is_rejected() -> None:
     wrong: Any = 0.5
-    with pytest.raises(gs.ScenarioError, match="fluctuation must be Fluctuation or None, got float"):
+    with pytest.raises(gs.ScenarioError, match="^fluctuation"):
         gs.Scenario(PLATFORM, WORKLOAD, fluctuation=wrong)
 
 
 @pytest.mark.parametrize("name", ["series", "first"])
 def test_lists_without_one_entry_per_machine_are_rejected(name: str) -> None:
     columns: dict[str, Any] = {name: [0, 0]}
-    with pytest.raises(
-        gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one per machine, got 2"
-    ):
+    with pytest.raises(gs.ScenarioError, match=f"^fluctuation.{name}"):
         run(gs.Fluctuation.of([[1.0]], 1.0, **columns))
 
 

@@ -207,9 +207,9 @@ def test_invalid_scenarios_are_rejected(text, message):
 
 
 def test_parts_of_the_wrong_type_are_rejected():
-    with pytest.raises(ScenarioError, match="platform must be a Platform, got int"):
+    with pytest.raises(ScenarioError, match="^platform"):
         Scenario(5, Workload.bags(seed=1))
-    with pytest.raises(ScenarioError, match="seed must be a whole number >= 0, got -1"):
+    with pytest.raises(ScenarioError, match="^seed"):
         Scenario(Platform.of([1.0]), Workload.bags(seed=1), seed=-1)
 
 
