@@ -43,7 +43,9 @@ pytestmark = pytest.mark.slow
 
 LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])
-MESSAGES = (jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY)
+MESSAGES = (
+    jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY, jobflow.DISPLACED,
+)  # fmt: skip
 
 
 def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: Any) -> Any:
@@ -89,6 +91,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
             **{name: np.zeros(2, np.int64) for name in counts},
             "tasks": np.array([1, 2]),
             "length": np.array([2, 3]),
+            "held": np.array([2, 3]),
             "lasts": np.full(2, 10**9),
             "first_start": np.full(2, -1),
             "group": np.zeros(2, np.int64),
@@ -115,7 +118,7 @@ def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
         **shared,
     }
     made = DgsProtocol(
-        SlotSchedules(3), Views(3, 2, shuffle=1), kinds=[(k, 1) for k in range(5)], **{**arguments, **changes}
+        SlotSchedules(3), Views(3, 2, shuffle=1), kinds=[(k, 1) for k in range(6)], **{**arguments, **changes}
     )
     return made, {**shared, "settings": settings}
 
@@ -192,7 +195,7 @@ def test_invalid_logs_of_a_flow_are_rejected() -> None:
     it = flow(**made, log=(np.ones(2, bool), speed_below))
     assert it.noted(9, 0)[1] == 0
     row = np.zeros(1, REQUEST)
-    row["tasks"], row["sequence"] = 1, -1
+    row["tasks"], row["sequence"], row["copy"] = 1, -1, -1
     made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
     with pytest.raises(KeyError):
         it.advance(10**9)
