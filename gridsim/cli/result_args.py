@@ -10,7 +10,7 @@ from pathlib import PurePath
 import click
 
 from gridsim.cli.quantities import INT
-from gridsim.errors import GridSimError, ScenarioError, naming, printable
+from gridsim.errors import GridSimError, ScenarioError, name_files_in_errors, printable
 
 #: Endings of the files in a folder that are read as results.
 ENDINGS = (".npz", ".gridsim")
@@ -47,7 +47,7 @@ def guard_display(files: Collection[str]) -> Iterator[None]:
     Such errors come from values that no run produces, in files whose digest is correct nevertheless.
     """
     try:
-        with naming(files):
+        with name_files_in_errors(files):
             yield
     except (click.ClickException, GridSimError, ImportError, MemoryError, OSError):
         raise

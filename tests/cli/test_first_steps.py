@@ -235,7 +235,7 @@ def test_listed_outages_warn_only_where_machines_fail_often() -> None:
     assert not _unusual_faults(2, [0, 1] * 2, [900.0, 900.0, 1800.0, 1800.0])
     often = [10.0 * (1 + k // 2) for k in range(40)]  # up for 10 s, then 19 times for 9 s, within 201 s
     assert _unusual_faults(2, [0, 1] * 20, often) == [
-        'faults make each machine fail after 9.05 s on average (in s, or as text: "4 h")'
+        'faults make each machine fail after 9.05 s on average (in s, or with a unit: "4 h")'
     ]
     # the third machine is always up
     assert "fail after 14.075 s" in _unusual_faults(3, [0, 1] * 20, often)[0]

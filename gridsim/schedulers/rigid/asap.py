@@ -13,7 +13,7 @@ import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import JOB_TIMES, JobTime, reserved
+from gridsim.model.applications import JOB_TIMES, JobTime, run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import allowed_start_slots, set_cancellation_timers
@@ -90,7 +90,9 @@ class _AsapPolicy(Policy):
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
-        durations, estimates = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        durations, estimates = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
         # slots of each job: duration, and first and last start
         self.lengths = -(-estimates // self.slot)
         self.first_slots, self.last_slots = allowed_start_slots(run.applications, estimates, self.slot)

@@ -9,7 +9,7 @@ import numpy as np
 from gridcore.rigid_queue.backfill import BackfillQueue
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
@@ -76,7 +76,9 @@ class BackfillPolicy(Policy):
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
-        durations, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        durations, self.estimate = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
         # decisions, and the machines of each run if machines fail, are derived from the log
         log = run.record or run.faults or run.decisions is not None

@@ -219,7 +219,7 @@ def test_validation_detects_violated_times(
             "workload.cancel_at[1] must be after workload.release[1], 10.0 s, got 10.0",
         ),
         ({"deadline": [1.0, 5.0, 30.0]}, "workload.deadline[1] must be after workload.release[1], 10.0 s"),
-        ({"deadline": [1.0]}, "workload.deadline must have 3 entries as workload.release has, got 1"),
+        ({"deadline": [1.0]}, "workload.deadline must have 3 entries, as workload.release has, got 1"),
     ],
 )
 def test_invalid_times_are_rejected(times: Any, said: str) -> None:
