@@ -1,4 +1,4 @@
-"""The board against what it should show, computed from all that has been published."""
+"""The board: what it shows, computed from all publications."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODES = 3
 
 
 def expected(up: Any, age: int, refresh: str, phase: Any, published: list[Any], now: int) -> Any:
-    """What the board shows at `now`, ns; published : (ns, node, value, whether it falls), in order."""
+    """Return what the board shows at `now` ns; published : (ns, node, value, whether it falls), in order."""
     shown = np.where(up, 0.0, np.inf)
     for node in range(len(up)):
         first = int(phase[node]) if refresh == "individual" else 0
@@ -29,11 +29,11 @@ def expected(up: Any, age: int, refresh: str, phase: Any, published: list[Any], 
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from((0, 1, 3, 10)),  # s until then
+        st.sampled_from((0, 1, 3, 10)),  # s until the publication
         st.integers(0, NODES - 1),
         st.sampled_from((0.0, 2.5, 7.0, np.inf)),
         st.booleans(),
-        st.booleans(),  # whether somebody looks
+        st.booleans(),  # whether the board is read
     ),
     max_size=25,
 )
@@ -69,7 +69,7 @@ def test_errors_have_mean_1_and_the_stated_deviation_and_change_no_zeros() -> No
         board.publish(0, 10.0, False, now)
         board.publish(1, 0.0, False, now)
         shown = board.read(now)
-        assert shown[0] == board.read(now)[0]  # looking again draws nothing
+        assert shown[0] == board.read(now)[0]  # another read draws no new error
         factors.append(shown[0] / 10.0)
         zeros.append(shown[1])
     assert np.mean(factors) == pytest.approx(1.0, abs=0.02) and not any(zeros)

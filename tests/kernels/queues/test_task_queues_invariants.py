@@ -1,4 +1,4 @@
-"""Task queues: the invariants of service on one machine or few."""
+"""Invariants of task queues on one or a few machines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cases(draw, machines=3, max_arrivals=6):
 
 
 def merge(*parts):
-    """Completions of several calls as one call would give them."""
+    """Merge the completions of several calls as one call would return them."""
     result = {}
     for part in parts:
         for machine, application, tasks, end in rows_of(part):
@@ -174,13 +174,13 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     store.advance(NEVER - 1)
     finish = store.totals()["finish"]
     for i, (_, w, _, _) in enumerate(entries):
-        # ends are rounded to ns, once a task
+        # ends are rounded to ns, once per task
         assert (finish[i] / NS - release[i]) / w <= value * (1 + 1e-9) + 1e-7
 
 
 @given(cases(machines=1), TOLERANCES.filter(bool), steps)
 def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wait):
-    """Also where a task runs, or nothing but it; and the queue is in EDF order at what comes out."""
+    """With a running task, or only that, too; the queue is in EDF order at the returned stretch."""
     store, exact = case.store(order="edf", tolerance=tolerance), case.store(order="edf")
     for _, _, application, tasks in case.arrivals:
         for one in (store, exact):
@@ -193,7 +193,7 @@ def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wa
     if not store.is_busy([0])[0]:
         assert value == least == math.inf
         return
-    # a deadline counts as met within 1e-12 relative: of instants below 1000 s, with sizes of at least 1
+    # a deadline counts as met within 1e-12 relative, for instants below 1000 s and sizes of at least 1
     assert least - 1e-9 <= value <= least / (1.0 - tolerance) + 1e-9
     order = store.queue(0)[0]
     assert sorted(order) == sorted(exact.queue(0)[0])
@@ -233,7 +233,7 @@ def test_summaries_are_those_of_the_same_queue(case, now):
             running_task["running_release"], running_task["running_size"], _ = case.applications[running]
         free = max(free_at, now) / 1e9
         queue = (release, size, n * task)
-        # for a summary the task that starts at this instant has started
+        # for a summary, a task that starts at this instant has started
         after, end, begun = n * task, free, dict(running_task)
         if running < 0 and len(i):
             after[0] = (n[0] - 1) * task[0]

@@ -129,7 +129,7 @@ def test_board_requires_a_board_scheduler() -> None:
         (
             gs.NodeScheduler,
             1.0,
-            "node 0 uses the board, which requires a scheduler that derives from BoardScheduler",
+            "node 0 uses the board, which requires a BoardScheduler",
         ),
         (gs.BoardScheduler, float("nan"), "node 0 publishes nan, which is not a number"),
     ):

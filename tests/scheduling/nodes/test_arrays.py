@@ -171,7 +171,7 @@ def test_invalid_sizes_of_messages_are_rejected(nbytes: Any) -> None:
             )
         }
 
-    with pytest.raises(gs.SchedulerError, match="the bytes of 'summary'"):
+    with pytest.raises(gs.SchedulerError, match="the size of 'summary' in bytes"):
         gs.simulate(scenario(), Wrong())
 
 
