@@ -41,7 +41,7 @@ cdef class NodeActions:
     cdef list streams                   # per node; None until the first draw
     # timers and turns
     cdef tuple timer_names
-    cdef bint acts, idles, fires        # whether programs have these handlers
+    cdef bint has_on_act, has_on_idle, has_on_timer  # whether programs have these handlers
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read

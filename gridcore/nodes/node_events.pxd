@@ -25,7 +25,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or array of states
     cdef list views                     # per node; None until the first event
     cdef object slots, report_lost
-    cdef bint starts, ends, completes, values  # whether programs have these handlers
+    cdef bint has_on_start, has_on_end, has_on_done, timers_have_values  # whether programs have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
     cdef const long long[::1] home, release, submitter, tasks

@@ -214,6 +214,6 @@ def test_states_free_their_memory(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_check_detects_a_leak() -> None:
+def test_a_planted_leak_is_detected() -> None:
     malloc = ctypes.CDLL(None).malloc
     assert grows(lambda: malloc(4000)) >= SMALL_LEAK  # other threads may free some memory meanwhile

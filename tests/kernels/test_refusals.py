@@ -316,7 +316,7 @@ def helpers():
                 yield from (kind for kind in classes if type(kind) is type and not kind.__flags__ & 1 << 9)
 
 
-def test_helpers_cannot_be_copied():
+def test_internal_classes_cannot_be_copied():
     # their C pointers would not survive, nor would attributes that are set up later
     kinds = list(helpers())
     names = {kind.__name__ for kind in kinds}

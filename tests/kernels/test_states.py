@@ -225,7 +225,7 @@ def test_saved_states_have_pending_events() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_non_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
+def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
     objects = fresh(name)
     if name == "flow":
         for each in ("tree", "queues", "links"):
@@ -415,7 +415,7 @@ def test_damaged_states_do_no_harm(
     go_on(objects, name)
 
 
-def test_a_job_cannot_look_for_a_node_twice() -> None:
+def test_a_job_with_two_searches_is_rejected() -> None:
     """All nodes would be marked as visited by the job itself."""
     state = deep_copy(walks(10)[1].getstate())
     rows = state["searches"]
@@ -426,7 +426,7 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
             walks(0)[1].setstate(bad)
 
 
-def test_jobs_that_wait_for_a_dispatcher_are_checked() -> None:
+def test_invalid_jobs_that_wait_for_a_dispatcher_are_rejected() -> None:
     """Each waits once, behind a job with a pending decision, for its own decision or after its run."""
     state = deep_copy(walks(20)[1].getstate())
     line, deciding = state["dispatchers"], state["searches"][0, 0]

@@ -50,7 +50,7 @@ def test_every_kernel_has_a_thread_test() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
-def test_concurrent_results_equal_sequential_ones(rounds: int) -> None:
+def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
     """Bit for bit, although all threads read the same arrays."""
     alone = {name: call() for name, call in work.CALLS.items()}
     names = list(work.CALLS)
@@ -143,7 +143,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
         "optimal_stretch", "map_in_turn",
     ],
 )  # fmt: skip
-def test_the_gil_is_released(kind: str) -> None:
+def test_long_calls_release_the_gil(kind: str) -> None:
     """A concurrent call on the object is rejected, and the first call continues."""
 
     def turn() -> bool:

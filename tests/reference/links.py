@@ -334,7 +334,7 @@ class Links:
             if not (at == -1 or 16 <= at <= self._width[k] - 8):
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
         if self._sequence:
-            raise ValueError(f"log must be called before anything is sent, got {self._sequence} messages")
+            raise ValueError(f"log must be called before the first message, got {self._sequence} messages")
         self._log_limit, self._subjects = limit, offsets
 
     def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:

@@ -27,7 +27,7 @@ SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
     st.integers(0, 20),
     st.data(),
 )
-def test_bind_equals_reference(
+def test_bind_earliest_equals_reference(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
@@ -45,7 +45,7 @@ def test_bind_equals_reference(
     st.integers(0, 10**12),
     st.data(),
 )
-def test_bind_equals_reference_on_real_speeds(
+def test_bind_earliest_equals_reference_with_real_speeds(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     ends = st.integers(0, 2 * 10**12)
@@ -57,7 +57,7 @@ def test_bind_equals_reference_on_real_speeds(
 
 
 @given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
-def test_few_tasks_are_bound_as_by_a_scan_of_all_machines(
+def test_indexed_bindings_equal_a_scan_of_all_machines(
     speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
 ) -> None:
     """Machines become idle between calls, and sometimes fail and recover."""
@@ -100,7 +100,7 @@ def test_tasks_without_a_machine_are_rejected() -> None:
 
 @given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
 @example([2.0, 2.0, 1.0], 1e-9, 7, 0)
-def test_bound_tasks_equal_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
+def test_bindings_equal_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
     """Brute force assigns each task to the machine that ends it first."""
     free = np.array([3 * u % 7 for u in range(len(speeds))])
     counts, at = np.zeros(len(speeds), np.int64), free.copy()
@@ -113,7 +113,7 @@ def test_bound_tasks_equal_brute_force(speeds: list[float], size: float, tasks: 
     assert free.tolist() == at.tolist()
 
 
-def test_bind_takes_as_long_for_a_billion_tasks() -> None:
+def test_bulk_binding_of_a_billion_tasks_is_exact() -> None:
     """The bulk is exact: every end with a task is before every end without one."""
     chance = np.random.default_rng(1)
     speeds = chance.uniform(1000, 3000, 50)
@@ -126,7 +126,7 @@ def test_bind_takes_as_long_for_a_billion_tasks() -> None:
     assert free.max() <= (free + length).min()
 
 
-def test_binding_application_by_application_keeps_machines_in_order() -> None:
+def test_binding_by_application_keeps_machines_in_order() -> None:
     """Later tasks start later, and a machine without tasks is unchanged."""
     free = np.array([0, 100])
     history = [free.copy()]
@@ -138,7 +138,7 @@ def test_binding_application_by_application_keeps_machines_in_order() -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_bind_raises_these_error_messages(kernel: Any) -> None:
+def test_invalid_arguments_of_bind_earliest_are_rejected(kernel: Any) -> None:
     free = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"^speed\[0\] must be finite and > 0, got 0.0$"):
         kernel.bind_earliest(free, [0.0, 1.0], 1.0, 1, 0)

@@ -76,7 +76,7 @@ def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
 
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
-def test_machines_of_a_kind_equal_reference_and_machines_alone(
+def test_machines_of_a_kind_are_mapped_like_single_machines(
     problem: Any, rule: Any, kind: list[int]
 ) -> None:
     """With whole numbers, whose sums are exact."""
@@ -122,7 +122,7 @@ def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
     return results[0]
 
 
-def test_tasks_in_turn_are_mapped_as_computed_by_hand() -> None:
+def test_map_in_turn_gives_the_mappings_computed_by_hand() -> None:
     etc = [[4.0, 6.0, 9.0], [3.0, 5.0, 8.0], [2.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
     assert in_turn(etc, "met") == [0, 0, 0, 0]
     assert in_turn(etc, "olb") == [0, 1, 2, 0]  # ready at 4, 5, 5
@@ -136,7 +136,7 @@ def test_tasks_in_turn_are_mapped_as_computed_by_hand() -> None:
     assert in_turn([[1.0, 1.0, 3.0, 3.0, 3.0]] * 2, "kpb") == [0, 0]
 
 
-def test_switching_maps_as_computed_by_hand() -> None:
+def test_switching_gives_the_mapping_computed_by_hand() -> None:
     # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
     etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
     assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]
@@ -148,7 +148,7 @@ def test_switching_maps_as_computed_by_hand() -> None:
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching")[1] is False
 
 
-def test_batches_are_mapped_as_computed_by_hand() -> None:
+def test_map_batch_gives_the_mappings_computed_by_hand() -> None:
     etc = [[1.0, 4.0], [2.0, 3.0], [6.0, 9.0]]
     assert batch(etc, "min-min") == [(0, 0), (1, 0), (2, 0)]  # ends at 1; 3 on both, so machine 0; 9 on both
     assert batch(etc, "max-min") == [(2, 0), (0, 1), (1, 1)]  # 6; then 4 and 3 on machine 1; 7
@@ -156,7 +156,7 @@ def test_batches_are_mapped_as_computed_by_hand() -> None:
     assert batch(etc, "sufferage") == [(0, 0), (2, 0), (1, 1)]
 
 
-def test_the_greater_sufferage_takes_a_machine_within_a_pass() -> None:
+def test_the_task_with_the_greater_sufferage_gets_the_machine() -> None:
     # pass 1: row 0 claims machine 0 and loses it to row 1, with sufferage 8; row 2 claims machine 1
     etc = [[1.0, 2.0, 9.0], [1.0, 9.0, 9.0], [9.0, 3.0, 4.0]]
     assert batch(etc, "sufferage") == [(1, 0), (2, 1), (0, 0)]
@@ -167,7 +167,7 @@ def test_the_greater_sufferage_takes_a_machine_within_a_pass() -> None:
     st.lists(st.integers(0, 9), min_size=8, max_size=8),
     st.integers(0, 40),
 )
-def test_equal_tasks_are_bound_as_by_bind_earliest(
+def test_equal_tasks_are_mapped_as_by_bind_earliest(
     speeds: list[float], begins: list[int], tasks: int
 ) -> None:
     """All rules that minimize the completion time, on one row in whole ns."""

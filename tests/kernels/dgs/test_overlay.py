@@ -119,7 +119,7 @@ def test_defaults_of_kernel_and_reference_are_equal() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_views_have_these_types_and_limits(kind: Callable[..., Any]) -> None:
+def test_views_have_the_declared_types_and_limits(kind: Callable[..., Any]) -> None:
     views = kind(2, 1, shuffle=1)
     assert views.views.dtype == np.int32 and views.ages.dtype == np.uint8
     assert [column.dtype for column in views.pick([], [], [], 3)] == [np.int64, np.int64]

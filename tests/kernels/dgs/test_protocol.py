@@ -131,7 +131,7 @@ def ends_as(name: str) -> str:
     return started(SCHEDULERS[name]).run().digest
 
 
-def test_the_states_have_negotiations_under_way() -> None:
+def test_saved_states_have_negotiations_in_progress() -> None:
     states = [taken(case)[1] for case in CASES]
     for entry in ("talks", "found", "pool", "ending", "overdue", "thinking"):
         assert any(len(state[entry]) for state in states), entry
@@ -186,7 +186,7 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
         return
 
 
-def test_a_run_ends_with_an_error_if_messages_are_lost_to_a_state() -> None:
+def test_a_run_from_a_state_without_messages_ends_with_an_error() -> None:
     """If a state lacks messages, jobs are left over, but the run ends."""
     at, state = taken(("pull", 50))
     run = resumed(SCHEDULERS["pull"], at)

@@ -218,7 +218,7 @@ def test_many_reservations_and_searches_equal_reference() -> None:
 
 
 @given(stories(), st.data())
-def test_the_found_start_is_the_earliest_one(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+def test_searches_find_the_earliest_start(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Brute force tries each slot and each set of nodes."""
     schedules = SlotSchedules(NODES)
     told(schedules, story)
@@ -313,7 +313,7 @@ def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -> None:
+def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any]) -> None:
     """Three nodes know one another: the searcher is found once, at the second hop, up to date, not opened."""
     schedules = kind(3, stale=True)
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
@@ -454,7 +454,7 @@ def test_unaligned_and_reversed_views_give_equal_searches() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_empty_columns_have_the_usual_types(kind: Callable[..., Any]) -> None:
+def test_empty_columns_have_the_types_of_filled_ones(kind: Callable[..., Any]) -> None:
     none, some = kind(0), kind(1)
     assert none.earliest_start([], 1, 1, 0) is None
     for schedules in (none, some):
@@ -468,7 +468,7 @@ def test_empty_columns_have_the_usual_types(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_search_sees_schedules_as_of_the_stated_instants(kind: Callable[..., Any]) -> None:
+def test_a_search_sees_schedules_as_of_the_given_instants(kind: Callable[..., Any]) -> None:
     """By default from `as_of` on; before the first event a schedule is empty."""
     schedules = kind(2, stale=True)
     schedules.reserve([1], [0], [9], [0], 0)

@@ -62,13 +62,13 @@ def test_aggregate_accepts_long_and_overlapping_arrays():
 
 
 @given(st.data(), grids(max_samples=3), st.integers(1, 4))
-def test_aggregation_keeps_the_laws(data, grid, leaves):
+def test_aggregated_summaries_keep_the_invariants(data, grid, leaves):
     total = summaries.aggregate([data.draw(drawn(grid)) for _ in range(leaves)]).astype(np.int64)
     assert (np.diff(total, axis=0) >= 0).all() and (np.diff(total, axis=1) >= 0).all()
     assert (np.diff(total, axis=2) <= 0).all()
 
 
-def test_instruction_sets_agree():
+def test_all_instruction_sets_give_equal_results():
     random = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 7), task_size=(1e-3, 9.0, 16))
     children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
@@ -151,7 +151,7 @@ def test_the_nearest_cell_may_exceed_the_truth():
     assert (cells[0, 1, 1], true(1.0, 8.0, 1.4), safe(1.0, 8.0, 1.4)) == (8, 5, 4)
 
 
-def test_lookup_off_the_grid_takes_a_lower_cell_or_zero():
+def test_lookup_outside_the_grid_takes_a_lower_cell_or_zero():
     grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
@@ -262,7 +262,7 @@ def test_a_cell_of_another_release_may_exceed_the_truth():
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
 
 
-def test_lowest_stretch_is_right_for_all_small_cases():
+def test_lowest_stretch_is_exact_in_all_small_cases():
     for n in range(5):
         for totals in product(range(6), repeat=n):
             if list(totals) != sorted(totals):
@@ -298,7 +298,7 @@ def test_shares_are_proportional_within_one_task(available, part):
             assert abs(given_ - Fraction(n_tasks * room, total)) < 1
 
 
-def test_ties_go_to_the_lower_index():
+def test_ties_between_shares_go_to_the_lower_index():
     for m in (summaries, reference):
         assert m.split([1, 1, 1], 2).tolist() == [1, 1, 0]
         assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
@@ -455,7 +455,7 @@ def test_small_tasks_may_block_a_large_one_on_every_leaf():
         assert m.debit_drop(10, 1.0, 10.0, 1) == 1
 
 
-def test_the_ledger_counts_dispatches_together():
+def test_the_drop_of_several_dispatches_is_rounded_once():
     # four dispatches of a quarter of a task: ceilings added up would take 4, but together they displace 1
     for m in (summaries, reference):
         assert m.debit_drop([1, 1, 1, 1], [0.25] * 4, 1.0, 1) == 1
@@ -468,7 +468,7 @@ def test_the_ledger_counts_dispatches_together():
     st.floats(1e-3, 1e6),
     st.integers(1, 10**6),
 )
-def test_drop_equals_reference(dispatches, cell, leaves):
+def test_debit_drop_equals_reference(dispatches, cell, leaves):
     tasks, sizes = np.array([n for n, _ in dispatches], dtype=np.int64), [a for _, a in dispatches]
     assert summaries.debit_drop(tasks, sizes, cell, leaves) == reference.debit_drop(
         tasks, sizes, cell, leaves
@@ -476,7 +476,7 @@ def test_drop_equals_reference(dispatches, cell, leaves):
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])
-def test_drop_covers_the_worst_split(leaves):
+def test_debit_drop_covers_the_worst_split(leaves):
     for tasks, size, cell in product(range(1, 7), (1, 2, 3, 5), (1, 2, 3, 5)):
         worst = max(
             sum(-(-n * size // cell) for n in parts)

@@ -186,7 +186,7 @@ messages = st.lists(
 
 
 @given(messages, latencies, bandwidths)
-def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, bandwidth):
+def test_deliveries_follow_the_formulas_of_fifo_interfaces(rows, latency, bandwidth):
     one = make(links, range(5), 5, latency, bandwidth)
     now, sent = 0, []
     arrived = []
@@ -252,7 +252,7 @@ def test_a_later_message_may_arrive_first(module):
 
 
 @BOTH
-def test_local_messages_are_free_and_not_counted(module):
+def test_local_messages_take_no_time_and_are_not_counted(module):
     one = make(module, [0, 0, 1], 2, latency=10, bandwidth=1e9)
     one.send(3, 0, records(0, [(0, 1), (1, 1)]), 100)
     one.send(3, 2, records(2, [(0, 1)]), 100)
@@ -306,7 +306,7 @@ def test_the_log_has_every_message_up_to_its_limit(module):
 
 
 @BOTH
-def test_a_failure_resets_the_machine(module):
+def test_a_failure_drops_queued_and_addressed_messages(module):
     one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
     one.send(0, 1, records(1, [(1, 0), (2, 0), (0, 1), (2, 1)], 1), 100)
     one.advance(50)
@@ -409,7 +409,7 @@ def test_many_messages_equal_reference():
         actual, expected = (one.logged() for one in kernels)
         assert {k: v.tolist() for k, v in actual.items()} == {k: v.tolist() for k, v in expected.items()}
         with pytest.raises(
-            ValueError, match="^log must be called before anything is sent, got [0-9]+ messages$"
+            ValueError, match="^log must be called before the first message, got [0-9]+ messages$"
         ):
             kernels[1].log(5, SUBJECTS)
 

@@ -40,7 +40,7 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from(REFRESHES), st.sampled_from((0, 1, 4, 15)), st.integers(0, 25))
-def test_the_board_shows_what_was_published(given: Any, refresh: str, age: int, cut: int) -> None:
+def test_the_board_shows_published_numbers_after_the_delay(given: Any, refresh: str, age: int, cut: int) -> None:
     up, phase, second = np.array([True, False, True]), np.array([0, age // 2, age]) * 10**9, 10**9
 
     def make() -> Board:
@@ -97,7 +97,7 @@ def test_wrong_arguments_are_rejected(wrong: dict[str, Any], message: str) -> No
         Board([True, True], **{**usual, **wrong})
 
 
-def test_a_state_of_other_nodes_is_rejected() -> None:
+def test_a_state_with_another_number_of_nodes_is_rejected() -> None:
     def make(nodes: int) -> Board:
         return Board(
             np.ones(nodes, bool), age=5, refresh="periodic", error=0.0, phase=np.zeros(nodes, int), seed=0

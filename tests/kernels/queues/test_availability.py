@@ -20,7 +20,7 @@ quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
-def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
+def test_gap_and_task_count_equal_reference(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
     for value in (stretch, least, least * 1.01):
         new = (value, release, size)
@@ -165,7 +165,7 @@ def test_a_processor_free_before_the_release_waits_for_it():
     assert empty == 2.0
 
 
-def test_counts_saturate():
+def test_task_counts_saturate():
     grid = SummaryGrid([1.0, 2.0], [1e6, 4294967295.0 * 3, 1e300], [1.0, 2.0, 3.0, 1e-3 + 3, 1e9])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
     assert cells.max() == 2**32 - 1 and cells[0, 1, 2] == 2**32 - 1 and 2**31 < cells[0, 1, 3] < 2**32 - 1
@@ -174,7 +174,7 @@ def test_counts_saturate():
     )
 
 
-def test_instruction_sets_agree():
+def test_all_instruction_sets_give_equal_results():
     random = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 37), task_size=(1e-9, 9.0, 103))
     queue = (random.uniform(-9, 0, 20), random.uniform(1, 50, 20), random.uniform(0, 3, 20))
@@ -218,7 +218,7 @@ def test_a_batch_equals_single_calls(batch, grid, release, threads):
 
 
 @pytest.mark.parametrize("module", [availability, reference])
-def test_nodes_without_a_running_task_keep_every_stretch(module):
+def test_an_idle_node_takes_tasks_at_every_stretch(module):
     # both are free at 0; the task that the second runs will have a stretch of 1 by then
     grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])
     nodes = {"speed": [1.0, 1.0], "free_at": [0.0, 0.0]}
@@ -255,7 +255,7 @@ def test_the_number_of_threads_changes_no_result():
 
 
 @given(queues(max_entries=3), quarter, quarter, quarter)
-def test_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
+def test_the_task_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
     # n tasks fit if and only if the queue with n tasks more keeps the stretch; n + 1 do not
     node, s = node_of(case), Fraction(stretch)
     tasks = availability.available_tasks(

@@ -179,7 +179,7 @@ def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
 
 
 @BOTH
-def test_input_is_not_fetched_before_the_task_comes(kind):
+def test_input_is_not_fetched_before_the_task_arrives(kind):
     """While tasks without input wait, a more urgent one arrives at 6 s and fetches until 8 s."""
     queues = kind([1.0], bandwidth=[1.0], record=True)
     queues.add_applications([0.0, 0.0], [100.0, 1.0], [7.0, 1.0], input_bytes=[0.0, 2.0])
@@ -194,7 +194,7 @@ def test_input_is_not_fetched_before_the_task_comes(kind):
 
 
 @BOTH
-def test_a_task_without_input_does_not_begin_before_it_comes(kind):
+def test_a_task_without_input_does_not_start_before_its_arrival(kind):
     """The processor is idle until 5 s, while input is fetched; a task that arrives at 2 s is second."""
     queues = kind([1.0], bandwidth=[1.0], record=True)
     queues.add_applications([0.0, 0.0], [9.0, 90.0], [1.0, 1.0], input_bytes=[5.0, 0.0])

@@ -17,7 +17,7 @@ from tests.reference import edf as reference
 
 
 @given(queues(exact=False, max_entries=40) | queues(max_entries=40), st.sampled_from(["exact", "bisection"]))
-def test_stretch_equals_reference(case, method):
+def test_optimal_stretch_equals_reference(case, method):
     arguments = {"speed": case.speed, "now": case.free_at, "method": method, **case.running}
     assert edf.optimal_stretch(*case.entries, **arguments) == reference.optimal_stretch(
         *case.entries, **arguments
@@ -25,7 +25,7 @@ def test_stretch_equals_reference(case, method):
 
 
 @given(queues(max_entries=4))
-def test_stretch_is_the_best_of_all_orders(case):
+def test_optimal_stretch_is_the_best_of_all_orders(case):
     exact = stretch_by_orders(node_of(case))
     assert exact == minimum_stretch(node_of(case))
     value = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
@@ -33,7 +33,7 @@ def test_stretch_is_the_best_of_all_orders(case):
 
 
 @given(queues(exact=False, max_entries=12), st.floats(-1e6, 1e6))
-def test_the_minimum_is_feasible_and_nothing_below_it_is(case, shift):
+def test_the_optimal_stretch_is_feasible_and_no_lower_one_is(case, shift):
     # far from 0 the deadlines are rounded; the result must still be feasible
     release, now = case.release + shift, case.free_at + shift
     value = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=now)
@@ -186,7 +186,7 @@ def test_rounding_that_makes_the_fixed_point_late_is_repaired():
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_the_first_of_equal_stretches_counts(module):
+def test_the_first_of_equal_stretches_is_returned(module):
     # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which divided by 13 is above 0.45 by rounding
     queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
     assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
@@ -251,7 +251,7 @@ def test_work_must_be_whole_tasks(module):
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module):
+def test_a_queue_that_has_not_started_may_take_longer_than_float64_can_hold(module):
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
     left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
     assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])

@@ -136,7 +136,7 @@ def test_a_state_has_each_task_once(name, value):
         with_sizes().setstate(state)
 
 
-def test_sizes_are_of_all_applications_or_of_none():
+def test_task_sizes_must_cover_all_applications_or_none():
     queues = with_sizes()
     with pytest.raises(ValueError, match="sizes must be given for all applications"):
         queues.add_applications([0.0], [1.0], [1.0])

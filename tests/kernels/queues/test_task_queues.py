@@ -409,7 +409,7 @@ def test_a_further_bag_is_accounted_to_its_application(module):
     assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
 
 
-def test_a_state_needs_the_further_bags():
+def test_a_state_requires_its_further_bags():
     stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
     for store, whose in zip(stores, (0, 1), strict=False):
         store.add_applications([5.0], [2.0], [1.0], [whose])
@@ -423,7 +423,7 @@ def test_a_state_needs_the_further_bags():
 
 
 @BOTH
-def test_the_order_is_that_of_the_stretch_a_bisection_returns(module):
+def test_the_edf_order_follows_the_stretch_of_the_bisection(module):
     """Bisection tries 1, which suffices, then 1/2, which does not: there application 1 would be due first."""
     store = module.TaskQueues([1.0], tolerance=0.5)
     store.add_applications([0.0, -2.4], [4.0, 8.0], [1.0, 1.0])

@@ -45,7 +45,7 @@ def test_a_rejected_machine_has_advanced_to_the_instant(module):
 
 
 @BOTH
-def test_a_share_holds_less_than_two_to_the_31_tasks(module):
+def test_a_share_holds_fewer_than_two_to_the_31_tasks(module):
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 2], 0)
     store.enqueue([0], [0], [1], 0)

@@ -91,7 +91,7 @@ def test_advancing_twice_equals_advancing_once(case, stops, last):
 
 
 @given(cases())
-def test_all_tasks_end_and_none_overlap(case):
+def test_all_tasks_end_and_no_two_overlap(case):
     store = case.store(log=True, watch="completion")
     now, enqueued_tasks, ends = 0, {}, {}
     rows = []
@@ -127,7 +127,7 @@ def test_all_tasks_end_and_none_overlap(case):
 
 
 @given(cases(), st.integers(0, 20 * NS))
-def test_the_watch_gives_exactly_the_next_change(case, until):
+def test_next_change_is_exact(case, until):
     idle, completing = case.store(watch="idle"), case.store(watch="completion")
     for _, machine, application, tasks in case.arrivals:
         for store in (idle, completing):
@@ -214,7 +214,7 @@ def test_fifo_serves_shares_in_order_of_arrival(case):
 
 
 @given(cases(), steps)
-def test_summaries_are_those_of_the_same_queue(case, now):
+def test_summaries_equal_samples_of_the_queue(case, now):
     store = case.store()
     for _, machine, application, tasks in case.arrivals:
         store.enqueue([machine], [application], [tasks], 0)
@@ -269,7 +269,7 @@ def test_later_cells_equal_those_of_the_advanced_queue(case, now, wait):
         assert wait == 0 or not actual[u, ~kept].any()
 
 
-def test_threads_change_no_summary():
+def test_the_number_of_threads_changes_no_summary():
     random = np.random.default_rng(3)
     store = queues.TaskQueues(random.uniform(1, 3, 150))
     store.add_applications(-random.uniform(0, 9, 20), random.uniform(1, 20, 20), random.uniform(0.1, 2, 20))

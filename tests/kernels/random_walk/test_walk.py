@@ -213,7 +213,7 @@ def test_each_job_runs_once_at_its_node(case: Case) -> None:
 # -- small examples -------------------------------------------------------------------------------------
 
 
-def test_a_job_moves_to_the_earlier_turnaround() -> None:
+def test_a_job_moves_to_the_node_with_the_earlier_turnaround() -> None:
     # at home 10 s; away 1 s to go, 5 s, 1 s back
     _, jobs = run(plain())
     assert (jobs["machine"], jobs["arrived"], jobs["end"], jobs["returned"]) == ([1], [S], [6 * S], [7 * S])
@@ -223,7 +223,7 @@ def test_a_job_moves_to_the_earlier_turnaround() -> None:
     assert (jobs["machine"], jobs["returned"], jobs["predicted"]) == ([0], [10 * S], [-1])
 
 
-def test_as_printed_only_queues_and_one_way_are_compared() -> None:
+def test_the_printed_rule_compares_only_queues_and_one_way_latency() -> None:
     # 1 s to go against an empty queue: the job stays, although it would be back 3 s earlier
     assert run(plain(printed=True))[1]["machine"] == [0]
     # the second job finds a queue of 10 s
@@ -271,7 +271,7 @@ def test_an_unknown_rate_is_replaced_by_the_observed_one() -> None:
     assert run({**case, "local_threshold": 0.63})[1]["machine"][2] == 0
 
 
-def test_the_picks_first_best_and_fastest_choose_their_nodes() -> None:
+def test_picks_choose_the_first_best_and_fastest_node() -> None:
     """Node 3 is the fastest and has a queue of 30 s; node 2 is the best."""
     case = plain(
         speed=[100.0, 150.0, 200.0, 400.0], release=[0, S], node=[3, 0], work=[12_000.0, 2000.0], data=[0, 0],
@@ -328,7 +328,7 @@ def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_busy_beyond_the_clock_is_an_error(module: Any, links: Any) -> None:
+def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error(module: Any, links: Any) -> None:
     """Each job leaves for the faster node, and none has arrived there when three are decided."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
@@ -429,7 +429,7 @@ def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> N
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> None:
+def test_observed_rates_count_jobs_of_other_nodes_exactly(module: Any, links: Any) -> None:
     """One job sent in 3 s, and 1 s of latency: just below the threshold."""
     case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
     for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
@@ -452,7 +452,7 @@ def test_the_best_node_is_best_after_all_answers(module: Any, links: Any) -> Non
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_nanosecond_counts(module: Any, links: Any) -> None:
+def test_a_difference_of_one_nanosecond_decides(module: Any, links: Any) -> None:
     def went(**changes: Any) -> dict[str, Any]:
         _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
         walks.advance(NEVER)
@@ -495,7 +495,7 @@ def test_the_log_has_answers_and_true_values() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_log_of_one_row_counts_the_other_rows(module: Any, links: Any) -> None:
+def test_a_full_log_counts_the_dropped_rows(module: Any, links: Any) -> None:
     _, walks = make(module, links, plain(log=1))
     walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
@@ -553,7 +553,7 @@ def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
         assert str(caught.value) == message
 
 
-def test_kinds_and_links_must_fit() -> None:
+def test_unsuitable_kinds_and_links_are_rejected() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         wires, _ = make(module, links, plain())
         arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
@@ -564,7 +564,7 @@ def test_kinds_and_links_must_fit() -> None:
             module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 
-def test_a_job_beyond_the_clock_is_an_error() -> None:
+def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         _, walks = make(module, links, plain(work=[1e300], probes=0))
         walks.advance(NEVER)
@@ -575,7 +575,7 @@ def test_a_job_beyond_the_clock_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_job_that_failed_to_queue_fails_again(module: Any, links: Any) -> None:
+def test_a_job_that_failed_to_queue_fails_in_each_call(module: Any, links: Any) -> None:
     """A node that was asked can be asked again; otherwise no node would be left to ask."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(module, links, case)

@@ -176,7 +176,7 @@ def test_a_job_interrupted_as_it_starts_runs_again(kind: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_jobs_take_the_lowest_machines_that_are_free_and_up(kind: Callable[..., Any]) -> None:
+def test_jobs_take_the_lowest_free_machines(kind: Callable[..., Any]) -> None:
     """Jobs on machines of several words of bits, whole and partial, take the lowest machines."""
     queue = kind(300, [70, 3, 130, 90], [5, 9, 4, 1], [5, 9, 4, 1], log=True)
     queue.fail([0, 64, 299], 0)
@@ -548,7 +548,7 @@ def test_a_job_that_ends_after_the_last_instant_is_rejected(kind: Callable[..., 
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_queue_without_jobs_runs(kind: Callable[..., Any]) -> None:
+def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
     queue = kind(3, [], [], [], log=True)
     queue.submit([], 5)
     assert (queue.run(7), queue.run(3), queue.now, queue.next_end()) == (0, 0, 7, NEVER)

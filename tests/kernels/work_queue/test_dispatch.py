@@ -206,7 +206,7 @@ def test_all_info_chooses_the_same_machine_as_a_scan(speed: list[float], data: s
 
 
 @given(cases(printed=False))
-def test_invariants_of_copies_hold(case: Case) -> None:
+def test_task_copies_keep_their_invariants(case: Case) -> None:
     queue, blocks = queue_of(dispatch, case), case.blocks()
     for at, _, bag in acts(case):
         run(queue, at, blocks)
@@ -249,7 +249,7 @@ def test_invariants_of_copies_hold(case: Case) -> None:
 
 
 @given(cases(order="ask", choice="ask"), st.integers(0, 2**32))
-def test_decisions_from_outside_are_equal_in_kernel_and_reference(case: Case, seed: int) -> None:
+def test_external_decisions_are_equal_in_kernel_and_reference(case: Case, seed: int) -> None:
     """Both offer the same decisions and continue equally, whatever is chosen."""
     seen = []
     for kernel in (dispatch, reference):
@@ -271,7 +271,7 @@ def test_decisions_from_outside_are_equal_in_kernel_and_reference(case: Case, se
 
 
 @given(cases())
-def test_steps_equal_a_run(case: Case) -> None:
+def test_single_steps_equal_one_run(case: Case) -> None:
     whole, seen = play(dispatch, case)[-2:], []
     case.rules["step"] = True
     for kernel in (dispatch, reference):

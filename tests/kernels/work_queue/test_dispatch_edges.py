@@ -107,7 +107,7 @@ def test_a_task_ends_at_the_last_instant_at_the_latest(kernel: Any) -> None:
 
 
 @BOTH
-def test_too_long_tasks_are_an_error(kernel: Any) -> None:
+def test_too_long_tasks_raise_an_error(kernel: Any) -> None:
     """9.2e18 ns or more, including checkpoints; the first copy reads none."""
     work = LONGEST - 11 * 1024
 
@@ -137,7 +137,7 @@ def test_too_long_tasks_are_an_error(kernel: Any) -> None:
         (1e-9, NEVER - 1, {"interval": 1}),
     ],
 )
-def test_too_long_tasks_with_background_load_are_an_error(
+def test_too_long_tasks_with_background_load_raise_an_error(
     kernel: Any, size: float, now: int, more: dict[str, Any]
 ) -> None:
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0], "phase": 10**16 - 1}
@@ -214,7 +214,7 @@ def test_the_last_32_up_times_count(kernel: Any) -> None:
 
 
 @BOTH
-def test_predictions_end_with_time(kernel: Any) -> None:
+def test_predictions_do_not_exceed_the_last_instant(kernel: Any) -> None:
     """Machine 0 was up for 10**18 ns: predicted again, that is beyond the last instant from 8.2e18 ns on."""
     for back, until in ((82 * 10**17 - 1024, LONGEST - 1024), (82 * 10**17, NEVER), (85 * 10**17, NEVER)):
         queue = simple(kernel, faults=True, prediction="past", choice="avail")
@@ -291,7 +291,7 @@ def test_run_returns_the_reason_of_its_stop(kernel: Any) -> None:
 
 
 @BOTH
-def test_a_machine_that_is_up_does_not_recover(kernel: Any) -> None:
+def test_recovery_of_a_machine_that_is_up_is_ignored(kernel: Any) -> None:
     """Nor does a machine that is down fail: such events are ignored."""
     queue = release(simple(kernel, faults=True, log=True, prediction="age", max_replicas=1))
     assert queue.run(NEVER) == "blocks"
@@ -317,7 +317,7 @@ def test_runs_of_empty_queues_return_done() -> None:
 
 
 @BOTH
-def test_every_bit_of_a_draw_counts(kernel: Any) -> None:
+def test_every_bit_of_a_random_number_counts(kernel: Any) -> None:
     """One of three tasks is drawn by a number of exactly a third, and by the number below it."""
     for seed, task in ((15_879_961_201_844_960_580, 0), (8_278_976_590_717_499_476, 1)):
         queue = kernel.WorkQueue(
