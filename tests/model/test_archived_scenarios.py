@@ -130,9 +130,7 @@ def test_a_reference_names_an_array(name: str) -> None:
     toml = (
         f'[platform]\nkind = "equal"\nnodes = 1\n[workload]\nkind = "list"\nrelease = {{ array = {name} }}\n'
     )
-    with pytest.raises(
-        ScenarioError, match="^workload.release must be a list, got a reference to the array "
-    ):
+    with pytest.raises(ScenarioError, match="^workload.release"):
         gs.Scenario.from_archive(ArchivedScenario(toml, {}))
 
 

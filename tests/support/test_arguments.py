@@ -167,5 +167,5 @@ def test_invalid_values_are_named(make: Any, said: str) -> None:
 @pytest.mark.parametrize("kind", [np.asarray, memoryview])
 def test_arrays_of_two_dimensions_are_lists_of_lists(kind: Any) -> None:
     assert sequence("x", kind(np.ones((2, 2)))) == [[1.0, 1.0], [1.0, 1.0]]
-    with pytest.raises(gs.ScenarioError, match=r"speeds\[0\] must be a .*number.*, got \[1.0, 1.0\]"):
+    with pytest.raises(gs.ScenarioError, match=r"^platform.speeds\[0\]"):
         gs.Platform.of(kind(np.ones((2, 2))))

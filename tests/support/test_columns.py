@@ -102,9 +102,7 @@ def test_texts_are_accepted_and_rejected_as_a_list(given: Any) -> None:
 
 def test_texts_with_null_characters_are_rejected() -> None:
     """An array of texts would drop the null character."""
-    with pytest.raises(
-        ScenarioError, match=r"^text must be a list of texts without null characters, got \['a\\x00'\]"
-    ):
+    with pytest.raises(ScenarioError, match="^text"):
         Columns(text=["a\0"])
 
 
