@@ -40,9 +40,7 @@ steps = st.lists(
 
 
 @given(steps, st.sampled_from(REFRESHES), st.sampled_from((0, 1, 4, 15)), st.integers(0, 25))
-def test_the_board_shows_published_numbers_after_the_delay(
-    given: Any, refresh: str, age: int, cut: int
-) -> None:
+def test_published_numbers_appear_after_the_delay(given: Any, refresh: str, age: int, cut: int) -> None:
     up, phase, second = np.array([True, False, True]), np.array([0, age // 2, age]) * 10**9, 10**9
 
     def make() -> Board:
