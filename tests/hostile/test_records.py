@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.result_args import display_errors
+from gridsim.cli.result_args import guard_display
 from gridsim.errors import GridSimError, ScenarioError
 from tests._helpers.archives import changed
 
@@ -107,11 +107,11 @@ def test_commands_report_a_bad_file_on_one_line(
         assert done.exception is None or isinstance(done.exception, SystemExit), command
         assert done.exit_code in (0, 1)
     said = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
-    with pytest.raises(GridSimError, match=said), display_errors(["a.npz"]):
+    with pytest.raises(GridSimError, match=said), guard_display(["a.npz"]):
         np.zeros(3)[9]
-    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), display_errors(["a.npz"]):
+    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), guard_display(["a.npz"]):
         raise ScenarioError("of it")
-    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), display_errors(["a.npz"]):
+    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), guard_display(["a.npz"]):
         raise GridSimError("as a.npz is")
 
 

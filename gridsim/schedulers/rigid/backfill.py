@@ -18,7 +18,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
 #: The last instant at which a job of the kernel may end, ns.
-_LAST = 2**62
+_LAST_INSTANT = 2**62
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
@@ -59,7 +59,9 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
-        one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # a subclass may have declared another type
+        one_of(
+            f"{self.name}.mode", self.mode, ("easy", "fcfs")
+        )  # a subclass may have declared `mode` with another type
         return BackfillPolicy(self, run)
 
 
@@ -134,7 +136,8 @@ class BackfillPolicy(Policy):
                     "machines of jobs (workload.max_nodes) or use less frequent failures"
                 )
             raise ScenarioError(
-                f"{table} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{details}"
+                f"{table} must let all jobs end within {_LAST_INSTANT / NS:.3g} s, got {left} of {jobs} "
+                f"unfinished{details}"
             ) from error
 
     def unfinished(self) -> Integers:
