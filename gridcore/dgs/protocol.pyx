@@ -369,7 +369,7 @@ cdef class DgsProtocol(Negotiations):
         cdef const Row* record
         cdef long long start
         cdef int fields = self.fields[kind]
-        self.links._by_node(n)
+        self.links._sort_by_node(n)
         self._room_for(n)
         for k in range(n):
             record = <const Row*> (self.links.data + self.links.due[k].slot * self.links.stride)
@@ -379,7 +379,7 @@ cdef class DgsProtocol(Negotiations):
                 self.row[k].b = record.b
             if fields > 5:
                 self.row[k].c = record.c
-            self.links._give_back(self.links.due[k].slot)
+            self.links._free_slot(self.links.due[k].slot)
             # a state that was read from a file may have any values here
             start = -1 if kind in (REQUEST_KIND, DISPLACED_KIND) else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):

@@ -254,7 +254,7 @@ cdef class FairTreeProtocol:
             self._receive(&summary, now)
         self.links.stage += 1
         spreads = self.links._take(self.spread.number, now)
-        self.links._by_node(spreads)
+        self.links._sort_by_node(spreads)
         for k in range(spreads):
             spread = (<Spread*> self._record(k, spreads))[0]
             if not 0 <= spread.node < self.tree.first_leaf:
@@ -269,7 +269,7 @@ cdef class FairTreeProtocol:
         # by receiver, so routers come before leaves: thus their messages leave in order of kind and sender
         self.links.stage += 1
         n = self.links._take(self.request.number, now)
-        self.links._by_node(n)
+        self.links._sort_by_node(n)
         for k in range(n):
             if k + _AHEAD < n:
                 self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
@@ -328,7 +328,7 @@ cdef class FairTreeProtocol:
                 payload = (<Summary*> (self.links.data + slot * self.links.stride)).payload
                 if payloads_within(&self.tree.payloads, payload):
                     payloads_drop(&self.tree.payloads, <int> payload)
-                self.links._give_back(slot)
+                self.links._free_slot(slot)
             else:
                 copy = self._copy_of(slot)
                 if copy != NULL and payloads_within(&self.tree.payloads, copy[0]):
@@ -358,7 +358,7 @@ cdef class FairTreeProtocol:
             ahead = self._at(k + 2 * _AHEAD)
             prefetch(ahead)
             prefetch(ahead + self.links.stride - 1)
-        self.links._give_back(self.links.due[k].slot)
+        self.links._free_slot(self.links.due[k].slot)
         return self._at(k)
 
     cdef void _read_ahead(self) noexcept nogil:

@@ -130,7 +130,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         cdef Links links = self.links
         if links.latency - links.jitter < 1:
             raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
-        if self.log is not None or self.observe is not None or links.passages.max_rows:
+        if self.log is not None or self.observe is not None or links.message_log.max_rows:
             raise ValueError("log and observe must be None where processes share a run")
         routers = np.asarray(links.machine_of)[:self.tree.first_leaf]
         if len(np.unique(routers)) != len(routers):
@@ -168,7 +168,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
 
     cdef void _learn(self, long long* facts) noexcept nogil:
         """Set the facts of this process."""
-        cdef long long first = min(self._next_turn(), self.links._first_end())
+        cdef long long first = min(self._next_turn(), self.links._first_delivery())
         if pending_first(&self.links.heads) != NULL:
             first = min(first, pending_first(&self.links.heads).time)
         facts[<int> NEXT], facts[<int> ENQUEUED], facts[<int> COMING] = first, self.queues.enqueued, 0

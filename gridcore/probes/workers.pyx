@@ -118,8 +118,8 @@ cdef class Sparrow(Handlers):
         if core._tasks_to_place(node, job) <= 0:
             put(core, self.none_kind, worker, node)
             return 0
-        if core.decided is not None:
-            core.decided(node, "bound", job, {
+        if core.record_decision is not None:
+            core.record_decision(node, "bound", job, {
                 "machine": worker, "task": -1, "tasks": 1, "among": -1, "saw": 0.0, "limit": float("nan"),
                 "age": float("nan")})
         row = put(core, self.task, worker, node)

@@ -34,7 +34,7 @@ import numpy as np
 
 from gridcore.queues import journal_tables
 from gridcore.common.state import (
-    INSTANT, OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
+    INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
 )
 
 __all__ = ["MachineQueues"]
@@ -322,7 +322,7 @@ cdef class MachineQueues:
         if capacity < 1:
             raise ValueError("state['share'] must have room for at least one share of each machine, got none")
         entries |= read(state, array_entries(
-            known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
+            known, INSTANT_OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
             free_at=INSTANT))
         place, first = np.arange(capacity), entries["first"][:, None]
         occupied_places = (place >= first) & (place < first + entries["count"][:, None])

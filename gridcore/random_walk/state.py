@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gridcore.common.state import (
     FLAG,
     INSTANT,
+    INSTANT_OR_NEVER,
     LATEST,
-    OR_NEVER,
     ArrayEntry,
     Entry,
     NumberEntry,
@@ -49,16 +49,22 @@ NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
 #: count: the number of jobs behind the verdicts "own" and "others".
 _LOOKS = TableEntry(
     {
-        **{"job": (0, "next"), "node": (-1, "nodes"), "asked": OR_NEVER, "heard": OR_NEVER},
+        **{"job": (0, "next"), "node": (-1, "nodes"), "asked": INSTANT_OR_NEVER, "heard": INSTANT_OR_NEVER},
         "verdict": (0, len(VERDICTS)),
-        **dict.fromkeys(("free", "home_free", "true_free", "count"), OR_NEVER),
+        **dict.fromkeys(("free", "home_free", "true_free", "count"), INSTANT_OR_NEVER),
     }
 )
 LOOKS = tuple(_LOOKS.columns)
 #: Searches under way, a row each; their steps follow: a node, or ~node if it was probed before.
 _SEARCHES = TableEntry(
     {
-        **{"job": (0, "next"), "time": INSTANT, "sequence": OR_NEVER, "asking": FLAG, "taken": OR_NEVER},
+        **{
+            "job": (0, "next"),
+            "time": INSTANT,
+            "sequence": INSTANT_OR_NEVER,
+            "asking": FLAG,
+            "taken": INSTANT_OR_NEVER,
+        },
         **{"seen": (-1, "nodes"), "seen_free": INSTANT, "best": (-1, "nodes"), "best_free": INSTANT},
         "steps": (1, "up_to_walks"),
     }
@@ -70,7 +76,7 @@ STATE: dict[str, Entry] = {
     "free": ArrayEntry(np.int64, ("nodes",), INSTANT),
     "answered": ArrayEntry(np.uint32, ("nodes",)),
     **{name: ArrayEntry(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
-    **{name: ArrayEntry(dtype, ("jobs",), OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
+    **{name: ArrayEntry(dtype, ("jobs",), INSTANT_OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
     "machine": ArrayEntry(np.int32, ("jobs",), (-1, "nodes")),
     "probes": ArrayEntry(np.int32, ("jobs",), (-1, "up_to_walks")),
     "ending": TableEntry({"time": INSTANT, "job": (0, "jobs")}),

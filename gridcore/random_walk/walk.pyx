@@ -238,7 +238,7 @@ cdef class JobWalks:
         """Handle jobs that arrive at nodes, then results that come back; False if there are none."""
         cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now), jobs = n
         cdef const Record* record
-        self.links._by_node(n)
+        self.links._sort_by_node(n)
         for k in range(n):
             record = self._record(k)
             if record.node != self.machine[record.job]:
@@ -255,7 +255,7 @@ cdef class JobWalks:
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
         if not 0 <= record.job < self.count:  # a state from a file may have any number here
             raise ValueError(f"a message names job {record.job}, there are {self.count}")
-        self.links._give_back(slot)
+        self.links._free_slot(slot)
         return record
 
     # -- the dispatchers of the nodes -----------------------------------------------------------------------
@@ -308,7 +308,7 @@ cdef class JobWalks:
             if self.probe_time:
                 return self._dispatch(job, home, now)
             u = self._find(job, home, now)
-            if self.log.max_rows or self.links.passages.max_rows:
+            if self.log.max_rows or self.links.message_log.max_rows:
                 self._log_search(job, home, now)
         if self.log.max_rows:
             self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
@@ -571,7 +571,7 @@ cdef class JobWalks:
         """Log the probe from node `previous` to node `u`, and its answer, in the log of the links."""
         cdef Record record
         cdef long long half = self.probe_time // 2
-        if not self.links.passages.max_rows:
+        if not self.links.message_log.max_rows:
             return 0
         record.node, record.sender, record.job = u, previous, job
         self.links._log(self.number[PROBE], &record, now - half, now, self.packet)

@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.overlay`: a list of [neighbour, age] a node."""
+"""Reference implementation of `gridcore.dgs.overlay`: a list of [neighbour, age] per node."""
 
 from __future__ import annotations
 

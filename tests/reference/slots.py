@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.slots`: tries every slot at which something ends."""
+"""Reference implementation of `gridcore.dgs.slots`: every slot at which a reservation ends is tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATEST = 2**61
 
 @dataclass
 class Booking:
-    """One reservation of a node: slots [start, end), made and taken back at these ns."""
+    """One reservation of a node: slots [start, end), and the instants (ns) of its creation and release."""
 
     start: int
     end: int
