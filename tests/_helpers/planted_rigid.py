@@ -19,7 +19,7 @@ _LAST = 4001
 
 
 class FirstFit(Scheduler, frozen=True, kw_only=True):
-    """Starts each job as soon as enough machines are free, those with the shortest requested times first."""
+    """Policy that starts jobs as soon as enough machines are free, in order of requested time."""
 
     name: ClassVar[str] = "first-fit"
     rigid: ClassVar[bool] = True
@@ -89,7 +89,7 @@ class FirstFitPolicy(Policy):
 
 
 class _RunsNone(FirstFitPolicy):
-    """Rejects all jobs."""
+    """Policy that rejects all jobs."""
 
     def dispatch(self, _: list[int]) -> None:
         pass
@@ -103,7 +103,7 @@ class _DropsLost(FirstFitPolicy):
 
 
 class _StartsEarly(FirstFitPolicy):
-    """Starts what is released within 0.3 s when a job ends."""
+    """Policy that starts jobs to be released within 0.3 s when a job ends."""
 
     STATE = (*FirstFitPolicy.STATE, "ahead")
 
