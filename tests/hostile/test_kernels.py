@@ -178,15 +178,15 @@ def test_wrong_logs_of_a_flow_are_rejected() -> None:
             flow(log=log)
     with pytest.raises(TypeError, match="^speed_below"):
         flow(log=(np.ones(2, bool), 3))
-    with pytest.raises(ValueError, match="^log"):
-        flow().noted(1, 0)
+    with pytest.raises(ValueError, match="^read_log"):
+        flow().read_log(1, 0)
 
     def speed_below(node: int) -> float:
         raise KeyError(node)
 
     made = parts()
     it = flow(**made, log=(np.ones(2, bool), speed_below))
-    assert it.noted(9, 0)[1] == 0
+    assert it.read_log(9, 0)[1] == 0
     row = np.zeros(1, REQUEST)
     row["tasks"], row["sequence"] = 1, -1
     made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
@@ -243,9 +243,7 @@ def test_walks_reject_messages_that_they_did_not_send() -> None:
         rate=np.full(3, np.nan),
     )  # fmt: skip
     over.send(5, 1, np.array([[1, 0, 0]]).view(np.uint8), 1)
-    with pytest.raises(
-        ValueError, match="links must carry nothing but what is sent here, got a message at 5 ns"
-    ):
+    with pytest.raises(ValueError, match="links must have messages of this object only"):
         it.advance(10**12)
 
 
@@ -292,8 +290,8 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
 def test_a_search_with_every_requires_as_of(kind: Any) -> None:
-    with pytest.raises(ValueError, match="^as_of"):
-        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
+    with pytest.raises(ValueError, match="^poll_period"):
+        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, poll_period=7)
 
 
 def test_a_tree_is_empty_after_a_rejected_state() -> None:
@@ -424,8 +422,8 @@ def test_arrays_that_misstate_their_shape_are_rejected() -> None:
     views, schedules, many = Views(10_000, 8, seed=1), SlotSchedules(10_000), (10_000,)
     with pytest.raises(ValueError, match="^up"):
         views.cycle(lying([True], many))
-    with pytest.raises(ValueError, match="^away"):
-        schedules.search(views.views, [0], 3, 1, 0, hops=2, away=lying([False], many))
+    with pytest.raises(ValueError, match="^known_down"):
+        schedules.search(views.views, [0], 3, 1, 0, hops=2, known_down=lying([False], many))
     with pytest.raises(ValueError, match="^out"):
         aggregate_into(lying(np.zeros(1, np.uint32), many), np.ones((3, *many), np.uint32))
     out = lying(np.zeros(many, np.uint32), many)  # as it is, whatever its methods are
