@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from planted import Fault
 
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.immediate import ImmediateMode
 from gridsim.schedulers.rigid.asap import Asap, _Placements
@@ -73,7 +73,7 @@ class _ReservesRunTimes(_Placements):
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
-        lasts, _ = reserved(run.applications, float(run.speeds[0]), "run")
+        lasts, _ = run_and_reserved_times(run.applications, float(run.speeds[0]), "run")
         self.length = -(-lasts // self.slot)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from planted import Fault
 
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.schedulers.rigid.asap import Asap, _Placements
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
@@ -34,7 +34,7 @@ class FirstFitPolicy(Policy):
 
     def __init__(self, parameters: Scheduler, run: Run) -> None:
         self.run, self.jobs = run, run.applications
-        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), "requested")
+        lasts, self.estimate = run_and_reserved_times(run.applications, float(run.speeds[0]), "requested")
         self.runs = Runs(run, lasts)
         self.waiting: list[int] = []
         self.free = np.ones(len(run.speeds), np.bool_)

@@ -33,7 +33,7 @@ from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import pause
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import set_cancellations
+from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
@@ -84,7 +84,7 @@ class Compiled(Policy):
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
         engine.on("outlived", self._outlived, priority=6, phase=TIMER)
-        set_cancellations(engine, jobs)
+        set_cancellation_timers(engine, jobs)
         self.failures = Failures(self)
         #: The compiled protocol.
         self.flow = DgsProtocol(

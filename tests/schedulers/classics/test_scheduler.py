@@ -98,7 +98,7 @@ def test_join_idle_queue_uses_each_report_once() -> None:
     result = gs.simulate(jobs(np.arange(5) + 1.0), scheduler)
     assert result.machines["tasks"].tolist() == [1] * 5
     sent = dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
-    assert sent["free"] >= 4  # the dispatcher's own reports are not counted
+    assert sent["free"] >= 4  # reports of the dispatcher to itself are not messages
 
 
 def test_remembered_machine_shortens_response_times() -> None:
