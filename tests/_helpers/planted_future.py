@@ -11,7 +11,7 @@ from planted import Fault
 from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.immediate import ImmediateMode
-from gridsim.schedulers.rigid.asap import Asap, _Placements
+from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 
 
@@ -68,7 +68,7 @@ class _AvoidsTheDoomed(EvenlyPolicy):
         return safe if len(safe) else honest
 
 
-class _ReservesRunTimes(_Placements):
+class _ReservesRunTimes(_AsapPolicy):
     """Policy that reserves true run times instead of the users' estimates."""
 
     def __init__(self, parameters: Any, run: Run) -> None:
