@@ -111,7 +111,7 @@ class WorkQueue:
             self._bags.append(Bag(at, count, count))
             at += count
         if at != len(self._tasks):
-            raise ValueError(f"sizes must be {at}, as many as there are tasks, got {len(self._tasks)}")
+            raise ValueError(f"sizes must have {at} entries, the sum of tasks, got {len(self._tasks)}")
         index_of("order", order, ("random", "small", "great", "ask"))
         index_of("choice", choice, ("none", "cpu", "avail", "all", "ask"))
         index_of("prediction", prediction, ("told", "past", "age"))
@@ -283,17 +283,17 @@ class WorkQueue:
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, len(order), "tasks of the bag", "sequence")
         if b.released >= 0:
-            raise ValueError(f"bag must be one that is not released, got {bag}")
+            raise ValueError(f"bag must not have been released, got {bag}")
         for k, task in enumerate(order):
             if task in order[:k]:
-                raise ValueError(f"sequence[{k}] must be a task that is not listed before, got {task}")
+                raise ValueError(f"sequence[{k}] must not occur before, got {task}")
         b.released, b.sequence, self._dirty = self.now, [b.first + k for k in order], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
         if self._fed or self._faults:
-            raise ValueError("feed must wait until run asks for blocks")
+            raise ValueError("feed requires a call of run that has returned 'blocks'")
         times, machine_ids = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
         predicted, up_flags = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
         for name, column in (("machine", machine_ids), ("up", up_flags), ("until", predicted)):
@@ -361,12 +361,12 @@ class WorkQueue:
         if i < 0:
             return -1, -1
         if self._order == "ask":
-            raise ValueError("order must not be 'ask': the caller chooses the task")
+            raise ValueError("pick_task does not support order 'ask'")
         return i, self._pick_task(i) - self._bags[i].first
 
     def pick_machine(self, bag: int, task: int) -> int:
         if self._choice == "ask":
-            raise ValueError("choice must not be 'ask': the caller chooses the machine")
+            raise ValueError("pick_machine does not support choice 'ask'")
         return self._pick_machine(self._left(bag, task))
 
     def _check_bag(self, bag: int) -> None:
@@ -395,7 +395,7 @@ class WorkQueue:
             or len(t.copies) >= self._max_copies
             or k not in (b.failed or [k])[:1]
         ):
-            raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
+            raise ValueError(f"task must be one of candidates, got {task} of bag {bag}")
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
         self._start(k, machine)

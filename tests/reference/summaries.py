@@ -219,12 +219,12 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
     for count, size in zip(counts, sizes, strict=True):
         up = _quotient_up(size, cell)
         if not math.isfinite(up):
-            raise OverflowError("task_size is too many times the task size of a cell")
+            raise OverflowError("task_size is too large for the task size of a cell")
         each += count * int(up)
         volume += float(count) * size
     up = _quotient_up(volume, cell)
     if not math.isfinite(up):
-        raise OverflowError("task_size is too many times the task size of a cell")
+        raise OverflowError("task_size is too large for the task size of a cell")
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
 
 

@@ -73,7 +73,7 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
         who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
         arguments = who, data.draw(drawn), data.draw(drawn), data.draw(st.integers(0, 6))
         away = data.draw(st.sampled_from((None, ~up)))
-        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, away=away)] for each in pair)
+        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, known_down=away)] for each in pair)
         assert one == two
     again = Views(nodes, degree, shuffle=shuffle)
     again.setstate(pair[0].getstate())
@@ -294,8 +294,8 @@ def test_wrong_arguments_of_views_are_rejected(
         (lambda v: v.leave([4]), r"nodes\[0\] must be in 0..3, got 4"),
         (lambda v: v.join(4, 0), "node must be in 0..3, got 4"),
         (lambda v: v.join(0, -1), "introducer must be in 0..3, got -1"),
-        (lambda v: v.join(0, 0), "introducer must be another one than node, 0"),
-        (lambda v: v.join(0, 1), "node must know nobody before it joins, 0 knows 2"),
+        (lambda v: v.join(0, 0), "introducer must differ from node, 0, got 0"),
+        (lambda v: v.join(0, 1), "node must have an empty view, got 0, which knows 2 nodes"),
         (lambda v: (v.leave([0]), v.join(0, 1, steps=-1)), "steps must be in 0..65536, got -1"),
         (lambda v: (v.leave([0]), v.join(0, 1, steps=65537)), "steps must be in 0..65536, got 65537"),
         (lambda v: v.leave([0.5]), "nodes must hold integers, got dtype float64"),
@@ -307,8 +307,8 @@ def test_wrong_arguments_of_views_are_rejected(
         ),
         (lambda v: v.pick([0], [0], [0], -1), "count must be >= 0, got -1"),
         (
-            lambda v: v.pick([0], [0], [0], 1, away=np.zeros(3, np.bool_)),
-            r"away must be bool\[4\], got bool\[3\]",
+            lambda v: v.pick([0], [0], [0], 1, known_down=np.zeros(3, np.bool_)),
+            r"known_down must be bool\[4\], got bool\[3\]",
         ),
     ],
 )

@@ -107,7 +107,7 @@ def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int],
                 kept = np.maximum.accumulate(kept, axis)
             kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]  # or a smaller task size
             for cells in (np.uint16, np.uint32):
-                out = summaries._debited(given.astype(cells), size, drops, limits)
+                out = summaries._debit_cells(given.astype(cells), size, drops, limits)
                 np.testing.assert_array_equal(out, kept)
     finally:
         summaries._vector_level(1)

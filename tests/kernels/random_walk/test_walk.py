@@ -541,7 +541,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree]"),
     ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),
     ({"neighbours": np.array([[1], [2]], np.int32)}, "neighbours[1] must be in 0..1, got 2"),
-    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not have 1 itself"),
+    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not contain 1, the node itself"),
 ]  # fmt: skip
 
 

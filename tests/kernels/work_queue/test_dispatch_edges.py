@@ -348,7 +348,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"tasks": [0, 2]}, "tasks[0] must be in 1..2147483647, got 0"),
     ({"tasks": [2**31]}, "tasks[0] must be in 1..2147483647, got 2147483648"),
     ({"tasks": [0.5]}, "tasks must hold integers, got dtype float64"),
-    ({"tasks": [3]}, "sizes must be 3, as many as there are tasks, got 2"),
+    ({"tasks": [3]}, "sizes must have 3 entries, the sum of tasks, got 2"),
     ({"up_until": [0, -1]}, "up_until[1] must be >= 0, got -1"),
     ({"up_until": [0.5, 1]}, "up_until must hold integers, got dtype float64"),
     ({**PACE, "factors": [[1.0, 0.0]]}, "factors must be finite and > 0"),
@@ -362,7 +362,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({**PACE, "phase": -1}, "phase must be in 0..10000000000000000, got -1"),
     ({"interval": -1}, "interval must be in 0..1000000000000000000, got -1"),
     ({"checkpoint": 10**18 + 1}, "checkpoint must be in 0..1000000000000000000, got 1000000000000000001"),
-    ({"restore": 0.5}, "restore must be a whole number, got 0.5"),
+    ({"restore": 0.5}, "restore must be an integer, got 0.5"),
     ({"max_replicas": 0}, "max_replicas must be in 1..1024, got 0"),
     ({"max_replicas": 1025}, "max_replicas must be in 1..1024, got 1025"),
     ({"period": 10**16 + 1}, "period must be in 0..10000000000000000, got 10000000000000001"),
@@ -420,8 +420,8 @@ def both_failed(kernel: Any) -> Any:
     return queue
 
 
-NEXT = "task must be one of those that are next, got {} of bag {}"
-LATER = "feed must wait until run asks for blocks"
+NEXT = "task must be one of candidates, got {} of bag {}"
+LATER = "feed requires a call of run that has returned 'blocks'"
 CALLS: list[tuple[Any, str]] = [
     (lambda m: simple(m).submit(1, [0, 1]), "bag must be in 0..0, got 1"),
     (lambda m: simple(m).submit(-1, [0, 1]), "bag must be in 0..0, got -1"),
@@ -431,8 +431,8 @@ CALLS: list[tuple[Any, str]] = [
         lambda m: simple(m).submit(0, [0]),
         "sequence must have as many entries as tasks of the bag, got 1 and 2",
     ),
-    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must be a task that is not listed before, got 1"),
-    (lambda m: release(simple(m), 0, 0), "bag must be one that is not released, got 0"),
+    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must not occur before, got 1"),
+    (lambda m: release(simple(m), 0, 0), "bag must not have been released, got 0"),
     (lambda m: fed(simple(m)), LATER),
     (lambda m: fed(fed(failing(m), (5, 0, False, 9))), LATER),
     (
@@ -467,8 +467,8 @@ CALLS: list[tuple[Any, str]] = [
     (lambda m: asking(m).assign(0, 2, 0), "task must be in 0..1, got 2"),
     (lambda m: asking(m).assign(0, -1, 0), "task must be in 0..1, got -1"),
     (lambda m: asking(m).weigh(0, 1, 1), "machine must be free, got 1"),
-    (lambda m: asking(m).pick_task(), "order must not be 'ask': the caller chooses the task"),
-    (lambda m: asking(m).pick_machine(0, 1), "choice must not be 'ask': the caller chooses the machine"),
+    (lambda m: asking(m).pick_task(), "pick_task does not support order 'ask'"),
+    (lambda m: asking(m).pick_machine(0, 1), "pick_machine does not support choice 'ask'"),
 ]
 
 
