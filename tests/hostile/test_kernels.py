@@ -175,7 +175,7 @@ def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
     row = np.zeros(1, SUMMARY)
     row["sender"], row["payload"] = 1, payload
     made["links"].send(0, 0, row.view(np.uint8).reshape(1, -1), 10)
-    with pytest.raises(ValueError, match=f"a summary {payload} from node 1 to 0"):
+    with pytest.raises(ValueError, match=f"payload {payload} from node 1 to 0"):
         it.advance(10**9)
 
 
@@ -185,15 +185,15 @@ def test_invalid_logs_of_a_flow_are_rejected() -> None:
             flow(log=log)
     with pytest.raises(TypeError, match="^speed_below"):
         flow(log=(np.ones(2, bool), 3))
-    with pytest.raises(ValueError, match="^log"):
-        flow().noted(1, 0)
+    with pytest.raises(ValueError, match="^read_log"):
+        flow().read_log(1, 0)
 
     def speed_below(node: int) -> float:
         raise KeyError(node)
 
     made = flow_parts()
     it = flow(**made, log=(np.ones(2, bool), speed_below))
-    assert it.noted(9, 0)[1] == 0
+    assert it.read_log(9, 0)[1] == 0
     row = np.zeros(1, REQUEST)
     row["tasks"], row["sequence"], row["copy"] = 1, -1, -1
     made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
@@ -209,7 +209,7 @@ def test_a_request_for_an_unknown_application_is_rejected(requests: int, applica
     row = np.zeros(requests, REQUEST)
     row["application"], row["tasks"] = application, 1
     made["links"].send(0, 1, row.view(np.uint8).reshape(requests, -1), 10)
-    with pytest.raises(ValueError, match=f"a request for 1 tasks of application {application}"):
+    with pytest.raises(ValueError, match=f"got 1 tasks of application {application}"):
         it.advance(10**9)
 
 
@@ -250,9 +250,7 @@ def test_walks_reject_messages_of_other_senders() -> None:
         rate=np.full(3, np.nan),
     )  # fmt: skip
     over.send(5, 1, np.array([[1, 0, 0]]).view(np.uint8), 1)
-    with pytest.raises(
-        ValueError, match="links must carry nothing but what is sent here, got a message at 5 ns"
-    ):
+    with pytest.raises(ValueError, match="links must have messages of this object only"):
         it.advance(10**12)
 
 
@@ -299,8 +297,8 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
 def test_a_search_with_an_interval_requires_a_time(kind: Any) -> None:
-    with pytest.raises(ValueError, match="^as_of"):
-        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
+    with pytest.raises(ValueError, match="^poll_period"):
+        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, poll_period=7)
 
 
 def test_a_tree_is_empty_after_a_rejected_state() -> None:
@@ -321,7 +319,7 @@ def test_a_tree_is_empty_after_a_rejected_state() -> None:
 def test_binding_too_many_tasks_raises_an_error_at_once() -> None:
     """The tasks were once bound one by one, also if they take no time on a machine."""
     free, speed = np.zeros(3, np.int64), [1.0, 2.0, 3.0]
-    with pytest.raises(OverflowError, match="a task ends after the last instant"):
+    with pytest.raises(OverflowError, match="a task would end after the last instant"):
         bind_earliest(free, speed, 1.0, 2**62, 0)
     assert not free.any()
     assert bind_earliest(free, speed, 1e-3, 2**40, 0).sum() == 2**40
@@ -346,8 +344,8 @@ def test_a_rejected_start_counts_no_machine() -> None:
     [
         ("slot", 0, r"settings\['slot'\] must be in 1..100000000000000000, got 0"),
         ("rounds", 0, r"settings\['rounds'\] must be in 1..100000000000000000, got 0"),
-        ("jobs", {}, "jobs must have phase"),
-        ("nodes", {}, "nodes must have received"),
+        ("jobs", {}, "^jobs must have an entry"),
+        ("nodes", {}, "^nodes must have an entry"),
         ("counts", np.zeros(2, np.int64), r"counts must be int64\[5\]"),
     ],
 )
@@ -363,7 +361,7 @@ def test_invalid_jobs_of_a_negotiation_are_rejected() -> None:
     for tasks, expected in (
         (0, r"tasks\[1\] must be in 1.."),
         (LAST, r"tasks\[1\] must be in 1.."),
-        (3, "as it was"),
+        (3, "^tasks"),
     ):
         with pytest.raises(ValueError, match=expected):
             it.bind(**{**shared, "jobs": {**shared["jobs"], "tasks": np.array([1, tasks])}})
@@ -431,8 +429,8 @@ def test_arrays_that_misstate_their_shape_are_rejected() -> None:
     views, schedules, many = Views(10_000, 8, seed=1), SlotSchedules(10_000), (10_000,)
     with pytest.raises(ValueError, match="^up"):
         views.cycle(with_false_shape([True], many))
-    with pytest.raises(ValueError, match="^away"):
-        schedules.search(views.views, [0], 3, 1, 0, hops=2, away=with_false_shape([False], many))
+    with pytest.raises(ValueError, match="^known_down"):
+        schedules.search(views.views, [0], 3, 1, 0, hops=2, known_down=with_false_shape([False], many))
     with pytest.raises(ValueError, match="^out"):
         aggregate_into(with_false_shape(np.zeros(1, np.uint32), many), np.ones((3, *many), np.uint32))
     out = with_false_shape(np.zeros(many, np.uint32), many)  # the real shape counts

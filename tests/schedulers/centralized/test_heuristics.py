@@ -268,7 +268,7 @@ def test_mapping_columns_are_consistent() -> None:
         (lambda: gs.map_tasks([[True]], "mct"), "etc must be numbers in rows of equal length"),
         (lambda: gs.map_tasks([[1.0]], "mct", ready=[1.0j]), "ready must be numbers, got "),
         (lambda: gs.map_tasks([[1.5e308]] * 2, "mct"), "etc must give a finite makespan"),
-        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be in 0..100 and not 0, got 0.0"),
+        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be > 0 and <= 100"),
     ],
 )
 def test_wrong_matrices_are_rejected(make: Any, message: str) -> None:
