@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     [place] = [module for module, names in _PLACES.items() if name in names]
-    need("hypothesis", "testing", "gridsim.testing")
+    import_extra("hypothesis", "testing", "gridsim.testing")
     return getattr(import_module(f"gridsim.testing.{place}"), name)
 
 

@@ -31,7 +31,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
 from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import integer
 from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
@@ -142,8 +142,8 @@ def check_scheduler(
     ScenarioError
         If an argument is invalid, or other interpreters cannot import the scheduler.
     """
-    whole("examples", examples, low=1)
-    whole("max_nodes", max_nodes, low=1)
+    integer("examples", examples, low=1)
+    integer("max_nodes", max_nodes, low=1)
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")

@@ -23,7 +23,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.arguments import real, whole
+from gridsim.support.arguments import integer, real
 from gridsim.testing.cases import scenarios
 from gridsim.testing.conformance import RECORDED_TABLES, Findings, forms_for, hypothesis_settings
 from gridsim.testing.introspection import inspect_scheduler
@@ -130,8 +130,8 @@ def differential(
     ScenarioError
         If an argument is invalid.
     """
-    whole("runs", runs, low=1)
-    whole("max_nodes", max_nodes, low=1)
+    integer("runs", runs, low=1)
+    integer("max_nodes", max_nodes, low=1)
     real("minutes", minutes, above=0, unit="min")
     scheduler_list = list(registered()) if schedulers is None else list(schedulers)
     instances = [scheduler_of(f"schedulers[{k}]", entry, {}) for k, entry in enumerate(scheduler_list)]

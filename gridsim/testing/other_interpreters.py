@@ -27,7 +27,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import named_scheduler
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.processes import environment, without_current_folder
+from gridsim.support.processes import exclude_current_folder, set_environment
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
@@ -46,7 +46,7 @@ _SUBSTITUTES: dict[Any, Any] = {}
 @contextmanager
 def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
     """Provide a pool of one process with another hash seed and another time of day."""
-    with without_current_folder(), environment(PYTHONHASHSEED=hash_seed):
+    with exclude_current_folder(), set_environment(PYTHONHASHSEED=hash_seed):
         pool = ProcessPoolExecutor(
             1,
             mp_context=get_context("spawn"),

@@ -21,7 +21,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
-from gridsim.validation.times import cancelled
+from gridsim.validation.times import cancelled_jobs
 
 #: The most events of a run of a random scenario; a run with more counts as endless.
 MAX_EVENTS = 200_000
@@ -100,7 +100,7 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
     fitting_machines: Integers = np.array(
         [int((is_up if machines is None else is_up & machines).sum()) for machines in suitable]
     )
-    is_rejected = (result.applications["failed"] != 0) & ~cancelled(result)
+    is_rejected = (result.applications["failed"] != 0) & ~cancelled_jobs(result)
     if order == "list":
         never_fits = is_rejected & (fitting_machines < jobs.tasks)
         is_rejected &= ~np.maximum.accumulate(never_fits)

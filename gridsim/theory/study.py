@@ -14,8 +14,8 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.scheduling.contract import NodeForm
-from gridsim.support.arguments import listed, whole
-from gridsim.support.extras import need
+from gridsim.support.arguments import integer, listed
+from gridsim.support.extras import import_extra
 from gridsim.support.processes import executor_of, result_of
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.text import align
@@ -158,8 +158,8 @@ def check_theory(
     for name in names:
         if name not in experiments:
             raise ScenarioError(f"unknown experiment {name!r}; {listed(experiments, name)}")
-    whole("seed", seed, low=0, high=2**40)
-    need("scipy.stats", "stats", "theory")
+    integer("seed", seed, low=0, high=2**40)
+    import_extra("scipy.stats", "stats", "theory")
     candidates = {name: _Plan.of(experiments[name], full) for name in (names or experiments)}
     left_out = tuple(name for name, plan in candidates.items() if plan is None)
     if names and left_out:
@@ -269,6 +269,6 @@ def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
     if exact:
         low, high = float(array.min()) - TOLERANCE, float(array.max()) + TOLERANCE
         return Estimate(mean, low, high, count, LEVEL, "exact but for rounding")
-    quantile = need("scipy.stats", "stats", "theory").t.ppf((1 + LEVEL) / 2, count - 1)
+    quantile = import_extra("scipy.stats", "stats", "theory").t.ppf((1 + LEVEL) / 2, count - 1)
     half = float(quantile * array.std(ddof=1) / math.sqrt(count))
     return Estimate(mean, mean - half, mean + half, count, LEVEL)

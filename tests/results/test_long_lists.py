@@ -118,7 +118,7 @@ def npy(values: Any) -> bytes:
     ("array", "said"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
-        (RELEASE[None], "is 2-d float64, expected a list of numbers or texts"),
+        (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
         (RELEASE > 5, "is 1-d bool, expected a list"),
         (RELEASE.astype("f4"), "is 1-d float32, expected a list"),
         (RELEASE.astype("M8[s]"), "is 1-d datetime64.s., expected a list"),

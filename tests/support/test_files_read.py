@@ -23,7 +23,7 @@ from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.keys import Keys
 from gridsim.support import provenance
-from gridsim.support.provenance import reading, sha256
+from gridsim.support.provenance import file_digests, sha256
 from gridsim.validation.results import validate_result
 
 
@@ -344,7 +344,10 @@ def test_a_changed_file_with_the_old_time_of_change_is_rejected(
     file = tmp_path / "log.swf"
     file.write_text("a")
     os.utime(file, (0, 0))
-    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+    with (
+        pytest.raises(FileChanged, match=r"log.swf must not change while it is read"),
+        file_digests([str(file)]),
+    ):
         change(file)
         os.utime(file, (0, 0))
 
@@ -361,7 +364,10 @@ def test_a_file_that_changes_while_it_is_hashed_is_rejected(
         return found
 
     monkeypatch.setattr(provenance, "current_digest", now)
-    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+    with (
+        pytest.raises(FileChanged, match=r"log.swf must not change while it is read"),
+        file_digests([str(file)]),
+    ):
         pass
 
 

@@ -13,7 +13,13 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.background_load import LoadProfile
 from gridsim.validation import copies
-from gridsim.validation.copies import BackgroundLoadRules, CheckpointRules, Copies, _check_begins, overtaken
+from gridsim.validation.copies import (
+    BackgroundLoadRules,
+    CheckpointRules,
+    Copies,
+    _check_begins,
+    overtaken_copies,
+)
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
@@ -71,7 +77,7 @@ def checkpointed_work(rules: CheckpointRules, rows: Copies, j: int, at: int, wor
 
 
 def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
-    is_overtaken, newest = overtaken(rows), 0.0
+    is_overtaken, newest = overtaken_copies(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
         j
@@ -119,7 +125,7 @@ def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.Monkey
     for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
         reference = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
-            patch.setattr(copies, "_AT_ONCE", 3)
+            patch.setattr(copies, "_BATCH", 3)
             assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(reference) != "[]"
 
 
@@ -131,7 +137,7 @@ def test_many_concurrent_copies_of_a_task_are_refused() -> None:
     rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
     assert _check_begins(rows, rules, work, SIZES, SPEEDS) == []
     rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
-    with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of copies that run"):
+    with pytest.raises(ScenarioError, match=r"facts.checkpoint_interval .* got 4\.5\d+e\+10"):
         _check_begins(rows, rules, work, SIZES, SPEEDS)
 
 
@@ -143,4 +149,4 @@ def test_too_many_concurrent_replicas_are_detected() -> None:
     scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
     result.scheduler = scheduler
     (violation,) = validate_result(result)
-    assert violation.message == "2 copies of a task run at a time, at most 1 may"
+    assert violation.message == "2 copies of a task run at a time, but at most 1 may"

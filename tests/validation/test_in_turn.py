@@ -55,16 +55,16 @@ def test_recorded_schedules_are_in_order_of_arrival() -> None:
     [
         # the task of application 2 overtakes that of 1
         ([IN_TURN[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 20.0, 30.0), IN_TURN[3]],
-         "machine 0 runs tasks of applications [0, 2, 1], they came as [0, 1, 2]"),
+         "machine 0 runs tasks of applications [0, 2, 1], but they arrived as [0, 1, 2]"),
         # one is missing, and one runs elsewhere
-        (IN_TURN[:2] + IN_TURN[3:], "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
+        (IN_TURN[:2] + IN_TURN[3:], "machine 0 runs tasks of applications [0, 1], but they arrived as [0, 1, 2]"),
         ([*IN_TURN[:2], (1, 2, 1, 20.0, 30.0), IN_TURN[3]],
-         "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
+         "machine 0 runs tasks of applications [0, 1], but they arrived as [0, 1, 2]"),
         # the machine waits though a task is there: behind another one, and as the first
-        ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, it came at 3.0 s"),
-        ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, it came at 52.0 s"),
+        ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, but arrived at 3.0 s"),
+        ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, but arrived at 52.0 s"),
         # a task runs before it comes
-        ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, it came at 52.0 s"),
+        ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, but arrived at 52.0 s"),
     ],
 )  # fmt: skip
 def test_schedule_out_of_order_is_detected(ran: Ran, message: str) -> None:

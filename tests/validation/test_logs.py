@@ -253,7 +253,7 @@ def test_job_that_ran_without_resources_is_detected(tmp_path: Path, row: str, mo
     path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
     for job_log in (None, log):
         (violation,) = validate_batsim(path, job_log=job_log)
-        assert violation.law == "size" and "job 1 has run by the table and has no resources" in str(violation)
+        assert violation.law == "size" and "job 1 has run, but has no resources" in str(violation)
     short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
     assert validate_batsim(path, job_log=log) == []
 
@@ -270,7 +270,7 @@ def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: i
     times, until = start.astype(np.float64), (start + lasts).astype(np.float64)
     earlier, later = overlaps(resource, times[of], until[of])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "_AT_ONCE", at_once)
+        patch.setattr(logs, "_BATCH", at_once)
         shared = list(logs._shared_resources("a.csv", job, low, low + many, times, until))
     assert sum(count for _, count, *_ in shared) == len(later)
     if shared:
@@ -320,7 +320,7 @@ def test_sound_log_has_no_violations(tmp_path: Path) -> None:
     [
         (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 waits for -5.0 s"),
         (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, it requested 20.0 s"),
-        (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, there are 4"),
+        (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, but there are 4"),
         (2, (1, 2, 0, 8, 1, 20), "done twice", "job 1 is at"),
         (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 of 4 processors"),
     ],

@@ -78,7 +78,7 @@ def test_wrong_distances_of_placements_are_detected() -> None:
         result = gs.simulate(scenario, scheduler, record=True)
         assert result.tables["placements"]["distance"].tolist() == [5.0, 0.0]
         (violation,) = violations_after_change(result, "placements", "distance", 0, 5.5)
-        assert str(violation) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
+        assert str(violation) == "agreement: placements.distance[0]: is 5.5, but the schedule gives 5.0"
         (violation,) = violations_after_change(result, "placements", "application", 1, 0)
         assert violation.where == "placements.application"
 
@@ -126,7 +126,7 @@ def test_too_many_arrivals_are_detected() -> None:
     assert result.tables["arrivals"]["tasks"].tolist() == [3]
     (violation,) = violations_after_change(result, "arrivals", "tasks", 0, 4)
     assert (violation.law, violation.where) == ("arrival", "application 0")
-    assert "4 tasks have come, it has 3, and 0 were submitted again" in str(violation)
+    assert "4 tasks have arrived, but it has 3, and 0 were submitted again" in str(violation)
 
 
 def test_lost_request_of_an_application_is_no_violation() -> None:
