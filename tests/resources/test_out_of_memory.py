@@ -83,7 +83,9 @@ def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
 
 def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
-    with pytest.raises(MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, but only 1.0"):
+    with pytest.raises(
+        MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, but only 1.0"
+    ):
         gs.simulate(scenario(6_000_000), gs.Fcfs())
     with pytest.raises(OutOfMemory, match=r"workload.applications: 6000000 applications"):
         work = gs.Workload.bags(6_000_000, interarrival=1.0, seed=1)

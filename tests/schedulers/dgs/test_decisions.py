@@ -12,7 +12,7 @@ import gridsim as gs
 from gridcore.dgs.state import ACTIONS
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.support.random_streams import Streams
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -180,4 +180,4 @@ def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> No
     assert few.digest == plain.digest and len(few.tables["decisions"]) == 5
     assert few.why(0).dropped == len(table) - 5
     if fails:
-        assert differing_end(scenario, scheduler, noted, record="decisions") is None
+        assert resume_difference(scenario, scheduler, noted, record="decisions") is None
