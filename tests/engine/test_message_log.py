@@ -225,9 +225,9 @@ def test_recordings_are_checked() -> None:
     assert wanted("all") == wanted(["messages", "schedule", "decisions"])
     assert Options(record=iter(["messages"])).record == ("messages",)
     for bad in (["all"], ("messages", "everything"), [True], 5, None, "message"):
-        with pytest.raises(gs.ScenarioError, match="^record must be one of .*, or several of .*, got"):
+        with pytest.raises(gs.ScenarioError, match="^record"):
             Options(record=bad)
-    with pytest.raises(gs.ScenarioError, match="messages_limit must be .* got 0"):
+    with pytest.raises(gs.ScenarioError, match="^messages_limit"):
         Options(messages_limit=0)
 
 

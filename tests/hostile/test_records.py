@@ -88,7 +88,7 @@ def test_invalid_characters_in_texts_are_rejected(sound: Path, tmp_path: Path, c
     text = np.full(count, ord("x"), np.uint32)
     text[-1] = code
     file = planted(sound, tmp_path / "bad.npz", "messages.kind", text.view("<U1"))
-    with pytest.raises(GridSimError, match="column 'kind' must be text, got invalid characters"):
+    with pytest.raises(GridSimError, match="^column 'kind'"):
         gs.Result.load(file, verify=False)
     file.write_bytes(sound.read_bytes())
     changed(file, about=lambda told: told["scheduler"]["parameters"].update(update_on="\ud800"))

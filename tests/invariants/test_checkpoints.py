@@ -260,11 +260,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wrong_checkpoints_and_schedulers_are_rejected_at_once(kept: Path, tmp_path: Path) -> None:
-    with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object, got <class"):
+    with pytest.raises(gs.ScenarioError, match="^scheduler"):
         gs.resume(kept, scheduler=gs.FairTree)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="not a regular file"):
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint=tmp_path)
-    with pytest.raises(gs.ScenarioError, match="checkpoint must name a file, got ''"):
+    with pytest.raises(gs.ScenarioError, match="^checkpoint"):
         gs.simulate(golden_scenario("fair-tree", "fifo", "outages"), gs.Fcfs(), checkpoint="")
 
 
@@ -304,9 +304,7 @@ def test_checkpoints_of_another_version_or_machine_are_rejected(
             gs.resume(with_header(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
-    with pytest.raises(
-        gs.GridSimError, match="code of a checkpoint must be .* can only be resumed by the version"
-    ):
+    with pytest.raises(gs.GridSimError, match="code of a checkpoint"):
         gs.resume(kept)
     monkeypatch.undo()
     code_version.cache_clear()
@@ -418,9 +416,9 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
 
 
 def test_resuming_with_another_scheduler_is_rejected(kept: Path) -> None:
-    with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
+    with pytest.raises(gs.ScenarioError, match="^scheduler"):
         gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
-    with pytest.raises(gs.ScenarioError, match="scheduler must be that of the run"):
+    with pytest.raises(gs.ScenarioError, match="^scheduler"):
         gs.resume(kept, scheduler=gs.Fcfs())
 
 
@@ -467,7 +465,7 @@ def test_a_checkpoint_in_a_missing_folder_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [-1.0, float("nan"), "often"])
 def test_wrong_intervals_of_checkpoints_are_rejected(every: Any, tmp_path: Path) -> None:
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
-    with pytest.raises(gs.ScenarioError, match="checkpoint_every must be"):
+    with pytest.raises(gs.ScenarioError, match="^checkpoint_every"):
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "file", checkpoint_every=every)
 
 

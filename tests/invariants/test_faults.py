@@ -523,7 +523,7 @@ def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> Non
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
 def test_invalid_time_limits_are_rejected(limit: Any) -> None:
-    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got"):
+    with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
 
 
@@ -684,7 +684,7 @@ def test_invalid_states_of_outages_are_rejected() -> None:
         with pytest.raises((ValueError, StopIteration)):
             outages.setstate({**good, **change})
     outages = Simulation(scenario, CENTRAL["pull"], Options()).outages
-    with pytest.raises(ValueError, match=r"state\['taken'\] must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"^state\['taken'\]"):
         outages.setstate({**good, "taken": 0})
 
 

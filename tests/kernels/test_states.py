@@ -232,7 +232,7 @@ def test_non_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]])
             objects[each].setstate(snapshot[each])
     good = snapshot[name]
     for bad in (None, [], 3):
-        with pytest.raises(ValueError, match="state must be a mapping, got"):
+        with pytest.raises(ValueError, match="^state"):
             objects[name].setstate(bad)
     for entry, value in good.items():
         others: list[Any] = ["text"]
@@ -257,7 +257,7 @@ def test_a_queue_without_room_is_rejected(snapshot: dict[str, dict[str, Any]]) -
     objects, machines = fresh("queues"), len(snapshot["queues"]["first"])
     nothing = {name: np.zeros(machines, np.int32) for name in ("first", "count")}
     bad = {**snapshot["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}
-    with pytest.raises(ValueError, match=r"state\['share'\] must have room"):
+    with pytest.raises(ValueError, match=r"^state\['share'\]"):
         objects["queues"].setstate(bad)
 
 
@@ -422,7 +422,7 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
     for job, k in ((rows[0, 0], 1), (119, 0)):
         bad = {**state, "searches": rows.copy()}
         bad["searches"][k, 0] = job
-        with pytest.raises(ValueError, match=r"state\['searches'\]\[\d+\] must "):
+        with pytest.raises(ValueError, match=r"^state\['searches'\]\[\d+\]"):
             walks(0)[1].setstate(bad)
 
 
@@ -435,18 +435,18 @@ def test_jobs_that_wait_for_a_dispatcher_are_checked() -> None:
     for k, job in ((0, line[1]), (0, deciding), (0, ends), (0, 119), (1, -1), (1, 120)):
         bad = {**state, "dispatchers": line.copy()}
         bad["dispatchers"][k] = job
-        with pytest.raises(ValueError, match=r"state\['dispatchers'\]\[\d\] must be "):
+        with pytest.raises(ValueError, match=r"^state\['dispatchers'\]\[\d\]"):
             walks(0)[1].setstate(bad)
     searches = state["searches"].copy()
     searches[1, 0] = waits[np.isin(waits, searches[:, 0], invert=True)][0]
-    with pytest.raises(ValueError, match=r"state\['searches'\] must have one search of node \d, got 2"):
+    with pytest.raises(ValueError, match=r"^state\['searches'\]"):
         walks(0)[1].setstate({**state, "searches": searches})
 
 
 def test_masked_elements_are_checked() -> None:
     """A mask hides numbers from comparisons, and from nobody else."""
     masked = np.ma.array([5, 10**6], mask=[False, True])
-    with pytest.raises(ValueError, match=r"state\['x'\]\[1\] must be in 0..9, got 1000000"):
+    with pytest.raises(ValueError, match=r"^state\['x'\]\[1\]"):
         read({"x": masked}, {"x": ArrayEntry(np.int64, (2,), (0, 10))})
     assert type(read({"x": masked}, {"x": ArrayEntry(np.int64, (2,))})["x"]) is np.ndarray
 

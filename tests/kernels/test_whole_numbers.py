@@ -26,7 +26,7 @@ def test_tables_equal_reference(lines: list[str], columns: int) -> None:
 
 
 def test_zero_columns_are_rejected() -> None:
-    with pytest.raises(ValueError, match=r"^columns must be at least 1, got 0$"):
+    with pytest.raises(ValueError, match="^columns"):
         whole_numbers("1", 0)
 
 

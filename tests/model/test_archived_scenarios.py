@@ -108,7 +108,7 @@ def test_columns_stay_columns_in_changed_scenarios() -> None:
     [
         (
             None,
-            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is not in the a",
+            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is missing from the a",
         ),
         (RELEASE - 1.0, r"release\[0\] must be a finite number >= 0 s, got -1.0"),
         (np.full(LONG, np.nan), r"release\[0\] must be a finite number >= 0 s, got nan"),
@@ -130,9 +130,7 @@ def test_a_reference_names_an_array(name: str) -> None:
     toml = (
         f'[platform]\nkind = "equal"\nnodes = 1\n[workload]\nkind = "list"\nrelease = {{ array = {name} }}\n'
     )
-    with pytest.raises(
-        ScenarioError, match="^workload.release must be a list, got a reference to the array "
-    ):
+    with pytest.raises(ScenarioError, match="^workload.release"):
         gs.Scenario.from_archive(ArchivedScenario(toml, {}))
 
 

@@ -185,16 +185,14 @@ def test_wrong_tables_are_named(table: str, message: str) -> None:
 
 def test_wrong_parts_are_named() -> None:
     wrong: Any = 0.5
-    with pytest.raises(gs.ScenarioError, match="fluctuation must be Fluctuation or None, got float"):
+    with pytest.raises(gs.ScenarioError, match="^fluctuation"):
         gs.Scenario(PLATFORM, WORKLOAD, fluctuation=wrong)
 
 
 @pytest.mark.parametrize("name", ["series", "first"])
 def test_lists_must_have_an_entry_for_each_machine(name: str) -> None:
     columns: dict[str, Any] = {name: [0, 0]}
-    with pytest.raises(
-        gs.ScenarioError, match=f"fluctuation.{name} must have 3 entries, one per machine, got 2"
-    ):
+    with pytest.raises(gs.ScenarioError, match=f"^fluctuation.{name}"):
         run(gs.Fluctuation.of([[1.0]], 1.0, **columns))
 
 

@@ -195,7 +195,7 @@ def test_impossible_loads_of_a_log_are_rejected(log: Path, copies: int) -> None:
     workload = gs.Workload.jobs_from_log(log, utilization=5e-324, copies=copies)
     with (
         pytest.warns(TraceWarning),
-        pytest.raises(ScenarioError, match="^utilization must leave the last release finite"),
+        pytest.raises(ScenarioError, match="^utilization"),
     ):
         workload.realize(CLUSTER)
 

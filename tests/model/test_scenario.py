@@ -207,9 +207,9 @@ def test_wrong_scenarios_are_named(text, message):
 
 
 def test_wrong_parts_are_named():
-    with pytest.raises(ScenarioError, match="platform must be a Platform, got int"):
+    with pytest.raises(ScenarioError, match="^platform"):
         Scenario(5, Workload.bags(seed=1))
-    with pytest.raises(ScenarioError, match="seed must be a whole number >= 0, got -1"):
+    with pytest.raises(ScenarioError, match="^seed"):
         Scenario(Platform.of([1.0]), Workload.bags(seed=1), seed=-1)
 
 

@@ -75,5 +75,5 @@ def test_fetched_bytes_match_started_tasks() -> None:
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e308])
 def test_wrong_sizes_of_task_data_are_rejected(value: float) -> None:
-    with pytest.raises(gs.ScenarioError, match="network.task_data must be a number in 0..1e.15 bytes, got"):
+    with pytest.raises(gs.ScenarioError, match="^network.task_data"):
         gs.Network(task_data=value)

@@ -66,7 +66,7 @@ def test_estimates_follow_their_applications() -> None:
     assert result.applications["estimate"].tolist() == [0.0, 4.0] and validate_result(result) == []
     plain = Workload.of_tasks([5.0, 1.0], sizes).realize(GRID)
     assert plain.estimate is None and plain.estimates() is plain.task_size
-    with pytest.raises(ScenarioError, match=r"estimate\[1\] must be a finite number >= 0 Mflop, got -1"):
+    with pytest.raises(ScenarioError, match=r"^workload.estimate\[1\]"):
         Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, -1.0])
 
 

@@ -226,7 +226,7 @@ def test_zones_survive_a_file(tmp_path: Path) -> None:
         assert gs.Scenario.from_toml(scenario.to_toml()) == scenario
         assert faults.time_zones == faults.recipe.zones  # type: ignore[union-attr]
     toml = scenario.to_toml().replace("night_hours = 8.0", "night_hours = 80.0")
-    with pytest.raises(gs.ScenarioError, match="zones.night_hours must be a number in 1..23 h"):
+    with pytest.raises(gs.ScenarioError, match="^zones.night_hours"):
         gs.Scenario.from_toml(toml)
     with pytest.raises(gs.ScenarioError, match="faults.zones.nights is not a known key"):
         gs.Scenario.from_toml(toml.replace("night_hours", "nights"))
@@ -303,5 +303,5 @@ def test_a_zoned_trace_longer_than_the_clock_is_cut(tmp_path: Path, text: str, f
 def test_a_zoned_trace_shorter_than_a_day_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("a 1 0 100000\n")
-    with pytest.raises(gs.ScenarioError, match="faults.start must lie a day before the end of a trace with"):
+    with pytest.raises(gs.ScenarioError, match="^faults.start"):
         Faults.trace(path, seed=4, start=20000.0, zones=Zones()).course(1)

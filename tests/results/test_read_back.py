@@ -234,11 +234,11 @@ class Other(Offices, frozen=True, kw_only=True):
 
 
 def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
-    with pytest.raises(gs.SchedulerError, match=r"^t = .* s: jobs must have a column 'application'$"):
+    with pytest.raises(gs.SchedulerError, match="^t = .* s: jobs"):
         gs.simulate(BAGS, Other())
     with pytest.raises(
         gs.SchedulerError,
-        match=r"^t = 0.0 s: node 0: machine of 'asked' must be in -1..4, got 12$",
+        match="^t = 0.0 s: node 0: machine of 'asked'",
     ):
         gs.simulate(BAGS, Other(machines=1), record="decisions")
 

@@ -67,7 +67,7 @@ def test_log_keeps_the_first_rows_and_counts_the_others() -> None:
     "text", [("took {that}", "", ""), ("took", ""), (1, "", ""), ("took {tasks", "", "")]
 )
 def test_invalid_texts_are_rejected(text: Any) -> None:
-    with pytest.raises(gs.ScenarioError, match=r"decision_words\['took'\] must be a sentence with columns"):
+    with pytest.raises(gs.ScenarioError, match=r"^decision_words\['took'\]"):
         Decisions({"took": text})
 
 
@@ -76,13 +76,11 @@ def test_scheduler_without_texts_does_not_record_decisions() -> None:
         decision_words: ClassVar[DecisionTexts] = {}
 
     scenario = bags([1000.0], [0.0], 1)
-    with pytest.raises(
-        gs.ScenarioError, match="record must not be 'decisions' for mincent, which has no decision_words"
-    ):
+    with pytest.raises(gs.ScenarioError, match="^record"):
         gs.simulate(scenario, Mute(), record="decisions")
     with pytest.raises(
         gs.ScenarioError,
-        match="record must be one of False, True, 'schedule', 'decisions', 'messages', 'all'",
+        match="^record",
     ):
         gs.simulate(scenario, gs.MinCent(), record="everything")
 

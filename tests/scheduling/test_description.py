@@ -128,7 +128,7 @@ def test_a_store_rejects_values_without_a_complete_description(own: Any) -> None
         lambda run: 0, local, functools.partial(own.first, 1), own.Opaque(), [own.Opaque()],
         {"a": own.Opaque()}, {1: 2, "1": 3}, Local(), "".join, np.array([own.Opaque()]), itertools.count(),
     ):  # fmt: skip
-        with pytest.raises(ScenarioError, match="^own.what must be of plain values, structs, .*, got "):
+        with pytest.raises(ScenarioError, match="^own.what"):
             key(own.Own(what=value))
 
 

@@ -99,20 +99,18 @@ def test_unsupported_combinations_with_data_are_named(make, scheduler, options, 
 
 
 def test_data_that_the_clock_cannot_hold_are_rejected():
-    with pytest.raises(
-        ScenarioError, match="workload.input_bytes and workload.output_bytes must take at most"
-    ):
+    with pytest.raises(ScenarioError, match="^workload.input_bytes and workload.output_bytes"):
         gs.simulate(scenario(1e15, 1e-3), gs.MinCent(mode="once"))
 
 
 def test_an_emulation_moves_no_data():
-    with pytest.raises(ScenarioError, match="an emulation does not support platform.bandwidth"):
+    with pytest.raises(ScenarioError, match="platform.bandwidth"):
         gs.emulate(scenario(), gs.FairTree(), processes=1)
 
 
 @pytest.mark.parametrize("samples", [0, (), (2.0, 1.0), (-1.0,), "x"])
 def test_invalid_samples_of_bytes_are_rejected(samples):
-    with pytest.raises(ScenarioError, match="fair-tree.data_samples must be"):
+    with pytest.raises(ScenarioError, match="^fair-tree.data_samples"):
         gs.FairTree(data_samples=samples)
 
 

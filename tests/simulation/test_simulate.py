@@ -122,7 +122,7 @@ def test_impossible_runs_are_rejected_without_warnings(toy):
     with pytest.raises(ScenarioError, match="must be less: the run needs at least"):
         simulate(slow, toy())
     far = Scenario(SCENARIO.platform, SCENARIO.workload, Network(latency=1e7))
-    with pytest.raises(ScenarioError, match="network.latency must be at most 1e\\+06 s, got 1"):
+    with pytest.raises(ScenarioError, match="^network.latency"):
         simulate(far, toy())
 
 
@@ -130,11 +130,9 @@ def test_impossible_runs_are_rejected(toy):
     for size, message in ((1e-9, "at least 1 ns"), (1e25, "must be less: the run needs at least")):
         with pytest.raises(ScenarioError, match=message):
             simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 1, size)), toy())
-    with pytest.raises(
-        ScenarioError, match="workload.tasks of application 0 must be at most 2147483647, got 2"
-    ):
+    with pytest.raises(ScenarioError, match="^workload.tasks of application 0"):
         simulate(Scenario(SCENARIO.platform, Workload.of([0.0], 2**31, 1.0)), toy())
-    with pytest.raises(ScenarioError, match="scheduler must be a Scheduler object"):
+    with pytest.raises(ScenarioError, match="^scheduler"):
         simulate(SCENARIO, toy)
 
 

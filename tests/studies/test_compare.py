@@ -72,6 +72,8 @@ def test_who_left_something_undone_takes_no_part():
         == "In this run, a and b have the lowest x (c 7)."
     )
     assert of_one_run({"x": {"a": 1.0}}, {}) == ""
+    rounded = of_one_run({"x": {"a": 1.0, "b": 1.0 + 8e-8, "c": 1.00001}}, {})
+    assert rounded == "In this run, a and b have the lowest x (c +0.001 %)."
 
 
 def test_json_holds_everything_and_is_strict(toy):
@@ -85,21 +87,19 @@ def test_json_holds_everything_and_is_strict(toy):
 
 
 def test_wrong_comparisons_are_named(toy):
-    with pytest.raises(ScenarioError, match="schedulers must name at least one"):
+    with pytest.raises(ScenarioError, match="^schedulers"):
         compare(SCENARIO, {})
-    with pytest.raises(
-        ScenarioError, match="schedulers must map names to Scheduler objects, or be a list .* got 3"
-    ):
+    with pytest.raises(ScenarioError, match="^schedulers"):
         compare(SCENARIO, 3)
     with pytest.raises(
         ScenarioError,
-        match=r"schedulers\['b'\] must be a Scheduler object or a name .an object, not the class., got <",
+        match=r"^schedulers\['b'\]",
     ):
         compare(SCENARIO, {"a": toy(), "b": toy})
-    with pytest.raises(ScenarioError, match="baseline must be one of a, got 'b'"):
+    with pytest.raises(ScenarioError, match="^baseline"):
         compare(SCENARIO, {"a": toy()}, baseline="b")
     for replicates in (None, 2):
-        with pytest.raises(ScenarioError, match="executor must be a .*Executor or None, got 4"):
+        with pytest.raises(ScenarioError, match="^executor"):
             compare(SCENARIO, {"a": toy()}, executor=4, replicates=replicates)
 
 
@@ -110,7 +110,7 @@ def test_parameters_are_typed(toy):
         match="toy.puase is not a parameter of this scheduler; did you mean pause. known: pause, flaw",
     ):
         build_scheduler(toy, {"puase": 3}, "toy")
-    with pytest.raises(ScenarioError, match="^toy.pause must be a number, got 'x'$"):
+    with pytest.raises(ScenarioError, match="^toy.pause"):
         build_scheduler(toy, {"pause": "x"}, "toy")
 
 

@@ -93,7 +93,7 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
     assert chosen_schedulers({"a": "mincent"}) == {"a": gs.MinCent()}
     assert chosen_schedulers("mincent") == chosen_schedulers(gs.MinCent()) == {"mincent": gs.MinCent()}
     assert gs.simulate(SCENARIO, "fair-tree").scheduler["parameters"]["bound"] == 2.0
-    with pytest.raises(gs.ScenarioError, match="schedulers must have different names, got 'mincent' twice"):
+    with pytest.raises(gs.ScenarioError, match="^schedulers"):
         chosen_schedulers(["mincent", gs.MinCent()])
 
 

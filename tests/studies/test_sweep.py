@@ -327,7 +327,7 @@ def test_schedulers_as_a_whole_are_no_axis(over: dict[str, Any]) -> None:
 def test_what_a_name_stands_for_is_no_axis() -> None:
     over = {"schedulers.fcfs-pull.mode": ["pull", "random"]}
     schedulers = {"fcfs-pull": gs.Fcfs(mode="pull"), "mine": gs.Fcfs(mode="pull")}
-    with pytest.raises(gs.ScenarioError, match="fcfs-pull.mode must be 'pull', as the name presets it"):
+    with pytest.raises(gs.ScenarioError, match="^fcfs-pull.mode"):
         Sweep(scenario=small(), schedulers=schedulers, over=over).cells  # noqa: B018
     own = Sweep(scenario=small(), schedulers=schedulers, over={"schedulers.mine.mode": ["pull", "random"]})
     assert [cell.scheduler.mode for cell in own.cells[:2]] == ["pull", "pull"]  # type: ignore[attr-defined]
@@ -384,7 +384,7 @@ def test_whole_numbers_that_no_column_holds() -> None:
     made.figure()
     other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
     assert [type(label) for label in other.labels["seed"]] == [float, float, int]
-    with pytest.raises(gs.ScenarioError, match="over.seed must be of numbers, texts, lists and tables, got"):
+    with pytest.raises(gs.ScenarioError, match="^over.seed"):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [10**400]})
 
 
@@ -401,9 +401,9 @@ def test_time_limits() -> None:
     """What is no time is refused before anything is run, and what is one is a float, which a store holds."""
     made = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
     assert type(made.time_limit) is float and type(made.cells[0].time_limit) is float
-    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got True"):
+    with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=True)
-    with pytest.raises(gs.ScenarioError, match="time_limit must be a finite number > 0 s, got 10000"):
+    with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
@@ -417,7 +417,7 @@ def test_replaced() -> None:
     many = small().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override
     assert (few.workload.recipe.tasks, few.workload.recipe.tasks_per_node) == (None, 1.0)
-    with pytest.raises(gs.ScenarioError, match="seed.x: seed must be a table"):
+    with pytest.raises(gs.ScenarioError, match="^seed.x: seed"):
         small().replaced({"seed.x": 3})
-    with pytest.raises(gs.ScenarioError, match="the path of an entry must be a non-empty string, got 1"):
+    with pytest.raises(gs.ScenarioError, match="^the path of an entry"):
         small().replaced({1: 3})  # type: ignore[dict-item]

@@ -167,5 +167,5 @@ def test_errors_name_the_invalid_argument(call: Any, message: str) -> None:
 @pytest.mark.parametrize("kind", [np.asarray, memoryview])
 def test_two_dimensional_arrays_are_read_as_lists_of_lists(kind: Any) -> None:
     assert sequence("x", kind(np.ones((2, 2)))) == [[1.0, 1.0], [1.0, 1.0]]
-    with pytest.raises(gs.ScenarioError, match=r"speeds\[0\] must be a .*number.*, got \[1.0, 1.0\]"):
+    with pytest.raises(gs.ScenarioError, match=r"^platform.speeds\[0\]"):
         gs.Platform.of(kind(np.ones((2, 2))))

@@ -102,9 +102,7 @@ def test_strings_are_accepted_and_rejected_like_a_list(given: Any) -> None:
 
 def test_strings_with_null_characters_are_rejected() -> None:
     """An array of strings would drop the null character."""
-    with pytest.raises(
-        ScenarioError, match=r"^text must be a list of strings without null characters, got \['a\\x00'\]"
-    ):
+    with pytest.raises(ScenarioError, match="^text"):
         Columns(text=["a\0"])
 
 

@@ -404,7 +404,7 @@ def test_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
     class Promises(wrong.Shares, frozen=True, kw_only=True):
         order = "somehow"
 
-    with pytest.raises(ConformanceError, match="Scheduler.order must be .* got 'somehow'") as caught:
+    with pytest.raises(ConformanceError, match="Scheduler.order") as caught:
         check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
     assert caught.value.law == "order"
 
@@ -413,7 +413,7 @@ def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> No
     class Foresees(wrong.Shares, frozen=True, kw_only=True):
         foresees = ("weather",)
 
-    with pytest.raises(ConformanceError, match="Scheduler.foresees must contain .* got 'weather'") as caught:
+    with pytest.raises(ConformanceError, match="Scheduler.foresees") as caught:
         check_scheduler(Foresees(), examples=5, hash_seeds=False, folder=tmp_path)
     assert caught.value.law == "foresight"
 
@@ -475,7 +475,7 @@ def test_scheduler_that_cannot_handle_failures_gets_none(wrong: Any, tmp_path: P
 
 @pytest.mark.parametrize("argument", [gs.FairTree, None, "fair-tree"])
 def test_argument_that_is_no_scheduler_is_rejected(argument: Any) -> None:
-    with pytest.raises(gs.ScenarioError, match="scheduler must be a Scheduler object or a strategy"):
+    with pytest.raises(gs.ScenarioError, match="^scheduler"):
         check_scheduler(argument)
 
 

@@ -130,7 +130,7 @@ def test_a_log_without_users_counts_as_one_user():
 def test_parameters_out_of_range_are_rejected(parameter):
     with pytest.raises(ScenarioError, match=next(iter(parameter))):
         derive_bags(make_log((0, 1, 1, 1)), **parameter)
-    with pytest.raises(ScenarioError, match="machines must be"):
+    with pytest.raises(ScenarioError, match="^machines"):
         derive_bags(make_log((0, 1, 1, 1))).offered_load(0)
 
 
@@ -236,9 +236,7 @@ def test_real_parallel_log_matches_the_derived_bags(traces):
     assert sorted(zip(others.release, others.user, others.jobs, strict=True)) == expected
     assert len(others) == 10_416 and others.tasks.sum() == 3_764_066
     assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066 - log.procs[never].sum()
-    with pytest.raises(
-        ScenarioError, match=r"RICC-2010-2-a\.swf\.gz:\d+: the processors of job \d+ must be at most"
-    ):
+    with pytest.raises(ScenarioError, match=r"^RICC-2010-2-a\.swf\.gz:\d+: the processors of job \d+"):
         bags.check_size(log.path, np.arange(len(bags)), 1000)
 
 

@@ -43,7 +43,7 @@ def test_sample_is_weighted_and_reproducible(write):
     assert (drawn == 2500).mean() == pytest.approx(0.75, abs=0.01)
     assert (drawn == hosts.sample(40_000, np.random.default_rng(7))).all()
     assert hosts.sample(0, np.random.default_rng(7)).shape == (0,)
-    with pytest.raises(ScenarioError, match="nodes must be at least 0, got -1"):
+    with pytest.raises(ScenarioError, match="^nodes"):
         hosts.sample(-1, np.random.default_rng(7))
 
 

@@ -66,9 +66,9 @@ def test_an_unknown_format_is_rejected(write, content):
     with pytest.raises(TraceFormatError, match=r"what\.txt:1: "):
         detect_format(path)
     assert [finding.code for finding in lint(path)] == ["unreadable"]
-    with pytest.raises(ScenarioError, match="format must be one of swf"):
+    with pytest.raises(ScenarioError, match="^format"):
         info(path, format="xml")
-    with pytest.raises(ScenarioError, match="format must be one of swf"):
+    with pytest.raises(ScenarioError, match="^format"):
         lint(path, format="xml")
 
 

@@ -423,5 +423,5 @@ def test_jitter_spreads_delays_uniformly_around_the_latency(module):
         times += [at] * sum(len(batch) for _, batch in one.collect(at))
     assert len(times) == 2000 and min(times) >= 700 and max(times) <= 1300
     assert min(times) < 705 and max(times) > 1295 and abs(np.mean(times) - 1000) < 20
-    with pytest.raises(ValueError, match=r"^jitter must be in 0..1000 ns, got 1001"):
+    with pytest.raises(ValueError, match="^jitter"):
         make(module, [0], 1, latency=1000, jitter=1001)

@@ -67,5 +67,5 @@ def test_wrong_geometric_axes_are_rejected(axis, message):
 
 
 def test_text_is_rejected():
-    with pytest.raises(TypeError, match="stretch must hold real numbers"):
+    with pytest.raises(TypeError, match="^stretch"):
         SummaryGrid(["1"], [1.0], [1.0])

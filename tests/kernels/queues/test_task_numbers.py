@@ -138,8 +138,8 @@ def test_a_state_has_each_task_once(name, value):
 
 def test_sizes_are_of_all_applications_or_of_none():
     queues = with_sizes()
-    with pytest.raises(ValueError, match="sizes must be given for all applications"):
+    with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0])
     queues.add_applications([0.0], [1.0], [2.0], [0])  # a further bag has no sizes
-    with pytest.raises(ValueError, match="sizes must have an entry for each of 2 tasks, got 1"):
+    with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0], sizes=[1.0], tasks=[2])

@@ -224,7 +224,7 @@ def test_kernel_and_reference_raise_equal_errors(call):
 def test_a_further_bag_has_no_further_bags(module):
     store = simple(module)
     store.add_applications([1.0], [2.0], [1.0], [0])
-    with pytest.raises(ValueError, match=r"whose\[0\] must be 3, .* that is no further bag, got 2"):
+    with pytest.raises(ValueError, match=r"^whose\[0\]"):
         store.add_applications([1.0], [2.0], [1.0], [2])
     assert len(store.totals()["finish"]) == 3
 

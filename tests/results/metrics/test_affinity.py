@@ -107,5 +107,5 @@ def test_invalid_arguments_are_named(change: dict[str, Any], words: str) -> None
     good: dict[str, Any] = {"etc": [[1.0, 2.0]], "kind": [0, 0], "arrival": [0.0, 1.0], "rule": "mct"}
     with pytest.raises(ScenarioError, match=words):
         gs.map_arrivals(**{**good, **change})
-    with pytest.raises(ScenarioError, match="proportions must have one entry for each of 1 classes, got 2"):
+    with pytest.raises(ScenarioError, match="^proportions"):
         gs.affinity([[1.0, 2.0]], [1.0, 1.0])

@@ -52,7 +52,7 @@ def test_an_end_on_an_edge_begins_another_interval():
     assert rigid.intervals(0.0, 1.0, 0.5).tolist() == [0, 0.5, 1, 1.5]
     assert rigid.intervals(0, 25, 10).dtype == np.float64
     for wrong in ((0.0, 1.0, 0.0), (0.0, 1.0, math.inf), (0.0, -1.0, 1.0), (0.0, math.inf, 1.0)):
-        with pytest.raises(ValueError, match="length must be > 0"):
+        with pytest.raises(ValueError, match="^length"):
             rigid.intervals(*wrong)
 
 
@@ -73,7 +73,7 @@ def test_waiting_by_classes_is_as_computed_by_hand():
 def test_bins_are_as_computed_by_hand():
     assert rigid.equal_counts(np.arange(1.0, 9.0), 1).tolist() == [1, 8]
     assert rigid.log_bins(np.array([1.0, 30.0, 100.0]), 2).tolist() == pytest.approx([1, 10, 100])
-    with pytest.raises(ValueError, match="values must be > 0"):
+    with pytest.raises(ValueError, match="^values"):
         rigid.log_bins(np.array([0.0, 1.0]), 2)
 
 

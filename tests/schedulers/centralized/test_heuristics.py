@@ -154,12 +154,12 @@ def test_tasks_that_start_at_a_mapping_event_count_as_waiting() -> None:
 
 @pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda item: item.name)
 def test_run_fails_if_no_machine_is_ever_up(scheduler: gs.Scheduler) -> None:
-    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):
+    with pytest.raises(gs.ScenarioError, match="^faults must leave"):
         run([1.0], [1.0], [1.0], scheduler, faults=gs.Faults.of([0], [0.0], [inf]))
 
 
 def test_mapping_interval_does_not_prolong_a_run_without_machines() -> None:
-    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done"):
+    with pytest.raises(gs.ScenarioError, match="^faults must leave"):
         run([1.0], [1.0], [9.0], gs.MinMin(interval=0.5), faults=gs.Faults.of([0], [3.0], [inf]))
 
 

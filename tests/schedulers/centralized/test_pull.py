@@ -174,9 +174,9 @@ def test_baselines_are_declared_as_centralized() -> None:
 
 
 def test_unknown_modes_are_rejected() -> None:
-    with pytest.raises(ScenarioError, match=r"mincent.mode must be one of \('replan', 'once'\), got 'twice'"):
+    with pytest.raises(ScenarioError, match="^mincent.mode"):
         MinCent(mode="twice")  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="fcfs.mode must be one of .*, got 'push'"):
+    with pytest.raises(ScenarioError, match="^fcfs.mode"):
         Fcfs(mode="push")  # type: ignore[arg-type]
 
 

@@ -242,7 +242,7 @@ def test_a_start_must_be_within_what_the_clock_holds() -> None:
 
 def test_an_emulation_has_no_users_who_cancel() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(cancel_at=500.0))
-    with pytest.raises(ScenarioError, match="^workload.cancel_at must be absent for an emulation"):
+    with pytest.raises(ScenarioError, match="^workload.cancel_at"):
         gs.emulate(scenario, gs.DgsAsap())
 
 

@@ -212,15 +212,13 @@ def test_refusals_of_runs() -> None:
         gs.simulate(
             desktops(faults=None, workload=gs.Workload.of([0.0], 3, 1e6)), gs.WqrFt(machine_choice=breaks)
         )
-    with pytest.raises(gs.ScenarioError, match="WQR-FT.checkpoint_cost must let tasks end within"):
+    with pytest.raises(gs.ScenarioError, match="^WQR-FT.checkpoint_cost"):
         gs.simulate(desktops(), gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9))
-    with pytest.raises(gs.ScenarioError, match="task_order must be a function that can be imported"):
+    with pytest.raises(gs.ScenarioError, match="^WQR-FT.task_order"):
         gs.simulate(desktops(), gs.WqrFt(task_order="no.such.module:order"))
-    with pytest.raises(
-        gs.SchedulerError, match=r"t = .* s: task_order must return a position in 0\.\.\d+, got"
-    ):
+    with pytest.raises(gs.SchedulerError, match="t = .* s: task_order"):
         gs.simulate(desktops(), gs.WqrFt(task_order=out_of_range))
-    with pytest.raises(gs.ScenarioError, match="checkpoint_cost must be above 0 s"):
+    with pytest.raises(gs.ScenarioError, match="checkpoint_cost"):
         gs.simulate(desktops(), gs.WqrFt(checkpoint_cost=0.0))
     with pytest.raises(gs.ScenarioError, match="a scenario never imports code"):
         desktops(schedulers={"WQR-FT": {"task_order": "os:remove"}})

@@ -87,9 +87,7 @@ def test_programs_and_homes_must_fit() -> None:
         def layout(self, machines: int) -> Layout:
             return Layout(np.arange(machines), np.arange(machines - 1))
 
-    with pytest.raises(
-        gs.ScenarioError, match="layout.home must have an entry for each of 3 machines, got 2"
-    ):
+    with pytest.raises(gs.ScenarioError, match="^layout.home"):
         gs.simulate(gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], 1, 1.0, [0])), Wrong())
 
 

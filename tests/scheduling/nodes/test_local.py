@@ -487,13 +487,9 @@ def test_a_scheduler_without_a_class_of_nodes_is_rejected() -> None:
             pass
 
     for cls in (gs.NodeScheduler, Bare):
-        with pytest.raises(
-            gs.ScenarioError, match=f"{cls.__name__}.policy must be a subclass of .* got None"
-        ):
+        with pytest.raises(gs.ScenarioError, match=f"^{cls.__name__}.policy"):
             cls()
-    with pytest.raises(
-        gs.ScenarioError, match=r"Unchecked.policy must be a subclass of NodeProgram, got <cla"
-    ):
+    with pytest.raises(gs.ScenarioError, match="^Unchecked.policy"):
         gs.simulate(scenario(), Unchecked())
 
 

