@@ -45,8 +45,8 @@ ESTABLISHED = frozenset(
         r"\w+",
         """
     feed need seed shed speed embed accepted allocated arrived blocked cached cancelled closed compiled
-    completed decentralized delivered displaced dropped enabled ended estimated expected expired extended failed
-    finished fixed idled interrupted locked migrated observed occupied ordered owed placed predicted
+    completed decentralized delivered displaced dropped enabled ended estimated expected expired extended
+    failed finished fixed idled interrupted locked migrated observed occupied ordered owed placed predicted
     preempted promised queued received recovered rejected released removed reserved restarted
     resubmitted resumed retried shared sorted started stopped submitted unused updated used visited
     weighted

@@ -108,7 +108,7 @@ def test_columns_stay_columns_in_changed_scenarios() -> None:
     [
         (
             None,
-            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is missing from the a",
+            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is missing",
         ),
         (RELEASE - 1.0, r"release\[0\] must be a finite number >= 0 s, got -1.0"),
         (np.full(LONG, np.nan), r"release\[0\] must be a finite number >= 0 s, got nan"),
