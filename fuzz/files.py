@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gridsim.errors import LONGEST, GridSimError
+from gridsim.errors import MAX_MESSAGE_LENGTH, GridSimError
 
 #: In memory if run.py started the process; run.py then removes it, since libFuzzer ends the process at once.
 FOLDER = tempfile.mkdtemp(prefix="fuzz-")
@@ -33,4 +33,4 @@ def check_refusal(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
         text = str(error)
         assert text.startswith(naming), f"the error must name {naming}, got {text!r}"
         assert text.isprintable(), f"the error must be one line of printable text, got {text!r}"
-        assert len(text) <= LONGEST + 5, f"the error has {len(text)} characters: {text[:200]!r}"
+        assert len(text) <= MAX_MESSAGE_LENGTH + 5, f"the error has {len(text)} characters: {text[:200]!r}"

@@ -26,7 +26,7 @@ _BUSIEST_MACHINES = 3
 #: Mean number of tasks above which the tasks of applications are reduced instead of multiplied.
 _MANY_TASKS = 10
 #: Time (s) of failures and recoveries after the end of any run.
-AFTER_THE_END = 1e6
+UNREACHED_TIME = 1e6
 #: Turn of `change_application` that delays the release of an application.
 _RELEASE_TURN = 1
 
@@ -197,7 +197,7 @@ def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -
 
     The first has a failure after the end of the run, so that failures are enabled in both.
     """
-    never = [AFTER_THE_END]
+    never = [UNREACHED_TIME]
     without_failure, with_failure = (
         dataclasses.replace(base_scenario, faults=Faults.of([machine] * len(down), down, up, reachable))
         for down, up in ((never, never), ([at, *never], [at + 200.0, *never]))

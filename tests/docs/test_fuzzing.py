@@ -1,4 +1,4 @@
-"""Every kernel is fuzzed."""
+"""Every kernel has a target of the fuzzer."""
 
 from __future__ import annotations
 
