@@ -224,7 +224,7 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.rigid_workloads import JobLogRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
-    from gridsim.support.arguments import text, whole
+    from gridsim.support.arguments import integer, text
 
     if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
         flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # for later calls, too
@@ -236,7 +236,7 @@ def scenario_of(flags: Flags) -> Scenario:
         if rigid and values.get(flag, "equal") != "equal":
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
     if "seed" in values:
-        whole("--seed", values["seed"])
+        integer("--seed", values["seed"])
     if flags["scenario"] is not None:
         _check_not_job_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))

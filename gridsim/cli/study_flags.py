@@ -102,13 +102,13 @@ def check_figure(file: str | None) -> None:
     """
     if file is not None:
         from gridsim.plots import FORMATS
-        from gridsim.support.extras import need
+        from gridsim.support.extras import import_extra
 
         if _ending(file) not in FORMATS:
             known = ", ".join(f".{name}" for name in FORMATS)
             raise ScenarioError(f"--figure must end in one of {known}, got {file!r}")
         check_output("--figure", file)
-        need("matplotlib.figure", "plot", "--figure")
+        import_extra("matplotlib.figure", "plot", "--figure")
 
 
 def save_figure(file: str, figure: Any) -> None:

@@ -21,7 +21,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.simulate import checked_limit
-from gridsim.support.arguments import one_of, real, whole
+from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 
 #: Most processes of an emulation.
@@ -86,7 +86,7 @@ def emulate(
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
-        processes=whole("processes", processes, low=1, high=MOST_PROCESSES),
+        processes=integer("processes", processes, low=1, high=MOST_PROCESSES),
         speedup=speedup,
         modelled=one_of("network", network, ("modelled", "real")) == "modelled",
         spin=one_of("work", work, ("sleep", "spin")) == "spin",

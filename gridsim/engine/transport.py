@@ -16,10 +16,10 @@ from gridsim.engine.message_log import message_table, offset_of
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import integer
 from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
-from gridsim.support.state import check_names, put
+from gridsim.support.state import check_names, set_attribute
 
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The maximum time that a message may take on an interface, s; `Links` cannot count more.
@@ -162,7 +162,7 @@ class Transport:
         ScenarioError
             If `nbytes` is not a whole number in 0..`MAX_BYTES`.
         """
-        nbytes = whole(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
+        nbytes = integer(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
         keep = keep or lost is not None
         number = len(self._kinds)
         new = _Kind(
@@ -355,7 +355,7 @@ class Transport:
         for kind in self._kinds:
             kind.outbox.clear()
         self._waiting = False
-        put(self, "links", state["links"])
+        set_attribute(self, "links", state["links"])
 
     # -- accounting --------------------------------------------------------------------------------------
 

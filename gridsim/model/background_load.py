@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import sequence, suggest_arguments, whole
+from gridsim.support.arguments import integer, sequence, suggest_arguments
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
@@ -119,7 +119,7 @@ class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
                 raise ScenarioError(f"fluctuation.factors[{k}] must have {condition}, got {len(row)}")
         for name, column, count in (("series", self.series, len(rows)), ("first", self.first, len(rows[0]))):
             for u, position in enumerate(column or ()):
-                whole(f"fluctuation.{name}[{u}]", position, high=count - 1)
+                integer(f"fluctuation.{name}[{u}]", position, high=count - 1)
 
     def realize(self, nodes: int, origin: float) -> LoadProfile:
         columns = {}

@@ -24,7 +24,7 @@ from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import MACHINE_BYTES, check_fits
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.provenance import reading
+from gridsim.support.provenance import file_digests
 from gridsim.support.random_streams import Streams, normal_factors
 
 #: Largest number of machines N; the 2 N - 1 nodes of a tree over them must fit into 32 bits.
@@ -213,7 +213,7 @@ class Platform:
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
         # infinite speeds are rejected below
-        with reading(table) as files, np.errstate(over="ignore"):
+        with file_digests(table) as files, np.errstate(over="ignore"):
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
                 raise ScenarioError(

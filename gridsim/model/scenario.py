@@ -25,10 +25,10 @@ from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, listed, real, short_repr, text, whole
+from gridsim.support.arguments import hint, integer, listed, real, short_repr, text
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 from gridsim.support.memory import check_fits
 from gridsim.support.parameters import column_checks, limits_of, tables_of
 from gridsim.support.random_streams import DEFAULT_SEED
@@ -106,7 +106,7 @@ class Scenario:
                 raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(part).__name__}")
             if part is not None and part.origin != self.workload.origin:
                 object.__setattr__(self, name, replace(part, origin=self.workload.origin))
-        object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "seed", integer("seed", self.seed))
         object.__setattr__(self, "schedulers", _check_schedulers(self.schedulers))
 
     def __repr__(self) -> str:
@@ -556,7 +556,7 @@ def _check_schedulers(schedulers: Any) -> dict[str, dict[str, Any]]:
         if not isinstance(parameters, Mapping):
             raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
         for key, value in parameters.items():
-            if (code := names_code(value)) is not None:
+            if (code := first_code_name(value)) is not None:
                 raise ScenarioError(
                     f"schedulers.{name}.{key} must not name code, as a scenario never imports code, got "
                     f"{code!r}; state a module:function on the command line"

@@ -19,7 +19,7 @@ from gridsim.results.metrics.series import (
     recorded_schedule,
 )
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,7 +80,7 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
         _draw_bars(axes, result, rows, row_of, factor, last)
         axes.set_xlim(first / factor, (last if last > first else first + 1.0) / factor)
     axes.set_ylim(len(shown_machines) - 0.5, -0.5)
-    ticker = need("matplotlib.ticker", "plot", "a chart")
+    ticker = import_extra("matplotlib.ticker", "plot", "a chart")
     axes.yaxis.set_major_locator(ticker.MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(
         ticker.FuncFormatter(
@@ -110,7 +110,7 @@ def _draw_bars(
     is_lost = rows["completed"] == 0
     row = row_of[rows["machine"]]
     begin, end = rows["start"] / factor, rows["end"] / factor
-    patch = need("matplotlib.patches", "plot", "a chart").Patch
+    patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
     style: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, row_height)}
     _draw_boxes(axes, begin[~is_lost], end[~is_lost], row[~is_lost], height, colours[~is_lost], **style)
     if is_lost.any():
@@ -172,7 +172,7 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
     is_pale = np.zeros(len(order), np.bool_)
     is_pale[order] = index_in_run % 2 == 1
-    rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
+    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
     colours = rgb[cycle_index]
     colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
     return colours, np.unique(rows["application"]).tolist()
@@ -180,12 +180,14 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
 
 def _dark_tone(colours: Any) -> Any:
     """Return the dark tones of narrow pieces that were not completed, float[n, 3]."""
-    return (1.0 - _DARK_SHARE) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
+    return (1.0 - _DARK_SHARE) * import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[
+        :, :3
+    ]
 
 
 def _draw_down_times(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:
     """Draw down times in grey and transient failures as lines; return their entries for the legend."""
-    patch = need("matplotlib.patches", "plot", "a chart").Patch
+    patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
     omission_note = [patch(fill=False, label="down: too often to draw")]
     try:
         result.check_faults()
@@ -221,7 +223,7 @@ def _draw_boxes(
     **style: Any,
 ) -> None:
     """Draw bars as one collection; bars of no length are drawn as lines."""
-    collections = need("matplotlib.collections", "plot", "a chart")
+    collections = import_extra("matplotlib.collections", "plot", "a chart")
     low, high = row - height / 2, row + height / 2
     corners = np.stack(
         (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.results.metrics import series
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +79,7 @@ def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
     log_scale(axes, axis)
     (axes.set_xlim if axis == "x" else axes.set_ylim)(low / margin, high * margin)
     if high / low < _NARROW_RATIO:  # the range may contain none of 1, 2 and 5 times a power of ten
-        ticker = need("matplotlib.ticker", "plot", "a chart")
+        ticker = import_extra("matplotlib.ticker", "plot", "a chart")
         shown_axis = axes.xaxis if axis == "x" else axes.yaxis
         shown_axis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         shown_axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
@@ -93,7 +93,7 @@ def log_labels(axis: Axis) -> None:
     have labels, or 1 and 3 times if there is too little room.  Over a part of a decade, as many ticks as fit
     have labels.
     """
-    ticker = need("matplotlib.ticker", "plot", "a chart")
+    ticker = import_extra("matplotlib.ticker", "plot", "a chart")
 
     @lru_cache(maxsize=4)
     def labelled_ticks(low: float, high: float, points: float) -> Sequence[float]:

@@ -23,7 +23,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe
 from gridsim.scheduling.registry import registered
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.parameters import limits_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def use_style() -> Iterator[None]:
     ImportError
         If matplotlib is not installed.
     """
-    settings = need("matplotlib", "plot", "a chart").rcParams
+    settings = import_extra("matplotlib", "plot", "a chart").rcParams
     # rc_context would also undo the settings of a backend that is loaded within the context
     saved_settings = {name: settings[name] for name in STYLE}
     settings.update(STYLE)
@@ -154,7 +154,7 @@ def figure(
     ImportError
         If matplotlib is not installed.
     """
-    kind = need("matplotlib.figure", "plot", "a chart").Figure
+    kind = import_extra("matplotlib.figure", "plot", "a chart").Figure
     with use_style():
         figure: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
@@ -186,7 +186,7 @@ def styled_axes(
         The axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
     """
     if axes is None:
-        pyplot = need("matplotlib.pyplot", "plot", "a chart")
+        pyplot = import_extra("matplotlib.pyplot", "plot", "a chart")
         with use_style():
             axes = pyplot.figure(figsize=(width, height), layout="constrained").subplots()
     axes.set_axisbelow(True)
@@ -210,7 +210,7 @@ def save(
     """
     if format not in FORMATS:
         raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
-    context = need("matplotlib", "plot", "a chart").rc_context
+    context = import_extra("matplotlib", "plot", "a chart").rc_context
     with context({"svg.hashsalt": "gridsim", "pdf.fonttype": 42}):
         made.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
 

@@ -13,7 +13,7 @@ from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
         axes.bar(levels, stack_heights, 0.8, color=series_style(0)["color"])
         label_x(axes, levels, table["kind"].tolist())
         axes.set_xlabel("kind of message")
-    eng_formatter = need("matplotlib.ticker", "plot", "a chart").EngFormatter
+    eng_formatter = import_extra("matplotlib.ticker", "plot", "a chart").EngFormatter
     figure = axes.get_figure()
     assert figure is not None
     bar_room = axes.get_window_extent().width / figure.dpi / len(levels)
@@ -148,7 +148,7 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     figure = axes.get_figure()
     assert figure is not None
     bar = figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
-    if isinstance(mesh.norm, need("matplotlib.colors", "plot", "a chart").LogNorm):
+    if isinstance(mesh.norm, import_extra("matplotlib.colors", "plot", "a chart").LogNorm):
         log_labels(bar.ax.yaxis)
     axes.set_ylim(depth + 1, 0)
     axes.set_xlim(0, machines)
@@ -186,7 +186,7 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
     finite = values[np.isfinite(values)]
     positive = finite[finite > 0]
     if len(positive) and finite.min() >= 0 and series.is_wide(positive):
-        norm = need("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
+        norm = import_extra("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
         return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(positive) < len(finite) else ""
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     return {"cmap": MAP, "vmin": low, "vmax": high if high > low else low + 1.0}, ""

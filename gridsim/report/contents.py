@@ -25,9 +25,9 @@ from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.studies.verdicts import of_replications
 from gridsim.support.docstrings import first_paragraph
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import changed_fields
-from gridsim.support.references import INLINE, has_references
+from gridsim.support.references import MAX_INLINE, has_references
 
 Results = Mapping[str, Result]
 
@@ -378,7 +378,7 @@ def _saving_instructions(scenarios: Iterable[str]) -> str:
     if any(map(has_references, tables)):
         return (
             "Write scenario.toml with Result.scenario.save, since the text above has only the SHA-256 of "
-            f"lists with more than {INLINE} entries"
+            f"lists with more than {MAX_INLINE} entries"
         )
     paths = {
         part["path"]: None
@@ -395,7 +395,7 @@ def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
     if result.of_log:
         return Code(name, "# the schedule in a job log; it cannot be repeated", is_open=True)
     class_name, parameters = result.scheduler["class"], result.scheduler["parameters"]
-    imports = [code for value in parameters.values() if (code := names_code(value)) is not None]
+    imports = [code for value in parameters.values() if (code := first_code_name(value)) is not None]
     repro = "".join(f" --import {shlex.quote(code)}" for code in imports)
     try:
         line = command("scenario.toml", scheduler_from(result.scheduler, name, imports=imports))

@@ -14,7 +14,7 @@ from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.files import atomic_file
 from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
@@ -76,8 +76,8 @@ def write_report(
 
 def check_extra(feature: str = "a report") -> None:
     """Raise MissingExtra if the extra ``report``, which `feature` requires, is not installed."""
-    need("jinja2", "report", feature)
-    need("plotly", "report", feature)
+    import_extra("jinja2", "report", feature)
+    import_extra("plotly", "report", feature)
 
 
 def _page(
@@ -115,8 +115,8 @@ def _page(
 
 def html(page: Page) -> str:
     """Return the page as HTML; equal pages give equal texts."""
-    jinja = need("jinja2", "report", "a report")
-    offline = need("plotly.offline", "report", "a report")
+    jinja = import_extra("jinja2", "report", "a report")
+    offline = import_extra("plotly.offline", "report", "a report")
     environment = jinja.Environment(
         loader=jinja.FileSystemLoader(_TEMPLATE_FOLDER),
         autoescape=True,

@@ -20,7 +20,7 @@ from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
@@ -290,7 +290,7 @@ class Result(Metrics):
             If matplotlib is not installed.
         """
         # the package of figures imports this module, so it cannot be imported above
-        return need("gridsim.studies.figures", "plot", "plot").of_results(
+        return import_extra("gridsim.studies.figures", "plot", "plot").of_results(
             kind, {self.scheduler["name"]: self}, **options
         )
 
@@ -445,7 +445,7 @@ class Result(Metrics):
         ImportError
             If xarray is not installed.
         """
-        xarray = need("xarray", "data", "to_xarray")
+        xarray = import_extra("xarray", "data", "to_xarray")
         groups = {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}
         for name, group in groups.items():
             for column, unit in COLUMN_UNITS.get(name, {}).items():

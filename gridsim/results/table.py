@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gridsim.errors import one_line
 from gridsim.support import html
-from gridsim.support.arguments import unknown
-from gridsim.support.columns import is_text
-from gridsim.support.extras import need
+from gridsim.support.arguments import unknown_name_error
+from gridsim.support.columns import is_valid_unicode
+from gridsim.support.extras import import_extra
 from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]
@@ -40,7 +40,7 @@ def _column(name: str, values: Any) -> Column:
     if kind == "U":
         # use the shortest dtype, so that equal texts have equal dtypes
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
-        if not is_text(column):
+        if not is_valid_unicode(column):
             raise ValueError(f"column {name!r} must be text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
@@ -79,7 +79,7 @@ class Table:
             try:
                 return self._columns[key]
             except KeyError:
-                raise unknown("column", key, self._columns) from None
+                raise unknown_name_error("column", key, self._columns) from None
         if not -self._rows <= key < self._rows:
             raise IndexError(f"row must be in {-self._rows}..{self._rows - 1}, got {key}")
         return {name: column[key].item() for name, column in self._columns.items()}
@@ -127,7 +127,7 @@ class Table:
         ImportError
             If pandas is not installed.
         """
-        return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
+        return import_extra("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow Table, which shares numbers with this table and copies text.
@@ -137,7 +137,7 @@ class Table:
         ImportError
             If pyarrow is not installed.
         """
-        arrow = need("pyarrow", "data", "to_arrow")
+        arrow = import_extra("pyarrow", "data", "to_arrow")
         return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
 
     def to_xarray(self, dimension: str = "row") -> Any:
@@ -152,7 +152,7 @@ class Table:
         ValueError
             If `dimension` is the name of a column.
         """
-        xarray = need("xarray", "data", "to_xarray")
+        xarray = import_extra("xarray", "data", "to_xarray")
         if dimension in self._columns:
             raise ValueError(f"dimension must not be the name of a column, got {dimension!r}")
         columns = {name: (dimension, column) for name, column in self._columns.items()}

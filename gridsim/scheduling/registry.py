@@ -17,7 +17,7 @@ from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
-from gridsim.support.imports import current_name, import_object, names_code, stored_name
+from gridsim.support.imports import current_name, first_code_name, import_object, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 from gridsim.support.plugins import plugins
 
@@ -256,7 +256,7 @@ def _described_parameters(
 ) -> dict[str, Any]:
     parameters = dict(description["parameters"])
     for key, value in parameters.items():
-        if (code := names_code(value)) is not None and code not in imports:
+        if (code := first_code_name(value)) is not None and code not in imports:
             raise ScenarioError(
                 f"{owner} names the code {code!r} for {description['name']}.{key}.  For safety, code that "
                 f"only a file names is not imported: add --import {shlex.quote(code)}, or pass the "

@@ -93,7 +93,7 @@ def _result_of(pool: Processes, future: Future[Any]) -> Any:
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise GridSimError(f"a process that shares the run {pool.loss()}") from error
+        raise GridSimError(f"a process that shares the run {pool.loss_description()}") from error
 
 
 def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:

@@ -40,7 +40,7 @@ from gridsim.simulation.checks import (
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
-from gridsim.support.arguments import real, whole
+from gridsim.support.arguments import integer, real
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.progress import Progress as Progress
 from gridsim.support.progress import bar
@@ -243,14 +243,14 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _checked_record(self.record))
-        whole("decisions_limit", self.decisions_limit, low=1)
-        whole("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
+        integer("decisions_limit", self.decisions_limit, low=1)
+        integer("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
         if self.cohort_limit is not None:
-            whole("cohort_limit", self.cohort_limit, low=1)
+            integer("cohort_limit", self.cohort_limit, low=1)
         if self.events_limit is not None:
-            whole("events_limit", self.events_limit, low=1)
-        whole("threads", self.threads, low=1, high=1024)
-        whole("processes", self.processes, low=1, high=1024)
+            integer("events_limit", self.events_limit, low=1)
+        integer("threads", self.threads, low=1, high=1024)
+        integer("processes", self.processes, low=1, high=1024)
         if self.nodes not in (None, *get_args(NodeForm)):
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
@@ -337,7 +337,7 @@ class Simulation(Stateful):
         self.earlier_work, self.resumed = 0.0, 0
         self._checkpoint_writer: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
-        with provenance.reading(file for file in paths if file not in read) as files:
+        with provenance.file_digests(file for file in paths if file not in read) as files:
             self._set_up(scenario, scheduler, options, _LAST_WORKLOAD.get(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")

@@ -37,7 +37,7 @@ from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replications import replication
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
-from gridsim.support.arguments import SuggestingDict, real, sequence, unknown, whole
+from gridsim.support.arguments import SuggestingDict, integer, real, sequence, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
@@ -98,7 +98,7 @@ class Replicates:
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
         name = metric if metric in self.values else ALIASES.get(metric, metric)
         if name not in self.values:
-            raise unknown("metric", metric, self.values)
+            raise unknown_name_error("metric", metric, self.values)
         return SuggestingDict("scheduler", self.values[name])
 
     @property
@@ -407,7 +407,7 @@ def replicate(
     if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
         raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
     target = None if half_width is None else real("half_width", half_width, above=0)
-    whole("at_most", at_most, low=1 if target is None else len(numbers))
+    integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
@@ -478,8 +478,8 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
     if (seeds is None) == (replicates is None):
         raise ScenarioError("replicate needs seeds or replicates, one of them")
     if seeds is None:
-        return tuple(range(whole("replicates", replicates, low=1, high=MOST_RUNS)))
-    numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
+        return tuple(range(integer("replicates", replicates, low=1, high=MOST_RUNS)))
+    numbers = tuple(integer(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
     return numbers

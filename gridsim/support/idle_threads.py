@@ -1,4 +1,4 @@
-"""Time that idle threads of numpy's OpenBLAS spin; a run has no use for spinning threads."""
+"""Limit of the time for which idle threads of numpy's OpenBLAS spin and keep cores busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as text: names, aligned columns, wrapped lines, JSON."""
+"""Conversion of values to text: names, aligned columns, wrapped lines, JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.errors import without_line_breaks
 WIDTH = 100
 _PLAIN = frozenset((str, bool, int, float, type(None)))
 
-#: Characters that JSON may contain unescaped, but that a terminal or an encoding must not get.
+#: Characters that JSON may contain unescaped, but that some terminals or encodings reject.
 _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
@@ -25,7 +25,7 @@ _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\u
 def check_name(name: str) -> str:
     """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
     if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
-        raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
+        raise ValueError(f"the name of a table or column must be letters, digits and _, got {name!r}")
     return name
 
 
@@ -66,7 +66,7 @@ def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[st
 
 
 def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
-    """Return a text as lines of at most `width` characters; `indent` applies from the second line on."""
+    """Return a text as lines of at most `width` characters; all except the first are indented by `indent`."""
     return textwrap.wrap(
         text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (str, bool, int, float)):
-        # subclasses (np.float64 is one) become the plain type
+        # subclasses such as np.float64 become the plain type
         for kind in (bool, int, float, str):
             if isinstance(value, kind):
                 return kind(value)

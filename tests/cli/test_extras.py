@@ -16,7 +16,7 @@ import pytest
 import gridsim as gs
 from gridsim.cli.output import progress_of
 from gridsim.support import progress
-from gridsim.support.extras import MissingExtra, need
+from gridsim.support.extras import MissingExtra, import_extra
 
 pytestmark = pytest.mark.slow
 
@@ -82,9 +82,9 @@ def test_a_broken_module_is_not_reported_as_a_missing_extra(monkeypatch, tmp_pat
     (tmp_path / "broken_module.py").write_text("import a_module_that_nobody_has")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as caught:
-        need("broken_module", "data", "x")
+        import_extra("broken_module", "data", "x")
     assert not isinstance(caught.value, MissingExtra)
-    assert need("os.path", "data", "x") is os.path
+    assert import_extra("os.path", "data", "x") is os.path
 
 
 # -- progress ---------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ bandwidth = "1 Mbit/s"
     assert scenario.replaced({"network.latency": "1 s"}).network.latency == 1.0
     assert gs.FairTree(heartbeat="5 min") == gs.FairTree(heartbeat=300.0)  # type: ignore[arg-type]
     with pytest.raises(
-        gs.ScenarioError, match=r"network.latency must be .*'5 parsec' \(a text needs a unit: ns"
+        gs.ScenarioError, match=r"network.latency must be .*'5 parsec' \(a string requires a unit: ns"
     ):
         scenario.replaced({"network.latency": "5 parsec"})
     flags = ("--nodes", 9, "--applications", 2, "--scheduler", "mincent", "--json")

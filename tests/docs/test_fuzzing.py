@@ -17,21 +17,21 @@ if not (FUZZ.is_dir() and CORE.is_dir()):
     pytest.skip("fuzzer or sources are not part of this copy", allow_module_level=True)
 
 
-#: Modules without functions for Python, or that are parts of kernels with targets.
+#: Modules without names for Python, and parts of kernels that have targets.
 WITHOUT_TARGET = {path.stem for path in PARTS} | {"arguments", "decision_log", "view"}
 
 
 def test_every_kernel_has_a_target() -> None:
     code = "import json, kernels; print(json.dumps(sorted(kernels.KERNELS)))"
-    said = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
     kernels = {path.relative_to(CORE).with_suffix("") for path in CORE.rglob("*.pyx")}
-    assert set(json.loads(said.stdout)) == {
+    assert set(json.loads(done.stdout)) == {
         ".".join(each.parts) for each in kernels if each.name not in WITHOUT_TARGET
     }
 
 
 def test_targets_call_existing_functions() -> None:
-    """An outdated name would fail only in runs of the fuzzer that draw it."""
+    """Otherwise a renamed function would fail only in runs of the fuzzer that draw it."""
     code = """
 from importlib import import_module
 import kernels
@@ -39,10 +39,10 @@ missing = [
     (kernel, part.name, name)
     for kernel, parts in kernels.KERNELS.items()
     for part in parts
-    for name in (*part.methods, *part.shown)
+    for name in (*part.methods, *part.attributes)
     if not hasattr(getattr(import_module(f"gridcore.{kernel}"), part.name), name)
 ]
 print(missing)
 """
-    said = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

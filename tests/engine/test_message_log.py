@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.results.table import Table
 from gridsim.simulation.simulate import Options
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 LEDGER = ("sent", "delivered", "dropped", "bytes")
@@ -166,7 +166,7 @@ def test_a_resumed_run_has_the_same_log(name: str) -> None:
     scenario, scheduler = CASES[name]
     record = ("schedule", "messages")
     result = gs.simulate(scenario, scheduler, record=record)
-    assert differing_end(scenario, scheduler, result, record=record) is None
+    assert resume_difference(scenario, scheduler, result, record=record) is None
 
 
 def corrupted(result: gs.Result, change: Any) -> gs.Result:

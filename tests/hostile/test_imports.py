@@ -18,7 +18,7 @@ import gridsim
 import gridsim as gs
 from gridsim.cli.commands.repro import reproduce_result
 from gridsim.cli.main import cli
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 
 pytestmark = pytest.mark.slow
 
@@ -143,9 +143,9 @@ def test_a_scenario_never_imports_code(files: Path, table: str, command: str) ->
 
 
 def test_names_of_code_are_found_at_any_depth() -> None:
-    assert names_code({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
-    assert names_code({"os:remove": 1}) == "os:remove"
-    assert names_code(["small", 1.0, None, {"x": True}]) is None
+    assert first_code_name({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
+    assert first_code_name({"os:remove": 1}) == "os:remove"
+    assert first_code_name(["small", 1.0, None, {"x": True}]) is None
 
 
 # -- in the sources ---------------------------------------------------------------------------------------

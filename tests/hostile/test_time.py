@@ -166,7 +166,7 @@ def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario
     if name == "schedule":
         rows["completed"] = rows["tasks"]
     said = [str(each) for each in validate_result(with_rows(result, {name: rows}))]
-    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, there are 5 jobs" in said
+    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, but there are 5 jobs" in said
 
 
 def with_scenario(file: Path, scenario: gs.Scenario) -> Path:

@@ -326,7 +326,6 @@ def test_internal_classes_cannot_be_copied():
         "_CheckedQueue",
         "_Debts",
         "_Guard",
-        "_Marked",
         "MessageKind",
         "NodeActions",
     }

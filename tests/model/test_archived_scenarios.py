@@ -15,11 +15,11 @@ from gridsim.errors import OutOfMemory, ScenarioError
 from gridsim.model.applications import JOB_TIMES
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.scenario import ArchivedScenario
-from gridsim.support.references import INLINE, has_references
+from gridsim.support.references import MAX_INLINE, has_references
 from gridsim.testing.cases import scenarios
 from tests.model.test_scenario import NETWORKS, PLATFORMS, SCHEDULERS, SEEDS, WORKLOADS
 
-LONG = INLINE + 1
+LONG = MAX_INLINE + 1
 RELEASE = np.arange(LONG, dtype=np.float64)
 BAGS = gs.Workload.of(RELEASE, 2, 10.0 + RELEASE)
 GRID = gs.Platform.equal(3)
@@ -46,7 +46,7 @@ LISTED = [
 
 @pytest.fixture
 def all_lists_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.support.references.INLINE", 0)
+    monkeypatch.setattr("gridsim.support.references.MAX_INLINE", 0)
 
 
 @pytest.mark.usefixtures("all_lists_are_long")
@@ -76,13 +76,13 @@ def test_long_lists_are_archived_as_arrays(scenario: gs.Scenario) -> None:
             return max(map(longest, value.values()), default=0)
         return len(value) if isinstance(value, list) else 0
 
-    assert longest(tables) <= INLINE and has_references(tables)
+    assert longest(tables) <= MAX_INLINE and has_references(tables)
     for array in archived.arrays.values():
         assert array.ndim == 1 and not array.flags.writeable
 
 
 def test_lists_of_a_hundred_entries_are_archived_in_the_text() -> None:
-    scenario = gs.Scenario(GRID, gs.Workload.of(RELEASE[:INLINE], 2, 10.0))
+    scenario = gs.Scenario(GRID, gs.Workload.of(RELEASE[:MAX_INLINE], 2, 10.0))
     assert scenario.to_archive() == (scenario.to_toml(), {})
 
 
@@ -108,13 +108,13 @@ def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
     [
         (
             None,
-            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is not in the a",
+            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is missing",
         ),
         (RELEASE - 1.0, r"release\[0\] must be a finite number >= 0 s, got -1.0"),
         (np.full(LONG, np.nan), r"release\[0\] must be a finite number >= 0 s, got nan"),
         (np.full(LONG, "a"), r"release\[0\] must be a finite number >= 0 s, got 'a'"),
         (RELEASE[:5], "tasks must have 5 entries, as workload.release has, got 101"),
-        (RELEASE > 5, "release must refer to arrays that fit: no list has arrays of bool"),
+        (RELEASE > 5, "release must refer to arrays of a list: no list has arrays of bool"),
     ],
 )
 def test_a_missing_or_invalid_array_is_rejected(array: Any, expected: str) -> None:
@@ -137,9 +137,9 @@ def test_a_reference_to_an_unknown_array_is_rejected(name: str) -> None:
 @pytest.mark.parametrize(
     ("counts", "expected"),
     [
-        (np.full(LONG, 2**62), "workload.sizes must refer to arrays that fit: counts must be in"),
-        (np.full(LONG, 1), "workload.sizes must refer to arrays that fit: counts must add up to"),
-        (np.full(LONG, 1.0), "workload.sizes must refer to arrays that fit: no list has arrays of"),
+        (np.full(LONG, 2**62), "workload.sizes must refer to arrays of a list: counts must be in"),
+        (np.full(LONG, 1), "workload.sizes must refer to arrays of a list: counts must add up to"),
+        (np.full(LONG, 1.0), "workload.sizes must refer to arrays of a list: no list has arrays of"),
     ],
 )
 def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, expected: str) -> None:
@@ -159,5 +159,5 @@ def test_arrays_larger_than_the_memory_are_rejected(monkeypatch: pytest.MonkeyPa
 
 def test_references_in_a_scenario_file_are_rejected() -> None:
     toml = gs.Scenario(GRID, BAGS).to_archive().toml
-    with pytest.raises(ScenarioError, match="which is not in <scenario>; Scenario.save writes lists out"):
+    with pytest.raises(ScenarioError, match="missing from <scenario>"):
         gs.Scenario.from_toml(toml)

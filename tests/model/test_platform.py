@@ -94,7 +94,8 @@ def test_a_range_of_one_speed_accepts_any_step():
         (lambda: Platform.of(7), "platform.speeds must be a list of numbers, got 7"),
         (
             lambda: Platform.of(["fast"]),
-            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got 'fast' (a text needs a unit: "
+            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got 'fast' (a string requires a "
+            "unit: "
             "flop/s, kflop/s, Mflop/s, Gflop/s, Tflop/s, Pflop/s)",
         ),
         (
@@ -122,7 +123,7 @@ def test_a_range_of_one_speed_accepts_any_step():
             lambda: Platform.desktop_grid(5, 1, step=300),
             "platform.step must divide high - low = 2000 Mflop/s evenly, got 300",
         ),
-        (lambda: Platform.from_hosts("", 5, 1), "platform.path must be a non-empty text, got ''"),
+        (lambda: Platform.from_hosts("", 5, 1), "platform.path must be a non-empty string, got ''"),
     ],
 )
 def test_invalid_platforms_are_rejected(make, message):

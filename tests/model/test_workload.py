@@ -223,7 +223,7 @@ def test_a_log_with_a_faulty_line_is_rejected(log):
         ),
         (
             lambda: Workload.bags(seed=1, task_size="x"),
-            "workload.task_size must be a finite number > 0 Mflop, got 'x' (a text needs a unit: flop, ",
+            "workload.task_size must be a finite number > 0 Mflop, got 'x' (a string requires a unit: flop, ",
         ),
         (lambda: Workload.bags(seed=1, tasks=0), "workload.tasks must be a finite number >= 1, got 0"),
         (lambda: Workload.bags(seed=1, tasks=1e300).realize(GRID), "workload.tasks must be below 2**53"),

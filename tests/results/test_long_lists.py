@@ -118,10 +118,10 @@ def npy(values: Any) -> bytes:
     ("array", "said"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
-        (RELEASE[None], "is 2-d float64, expected a list of numbers or texts"),
-        (RELEASE > 5, "is 1-d bool, expected a list"),
-        (RELEASE.astype("f4"), "is 1-d float32, expected a list"),
-        (RELEASE.astype("M8[s]"), "is 1-d datetime64.s., expected a list"),
+        (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
+        (RELEASE > 5, "must be a list of .* got 1-d bool"),
+        (RELEASE.astype("f4"), "must be a list of .* got 1-d float32"),
+        (RELEASE.astype("M8[s]"), "must be a list of .* got 1-d datetime64.s."),
         (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )

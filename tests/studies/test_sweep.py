@@ -143,9 +143,9 @@ def test_an_entry_that_another_overrides_is_refused() -> None:
         ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
         ("makespan", "choose another name for the function 'makespan': it is a metric or a unit"),
         ("work", "choose another name for the function 'work': it is a metric or a unit"),
-        ("", "a table or column name must be letters, digits and _, got ''"),
-        ("a\nb", "a table or column name must be letters, digits and _, got 'a"),
-        ("\ud800", "a table or column name must be letters, digits and _, got '"),
+        ("", "the name of a table or column must be letters, digits and _, got ''"),
+        ("a\nb", "the name of a table or column must be letters, digits and _, got 'a"),
+        ("\ud800", "the name of a table or column must be letters, digits and _, got '"),
     ],
 )
 def test_metrics_of_the_user_have_names_of_their_own(name: str, said: str) -> None:
@@ -257,7 +257,7 @@ def test_from_a_file(tmp_path: Path) -> None:
             ('"network.latency" = [0.0, 0.5]', '"schedulers.fair-tree.bound" = [1.0, {a = 1979-05-27}]'),
             "over.schedulers.fair-tree.bound must be of numbers, texts, lists and tables, got {'a': datetime",
         ),
-        (('"network.latency" =', '"" ='), "over: the name of an axis must be a non-empty text, got ''"),
+        (('"network.latency" =', '"" ='), "over: the name of an axis must be a non-empty string, got ''"),
         (("[0.0, 0.5]", "[1e0, '1.0']"), "over.network.latency must have at least one value, and none twice"),
         (
             ("[0.0, 0.5]", f"[{2**70}, {2**70 + 1}]"),

@@ -86,7 +86,7 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     with pytest.warns(gs.PluginWarning) as caught:
         names = list(registered())
     said = [str(each.message) for each in caught]
-    whose = "of others-of-gridsim is left out"
+    whose = "of others-of-gridsim is ignored"
     for line, wanted in zip(
         said,
         (

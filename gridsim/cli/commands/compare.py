@@ -187,7 +187,7 @@ def _compare_replications(
 ) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
     for flag in ("out", "record", "decisions", "messages", "verbose"):
@@ -199,7 +199,7 @@ def _compare_replications(
         raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
         raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
-    need(
+    import_extra(
         "scipy.stats", "stats", "--replicates"
     )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])

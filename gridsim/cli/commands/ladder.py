@@ -71,10 +71,12 @@ def ladder_command(
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import ladder
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "ladder")  # used only after the runs, but a missing SciPy is reported now
+    import_extra(
+        "scipy.stats", "stats", "ladder"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
     check_distinct(

@@ -71,10 +71,12 @@ def sweep(
     from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "sweep")  # used only after the runs, but a missing SciPy is reported now
+    import_extra(
+        "scipy.stats", "stats", "sweep"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     check_report(report)
     _check_table(out)
@@ -130,12 +132,12 @@ def _check_table(out: str | None) -> None:
 
 
 def _save(result: SweepResult, out: str) -> None:
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.files import atomic_file
 
     table = result.to_arrow()
     with atomic_file(out) as stream:
         if out.endswith(".csv"):
-            need("pyarrow.csv", "data", "--out").write_csv(table, stream)
+            import_extra("pyarrow.csv", "data", "--out").write_csv(table, stream)
         else:
-            need("pyarrow.parquet", "data", "--out").write_table(table, stream)
+            import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)

@@ -47,14 +47,14 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
     from gridsim.cli.result_args import guard_display
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
-    from gridsim.support.arguments import whole
+    from gridsim.support.arguments import integer
     from gridsim.support.files import open_regular
     from gridsim.traces._text import text_lines
     from gridsim.validation.logs import validate_batsim, validate_swf
     from gridsim.validation.results import validate_result
 
     if nodes is not None:
-        whole("--nodes", nodes, low=1, high=2**31 - 1)
+        integer("--nodes", nodes, low=1, high=2**31 - 1)
     with open_regular(file) as stream:
         is_zip = stream.read(4) == b"PK\x03\x04"
     if is_zip:

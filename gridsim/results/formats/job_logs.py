@@ -26,7 +26,7 @@ from gridsim.results.metrics.formulas import job_slowdown, total
 from gridsim.results.result import READ_FROM_LOG, Result
 from gridsim.results.table import Table
 from gridsim.support import provenance
-from gridsim.support.arguments import real, text, whole
+from gridsim.support.arguments import integer, real, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.warning_scope import warn
@@ -330,7 +330,7 @@ def result_from_log(
     from gridsim.traces.info import load_jobs
 
     file = os.fspath(path)
-    with provenance.reading([file]) as files:
+    with provenance.file_digests([file]) as files:
         log = load_jobs(path)
     workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
     jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
@@ -339,7 +339,7 @@ def result_from_log(
     count = (
         _header_machines(file, log.header, procs_per_node)
         if machines is None
-        else whole("machines", machines, low=1)
+        else integer("machines", machines, low=1)
     )
     for i in np.flatnonzero(jobs.nodes > count)[:1]:
         raise ScenarioError(

@@ -24,7 +24,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.mapping_matrices import TaskMapping
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 #: Mapping rules of `map_arrivals`.
 Rule = Literal["mct", "met", "olb", "kpb"]
@@ -87,7 +87,7 @@ def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
     busy = np.hstack((np.tile(np.eye(machines), classes), np.zeros((machines, 1))))
     gain = np.zeros(columns + 1)
     gain[-1] = -1.0
-    solution = need("scipy.optimize", "stats", "affinity").linprog(
+    solution = import_extra("scipy.optimize", "stats", "affinity").linprog(
         gain, np.vstack((service, busy)), np.repeat([0.0, 1.0], [classes, machines]), method="highs-ds"
     )
     if solution.status:

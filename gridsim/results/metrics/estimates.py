@@ -12,7 +12,7 @@ import numpy as np
 
 from gridsim.results.metrics.formulas import mean
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999
@@ -92,7 +92,7 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
         return Estimate(center, center, center, count, level, "all equal")
-    bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
+    bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
     note = "few: the interval is too narrow" if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the note reports degenerate cases

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.centralized.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import one_of, real, short_repr, whole
+from gridsim.support.arguments import integer, one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 
@@ -80,13 +80,13 @@ def expected_times(
     ScenarioError
         If an argument is invalid; the error names the argument and its value.
     """
-    shape = whole("tasks", tasks, low=1), whole("machines", machines, low=1)
+    shape = integer("tasks", tasks, low=1), integer("machines", machines, low=1)
     ranges = {
         name: real(name, value, above=1)
         for name, value in (("task_range", task_range), ("machine_range", machine_range))
     }
     one_of("consistency", consistency, get_args(Consistency))
-    stream = Streams(whole("seed", seed))("expected-times")
+    stream = Streams(integer("seed", seed))("expected-times")
     baseline = stream.uniform(1.0, ranges["task_range"], (shape[0], 1))
     matrix: Floats = baseline * stream.uniform(1.0, ranges["machine_range"], shape)
     if consistency == "consistent":

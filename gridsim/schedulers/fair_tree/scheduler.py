@@ -30,7 +30,7 @@ from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
 from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, real, sequence, short_repr, whole
+from gridsim.support.arguments import integer, normalise, real, sequence, short_repr
 from gridsim.support.parameters import Limits
 
 #: The longest period, s, since the clock counts int64 nanoseconds.
@@ -325,7 +325,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
 def _data_samples(samples: Any) -> int | tuple[float, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.data_samples", samples, low=1)
+        return integer("fair-tree.data_samples", samples, low=1)
     with suppress(ScenarioError):
         found = tuple(real("", sample, low=0) for sample in sequence("", samples))
         if found and all(before < after for before, after in pairwise(found)):
@@ -338,7 +338,7 @@ def _data_samples(samples: Any) -> int | tuple[float, ...]:
 
 def _need_samples(samples: Any) -> int | tuple[Need, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.need_samples", samples, low=1)
+        return integer("fair-tree.need_samples", samples, low=1)
     with suppress(ScenarioError):
         found = [
             tuple(real("", each, low=0) for each in sequence("", pair)) for pair in sequence("", samples)
@@ -353,9 +353,9 @@ def _need_samples(samples: Any) -> int | tuple[Need, ...]:
 
 def _counts(samples: Any) -> int | tuple[int, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.samples", samples, low=1)
+        return integer("fair-tree.samples", samples, low=1)
     with suppress(ScenarioError):
-        counts = tuple(whole("fair-tree.samples", count, low=1) for count in sequence("", samples))
+        counts = tuple(integer("fair-tree.samples", count, low=1) for count in sequence("", samples))
         if len(counts) == 3:
             return counts
     raise ScenarioError(

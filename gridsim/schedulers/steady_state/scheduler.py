@@ -29,7 +29,7 @@ from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, Node
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.parameters import Limits
 
 
@@ -154,7 +154,7 @@ class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
         return PlannedNode(setup)
 
     def start(self, run: Run) -> Policy:
-        need("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
+        import_extra("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
         return super().start(run)
 
 

@@ -18,7 +18,7 @@ from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
-from tests.invariants.test_checkpoints import Cut
+from tests.invariants.test_checkpoints import Interrupted
 
 NETWORKS = {
     "equal": gs.Network(interfaces="equal"),
@@ -94,10 +94,10 @@ def kept(scheduler: gs.Scheduler, *waves: int) -> list[tuple[Any, dict[str, Any]
             }
             found.append((kept, state))
         if seen == waves[-1]:
-            raise Cut
+            raise Interrupted
 
     run.engine.at_wave_end(look)
-    with suppress(Cut):
+    with suppress(Interrupted):
         run.run()
     return found
 

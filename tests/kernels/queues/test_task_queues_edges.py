@@ -52,7 +52,7 @@ def test_a_share_holds_fewer_than_two_to_the_31_tasks(module):
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 1], 0)
     before = totals_of(store)
-    with pytest.raises(OverflowError, match="more than 2147483647 tasks of application 0 on machine 0"):
+    with pytest.raises(OverflowError, match="machine 0 has more than 2147483647 tasks of application 0"):
         store.enqueue([0], [0], [1], 0)
     assert totals_of(store) == before
     assert store.next_change() == (2**31 - 1) * NS

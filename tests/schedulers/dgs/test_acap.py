@@ -17,7 +17,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import mean_distance
 from gridsim.schedulers.dgs.proximity import Proximity, closest
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 coordinates = st.integers(0, 20).map(float)
 
@@ -113,7 +113,7 @@ def test_resumed_run_equals_the_whole_run() -> None:
     scheduler = gs.DgsAcap(degree=3, near=3, overlay="cyclon", cycle=13.0, tolerance=60.0)
     options: dict[str, Any] = {"record": ("schedule", "decisions")}
     result = gs.simulate(made, scheduler, **options)
-    assert differing_end(made, scheduler, result, **options) is None
+    assert resume_difference(made, scheduler, result, **options) is None
 
 
 def test_recovered_node_is_known_once() -> None:

@@ -12,7 +12,7 @@ import gridsim as gs
 from gridcore.dgs.state import ACTIONS
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.support.random_streams import Streams
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -180,4 +180,4 @@ def test_recording_decisions_does_not_change_the_result(scheduler: gs.DgsAsap, f
     assert few.digest == plain.digest and len(few.tables["decisions"]) == 5
     assert few.why(0).dropped == len(table) - 5
     if fails:
-        assert differing_end(scenario, scheduler, noted, record="decisions") is None
+        assert resume_difference(scenario, scheduler, noted, record="decisions") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.diff import first_difference
 from gridsim.testing import cases
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 
@@ -136,4 +136,4 @@ def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
         assert (result.facts.get("displaced", 0) > 0) == (asked < 1)
-        assert differing_end(scenario, scheduler, result, **options) is None
+        assert resume_difference(scenario, scheduler, result, **options) is None

@@ -16,7 +16,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.results.diff import first_difference
 from gridsim.results.table import Table
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests.schedulers.dgs.test_node import run, scenarios, schedulers
 
@@ -164,7 +164,7 @@ def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
     for form in FORMS:
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
-        assert differing_end(scenario, scheduler, result, **options) is None
+        assert resume_difference(scenario, scheduler, result, **options) is None
 
 
 def test_default_times_do_not_change_the_result() -> None:

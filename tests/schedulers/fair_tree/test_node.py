@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 import gridsim as gs
 from gridcore.fair_tree.summaries import _vector_level
 from gridsim.testing import scenarios
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests._helpers.scenarios import fair_trees
 
 BOTH = "schedule", "decisions"
@@ -114,7 +114,7 @@ def test_node_program_resumes_from_a_checkpoint(faults: Any) -> None:
         tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, nodes="interpreted", record=True)
-        assert differing_end(what, tree, result, nodes="interpreted") is None
+        assert resume_difference(what, tree, result, nodes="interpreted") is None
 
 
 def test_completion_may_arrive_as_its_receiver_fails() -> None:
@@ -251,4 +251,4 @@ def test_compiled_protocol_resumes_from_a_checkpoint(faults: Any, record: Any) -
         tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, record=record)
-        assert differing_end(what, tree, result, record=record) is None
+        assert resume_difference(what, tree, result, record=record) is None

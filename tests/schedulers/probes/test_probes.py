@@ -25,7 +25,7 @@ from gridsim.schedulers.probes.hawk import HawkNode
 from gridsim.schedulers.probes.sparrow import EarlyBindingNode
 from gridsim.testing import check_scheduler
 from gridsim.validation.results import validate_result
-from tests.invariants.test_checkpoints import cut_at
+from tests.invariants.test_checkpoints import interrupt_at
 
 LONG = 60e3  # Mflop; 60 s
 PARTITIONS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
@@ -117,7 +117,7 @@ def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -
     scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
     uninterrupted = gs.simulate(scenario, ALL[name], nodes=form)
     for wave in (5, 15):  # at each of these times a machine fails or recovers
-        cut_at(file, wave, scenario, ALL[name], nodes=form)
+        interrupt_at(file, wave, scenario, ALL[name], nodes=form)
         assert gs.resume(file).digest == uninterrupted.digest
 
 

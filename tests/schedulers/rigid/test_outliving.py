@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -97,7 +97,7 @@ def test_schedules_of_asap_are_valid(scenario: gs.Scenario, slot: float) -> None
         assert scenario.faults is not None  # some jobs are too long to end between failures
         return
     assert validate_result(result) == [] and result.failed == 0
-    assert differing_end(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
+    assert resume_difference(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
 
 
 def test_displacements_do_not_depend_on_the_cohort_limit() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 #: A message of b bytes takes 1 s + b ms.
 SECOND = gs.Network(latency=1.0, bandwidth=1000.0, interfaces="equal")
@@ -151,4 +151,4 @@ def test_decisions_name_tasks_and_are_restored_from_a_checkpoint() -> None:
     assert [row["action"] for row in result.why(0, task=1).decisions.rows()] == ["later", "stayed"]
     scenario = streams(1.0)
     result = gs.simulate(scenario, scheduler, record="decisions")
-    assert differing_end(scenario, scheduler, result, record="decisions") is None
+    assert resume_difference(scenario, scheduler, result, record="decisions") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.schedulers.rjss.node import RjssNode, drawn
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests.reference.walk import _splitmix, _Stream
 from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
 
@@ -189,7 +189,7 @@ def test_checkpoints_contain_pending_searches(
     scenario = streams(12, horizon=100.0)
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay, pick="best")
     result = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")
-    assert differing_end(scenario, scheduler, result, record="all", nodes="interpreted") is None
+    assert resume_difference(scenario, scheduler, result, record="all", nodes="interpreted") is None
 
 
 def test_both_forms_keep_the_same_decisions_up_to_a_limit() -> None:

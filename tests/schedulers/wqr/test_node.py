@@ -19,7 +19,7 @@ from gridsim.schedulers.wqr import selections
 from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
 from gridsim.schedulers.wqr.selections import Machines
 from gridsim.testing.cases import scenarios
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -66,7 +66,7 @@ def assert_same(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> N
     for name in ("schedule", "decisions"):
         for column, values in compiled.tables[name].items():
             np.testing.assert_array_equal(values, interpreted.tables[name][column], f"{name}.{column}")
-    assert differing_end(scenario, scheduler, interpreted, record="all", nodes="interpreted") is None
+    assert resume_difference(scenario, scheduler, interpreted, record="all", nodes="interpreted") is None
 
 
 @QUICK

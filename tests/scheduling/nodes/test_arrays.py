@@ -11,7 +11,7 @@ import pytest
 import gridsim as gs
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 
 class Node(gs.NodeProgram):
@@ -103,13 +103,13 @@ def test_arrays_of_dropped_messages_are_freed(interfaces: str) -> None:
     what = scenario(faults=faults, latency=0.4, bandwidth=2000.0, interfaces=interfaces)
     result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
     assert result.messages["dropped"].sum() > 0
-    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
 
 
 def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
     what = scenario(latency=0.3, bandwidth=1000.0)
     result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
-    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
 
 
 def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:

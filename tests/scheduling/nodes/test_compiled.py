@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
@@ -209,7 +209,7 @@ def test_compiled_nodes_continue_from_a_checkpoint() -> None:
         seed=1,
     )
     wanted = gs.simulate(scenario, Scheduler())
-    assert differing_end(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
+    assert resume_difference(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
 
 
 def test_studies_run_the_first_form_of_a_scheduler() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 EQUAL = gs.Network(latency=0.5, bandwidth=math.inf, interfaces="equal")
 
@@ -102,7 +102,7 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     given = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
     result = gs.simulate(given, Telling(), record="decisions")
     assert result.digest == gs.simulate(given, Telling()).digest
-    assert differing_end(given, Telling(), result, record="decisions") is None
+    assert resume_difference(given, Telling(), result, record="decisions") is None
 
 
 def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
@@ -208,4 +208,4 @@ def test_searches_do_not_depend_on_recorded_decisions(scheduler: gs.NodeSchedule
     assert (table["saw"] <= table["true"])[asks].all() and asks.any()
     assert (table["age"] > 0)[placed == "sent"].all()
     if fails:
-        assert differing_end(given, scheduler, result, record="decisions") is None
+        assert resume_difference(given, scheduler, result, record="decisions") is None

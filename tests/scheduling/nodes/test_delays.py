@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 NETWORK = gs.Network(latency=1.0, bandwidth=100.0, interfaces="fifo")
 
@@ -47,7 +47,7 @@ def told(scheduler: gs.Scheduler, release: tuple[float, ...] = (0.0,), **options
     bags = gs.Workload.of(release, 1, 1000.0, [0] * len(release))
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 3), bags, NETWORK, seed=1)
     result = gs.simulate(scenario, scheduler, **options)
-    assert differing_end(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
+    assert resume_difference(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
     return result
 
 
@@ -139,7 +139,7 @@ def test_a_node_learns_when_each_task_ends() -> None:
     assert rows(result, "node", "kind", "at") == [
         (1, 0, second), (0, 1, second), (1, 0, 2 * second), (1, 2, 3 * second)
     ]  # fmt: skip
-    assert differing_end(scenario, Ends(), gs.simulate(scenario, Ends(), record=True)) is None
+    assert resume_difference(scenario, Ends(), gs.simulate(scenario, Ends(), record=True)) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 import gridsim as gs
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 
@@ -186,7 +186,7 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
     assert found.tables["decisions"]["decider"].tolist() == [-1] * len(found.tables["decisions"])
     assert found.machines["tasks"].sum() == 4 and len(found.machines) == 2
     assert found.machines["bytes_in"].sum() > 0 == found.machines["bytes_out"].sum()
-    assert differing_end(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
+    assert resume_difference(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
 
 
 def test_a_server_runs_no_tasks() -> None:

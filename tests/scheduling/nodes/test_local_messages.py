@@ -8,7 +8,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 
 class Node(gs.NodeProgram):
@@ -74,7 +74,7 @@ def test_a_failure_drops_local_messages() -> None:
 def test_a_run_with_local_messages_continues_from_a_checkpoint() -> None:
     what = scenario(faults=gs.Faults.of([1], [0.5], [0.6]))
     result = gs.simulate(what, Asking(degree=3), record=True)
-    assert differing_end(what, Asking(degree=3), result) is None
+    assert resume_difference(what, Asking(degree=3), result) is None
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
-from gridsim.testing.order import broken_promise
+from gridsim.testing.order import promised_order_violation
 from gridsim.validation.results import validate_result
 
 
@@ -61,7 +61,7 @@ def run(act: Any, *, at: float = 2.0, cls: Any = Takes, **further: Any) -> tuple
     found = gs.simulate(scenario, cls(told=told, act=act, at=at), record="schedule")
     assert validate_result(found) == []
     if scenario.faults is None:
-        assert broken_promise(found, cls.local_order) is None
+        assert promised_order_violation(found, cls.local_order) is None
     return found, told
 
 
