@@ -16,9 +16,9 @@ import msgspec
 from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
-from gridsim.support.arguments import closest, listed, short_repr, text
+from gridsim.support.arguments import closest, hint, listed, short_repr, text
 from gridsim.support.imports import current_name, import_object, names_code, stored_name
-from gridsim.support.parameters import changed_fields, fields_of, limits_of
+from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 from gridsim.support.plugins import plugins
 
 #: The schedulers that a user passes: objects, names or ``module:Class``, as a list or mapped by names.
@@ -293,7 +293,10 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
                 values[key] = value
                 continue
             if words := _words(fields[key].type):
-                raise ScenarioError(f"{name}.{key} must be {words[0]}, got {short_repr(value)}") from error
+                close = hint(literal_values(fields[key].type), value)
+                raise ScenarioError(
+                    f"{name}.{key} must be {words[0]}, got {short_repr(value)}{close}"
+                ) from error
             message = str(error)[:1].lower() + str(error)[1:]
             raise ScenarioError(f"{name}.{key} = {short_repr(value)}: {message}") from error
         except UnicodeEncodeError as error:

@@ -158,6 +158,10 @@ class Replicates:
         column: Floats = self[next(iter(self.values)) if metric is None else metric][name]
         return column
 
+    def _has(self, name: str, metric: str) -> bool:
+        """Whether runs of the scheduler have the metric, or failed so that this is unknown."""
+        return not np.isnan(self._column(name, metric)).all() or any(run[0] == name for run in self.errors)
+
     def table(self) -> list[dict[str, Any]]:
         """Return one row per metric and scheduler: mean, ratio to and difference from the baseline.
 
@@ -176,7 +180,8 @@ class Replicates:
     def sections(self, baseline: str | None = None) -> list[tuple[str, list[list[str]]]]:
         """Return for each metric a title and columns of text, each beginning with its head.
 
-        The columns are schedulers, means, and, if there is a baseline, ratios to it.
+        The columns are schedulers, means, and, if there is a baseline, ratios to it.  Schedulers without the
+        metric, whose values are NaN though no run failed, are left out if others have it.
 
         Parameters
         ----------
@@ -187,10 +192,11 @@ class Replicates:
         found = []
         for metric, columns in self.values.items():
             about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-            means = (self.mean(name, metric).format() for name in columns)
-            table = [["scheduler", *columns], ["mean", *means]]
-            if base is not None and len(columns) > 1:
-                ratios = (self.relative(name, base, metric) for name in columns)
+            names = [name for name in columns if self._has(name, metric)] or list(columns)
+            means = (self.mean(name, metric).format() for name in names)
+            table = [["scheduler", *names], ["mean", *means]]
+            if base is not None and len(names) > 1 and (base in names or base not in columns):
+                ratios = (self.relative(name, base, metric) for name in names)
                 table.append([f"relative to {base}", *ratios])
             found.append((f"{heading(metric, self.units.get(metric, ''))}, {about}", table))
         return found

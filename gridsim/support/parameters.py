@@ -343,7 +343,7 @@ def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     texts = {}
     for field in fields_of(kind).values():
         hint = field.type
-        if literal := _literals(hint):
+        if literal := literal_values(hint):
             texts[field.name] = ", ".join(map(str, literal))
         elif field.encode_name in limits:
             texts[field.name] = limits[field.encode_name].range
@@ -352,12 +352,12 @@ def values_of(kind: type[msgspec.Struct]) -> dict[str, str]:
     return texts
 
 
-def _literals(hint: Any) -> tuple[Any, ...]:
+def literal_values(hint: Any) -> tuple[Any, ...]:
     """Return the values of a literal type, which may be optional; () for other types."""
     if get_origin(hint) is Literal:
         return get_args(hint)
     if get_origin(hint) in (Union, types.UnionType):
-        return next((values for kind in get_args(hint) if (values := _literals(kind))), ())
+        return next((values for kind in get_args(hint) if (values := literal_values(kind))), ())
     return ()
 
 

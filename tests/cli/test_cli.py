@@ -377,6 +377,11 @@ def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
     assert wrong(*command.split(" ")) == message
 
 
+def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
+    error = wrong("run", "--scheduler", "fair-tree", "--set", "fair-tree.accept=rooot")
+    assert error.endswith("'either', got 'rooot'; did you mean root?"), error
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -72,6 +72,8 @@ def test_who_left_something_undone_takes_no_part():
         == "In this run, a and b have the lowest x (c 7)."
     )
     assert of_one_run({"x": {"a": 1.0}}, {}) == ""
+    rounded = of_one_run({"x": {"a": 1.0, "b": 1.0 + 8e-8, "c": 1.00001}}, {})
+    assert rounded == "In this run, a and b have the lowest x (c +0.001 %)."
 
 
 def test_json_holds_everything_and_is_strict(toy):

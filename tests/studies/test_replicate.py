@@ -4,6 +4,7 @@ import json
 import math
 import multiprocessing
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -232,6 +233,17 @@ def test_a_metric_of_the_user_has_no_unit_of_gridsims() -> None:
     for name in ("", "a\nb", "\ud800"):
         with pytest.raises(gs.ScenarioError, match="^metrics"):
             gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics={name: len})
+
+
+def test_a_table_leaves_out_schedulers_without_the_metric() -> None:
+    values = {"tree": np.array([0.4, 0.5]), "mincent": np.full(2, np.nan)}
+    both = {"tree": np.array([1.1, 1.2]), "mincent": np.array([1.0, 1.1])}
+    found = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
+    (_, stretch), (_, share) = found.sections()
+    assert [column[0] for column in stretch] == ["scheduler", "mean", "relative to mincent"]
+    assert share[0] == ["scheduler", "tree"] and len(share) == 2
+    failed = replace(found, errors={("mincent", 0): "no memory"})
+    assert failed.sections()[1][1][0] == ["scheduler", "tree", "mincent"]
 
 
 def test_what_is_decided_is_told_from_what_is_not() -> None:

@@ -172,6 +172,11 @@ class Metrics:
     def _of_rigid(self, name: str) -> Floats:
         return self._of_completed(name) if self.rigid else np.zeros(0)
 
+    def _fact(self, name: str) -> float:
+        """Return the fact `name` of the scheduler; NaN if the scheduler does not state it."""
+        value = self.facts.get(name)
+        return math.nan if value is None else float(value)
+
     def _of_jobs(self, name: str) -> Floats:
         """The column `name` of the table ``jobs``; empty if the result has no such table."""
         return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
@@ -460,6 +465,23 @@ class Metrics:
     _replicas = _count("replicas", "replicas", "Replicas begun while another of the same task ran.")
     _killed = _count("killed", "replicas", "Replicas stopped since another of the same task was completed.")
 
+    # -- of fair trees ----------------------------------------------------------------------------------
+
+    @metric("1", "requests decided at the root / all requests", requirement="requests.level")
+    def requests_at_root(self) -> float:
+        """Share of the requests of a fair tree that its root decided; NaN for other schedulers."""
+        return self._fact("requests_at_root")
+
+    @metric("1", "applications decided at the root / all applications", requirement="requests.level")
+    def applications_at_root(self) -> float:
+        """Share of the applications whose first request the root of a fair tree decided; NaN for others."""
+        return self._fact("applications_at_root")
+
+    @metric("s", "from release to the first decision, mean over applications", requirement="requests.level")
+    def decision_wait_mean_s(self) -> float:
+        """Mean time that applications wait for the first decision of a fair tree, s; NaN for others."""
+        return self._fact("decision_wait_mean_s")
+
     # -- of all results: messages -----------------------------------------------------------------------
 
     @metric("messages")
@@ -516,6 +538,8 @@ DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
 #: Alias of a metric, as shown in tables -> its name.
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
+#: Metrics shown by default if at least one run has them.
+_OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s")
 #: Metrics that take time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 
@@ -630,7 +654,13 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
             break
     first, *others = DEFAULT_METRICS[measure]
     others += _COMMON_METRICS
-    return [first, *(name for name in others if all(name in run_values for run_values in values))]
+    shown = [name for name in others if all(name in run_values for run_values in values)]
+    shown += [
+        name
+        for name in _OCCASIONAL_METRICS
+        if any(math.isfinite(run_values.get(name, math.nan)) for run_values in values)
+    ]
+    return [first, *shown]
 
 
 def words(name: str) -> str:
