@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gridsim.errors import LONGEST, GridSimError
+from gridsim.errors import MAX_MESSAGE_LENGTH, GridSimError
 
 #: In memory where run.py started the process, which then removes it: libFuzzer ends the process at once.
 FOLDER = tempfile.mkdtemp(prefix="fuzz-")
@@ -33,4 +33,4 @@ def refused(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
         said = str(error)
         assert said.startswith(naming), f"names no {naming}: {said!r}"
         assert said.isprintable(), f"not one line of printable text: {said!r}"
-        assert len(said) <= LONGEST + 5, f"a message of {len(said)} characters: {said[:200]!r}"
+        assert len(said) <= MAX_MESSAGE_LENGTH + 5, f"a message of {len(said)} characters: {said[:200]!r}"

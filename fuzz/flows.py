@@ -105,7 +105,7 @@ def _before_flow(c: Context, module: str) -> None:
     size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
     c.of["tree"] = SummaryTree(
         made, speed, size=size, task_size=task_size, nbytes=100, rate=c.s.pick((0.0, 1000.0)),
-        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), celled=c.s.chance(64),
+        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), common_release=c.s.chance(64),
     )  # fmt: skip
     c.of["queues"] = TaskQueues(speed)
     c.of["queues"].add_applications(np.zeros(applications), size, task_size)
@@ -146,7 +146,7 @@ FLOW = Part(
         "advance": {"limit": later(10**10)},
         "touch": {"nodes": places("tree", "k"), "now": now},
         "act": {"now": now},
-        "noted": {"most": whole(0, 255), "now": now},
+        "read_log": {"max_rows": whole(0, 255), "now": now},
         "arrived": {},
         "decisions": {},
     },
@@ -209,7 +209,7 @@ JOBFLOW = Part(
         "kinds": lambda c: [(k, 100) for k in range(5)],
         **{name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
         "settings": _settings,
-        "suited": lambda c: c.s.bytes(2 * c.sizes["nodes"]).reshape(2, -1) % 2 == 1,
+        "suitable": lambda c: c.s.bytes(2 * c.sizes["nodes"]).reshape(2, -1) % 2 == 1,
     },
     {
         "bind": {name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
@@ -217,11 +217,11 @@ JOBFLOW = Part(
         "flush": {"now": now},
         "advance": {"limit": later(10**10)},
         "finish": {"now": now},
-        "call_off": {"job": place("jobs"), "now": now},
+        "cancel": {"job": place("jobs"), "now": now},
         "machines_of": {"job": place("jobs")},
         "read_outcomes": {},
     },
-    ("completed", "given_up", "over", "ending_now"),
+    ("completed", "rejected", "is_over", "last_reported_end"),
     _before_jobflow,
     # shared with a policy, all through its life
     frozenset(f"{of}{name}" for of in ("", "bind.") for name in ("jobs", "nodes", "counts")),

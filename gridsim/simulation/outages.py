@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import END, Events, FaultEvents
+from gridsim.model.fault_events import CLOCK_END, Events, FaultEvents
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
 from gridsim.support.arrays import Integers
@@ -68,7 +68,7 @@ class Outages:
         if policy.takes_blocks:
             # Without a pending event, the engine would run the policy beyond a time limit.
             self._engine.on("fault", self._pass, priority=FAULT_PRIORITY, phase=TIMER)
-            self._engine.at(END, "fault")
+            self._engine.at(CLOCK_END, "fault")
             return
         self._engine.on("fault", self._fire, priority=FAULT_PRIORITY, phase=TIMER)
         if self._next() == 0:

@@ -60,7 +60,7 @@ def resume(
     Exception
         If `simulate` raises it.
     """
-    from gridsim.errors import ScenarioError, naming
+    from gridsim.errors import ScenarioError, name_files_in_errors
     from gridsim.model.scenario import ArchivedScenario, Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.description import describe
@@ -86,22 +86,22 @@ def resume(
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         if scheduler is not None and describe(scheduler) != description:
             raise ScenarioError(f"scheduler must be that of the run, {description}, got {scheduler!r}")
-        with naming([name]):
+        with name_files_in_errors([name]):
             scenario = Scenario.from_archive(ArchivedScenario(header.scenario, header.arrays))
         _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, header.files)
         try:
-            with naming([name]) if threads is None else nullcontext():
+            with name_files_in_errors([name]) if threads is None else nullcontext():
                 options = Options(**(header.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damage_error(name, error) from error
-        with naming([name]):
+        with name_files_in_errors([name]):
             simulation = Simulation(scenario, scheduler_object, options)
         _check_files(name, simulation.files, header.files)  # they may have changed since the first check
         checkpoint.restore(simulation)
     remove_leftovers(path)
     simulation.earlier_work, simulation.resumed = header.worked, header.resumed + 1
     try:
-        with naming([name]) if checkpoint_every is None else nullcontext():
+        with name_files_in_errors([name]) if checkpoint_every is None else nullcontext():
             simulation.checkpoint_to(path, header.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _ERRORS_OF_DAMAGED_STATES as error:

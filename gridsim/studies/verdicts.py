@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6
 #: Relative difference of two values that are called equal: it is below what tables can show.
-_SAME = 1e-6
+_TOLERANCE = 1e-6
 
 
 def more(value: float, least: float) -> str:
@@ -79,7 +79,7 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first."""
     names = sorted(known, key=known.__getitem__)
     least = known[names[0]]
-    best = [name for name in names if known[name] <= least + _SAME * abs(least)]
+    best = [name for name in names if known[name] <= least + _TOLERANCE * abs(least)]
     others = [f"{name} {more(known[name], least)}" for name in names[len(best) :]]
     if len(others) > _NAMED:
         others[_NAMED - 1 :] = [f"... {others[-1]}"]

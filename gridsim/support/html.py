@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gridsim.errors import in_line
+from gridsim.errors import without_line_breaks
 
 _LEFT, _RIGHT = "left", "right"
 
@@ -47,4 +47,4 @@ def text(*lines: str) -> str:
 def _cell(content: str) -> str:
     from html import escape  # imported here since its table of entities is large and only notebooks need it
 
-    return escape(in_line(content))
+    return escape(without_line_breaks(content))

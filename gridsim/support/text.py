@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import in_line
+from gridsim.errors import without_line_breaks
 
 #: Characters of a line of text if the width of the terminal is unknown.
 WIDTH = 100
@@ -35,7 +35,7 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
     Line breaks and unprintable characters in a cell are replaced, so that each cell stays on its line and has
     its visible width.
     """
-    columns = [[in_line(cell) for cell in column] for column in columns]
+    columns = [[without_line_breaks(cell) for cell in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
@@ -51,7 +51,7 @@ def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[st
 
     An empty line separates blocks.  Each block repeats the first column, which identifies the rows.
     """
-    widths = [max(len(in_line(cell)) for cell in column) for column in columns]
+    widths = [max(len(without_line_breaks(cell)) for cell in column) for column in columns]
     blocks, used = [columns[:1]], widths[0]
     for column, wide in zip(columns[1:], widths[1:], strict=True):
         if used + 2 + wide > width and len(blocks[-1]) > 1:

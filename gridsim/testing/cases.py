@@ -250,7 +250,7 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     disk = list(column((0.0, 0.0, 1e11), len(jobs)))
     attributes = listed_attributes.realize(nodes)
     for i, tasks in enumerate(jobs.tasks.tolist()):
-        if attributes.suit(memory[i], kinds[i], disk[i]).sum() < tasks:
+        if attributes.suitable_machines(memory[i], kinds[i], disk[i]).sum() < tasks:
             memory[i], kinds[i], disk[i] = 0.0, "", 0.0
     assert jobs.requested is not None
     run_time = jobs.task_size / float(scenario.platform.speeds[0])

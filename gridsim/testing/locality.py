@@ -34,7 +34,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
-    AFTER_THE_END,
+    UNREACHED_TIME,
     Change,
     all_changes,
     change_application,
@@ -119,7 +119,7 @@ def _differing_while_down(
     others through its failure.
     """
     for v in [u for u in range(base_scenario.platform.nodes) if u not in applications.submitter][:1]:
-        faults = Faults.of([v], [0.0], [AFTER_THE_END], has_only_owner_events(explicit_scheduler))
+        faults = Faults.of([v], [0.0], [UNREACHED_TIME], has_only_owner_events(explicit_scheduler))
         down = dataclasses.replace(base_scenario, faults=faults)
         first, changes = (
             observe(down, explicit_scheduler),
@@ -336,8 +336,8 @@ def use_of_lost_state(
     last, newcomer = len(applications) - 1, int(applications.submitter[-1])
     recovery = float(applications.release[-1]) - 1.0
     failed = [newcomer, *_busy_machines(result, recovery - 1.0, {*applications.submitter.tolist()})]
-    ends = [*[recovery] * len(failed), AFTER_THE_END]
-    faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), AFTER_THE_END], ends)
+    ends = [*[recovery] * len(failed), UNREACHED_TIME]
+    faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), UNREACHED_TIME], ends)
     scenario = dataclasses.replace(scenario, faults=faults)
     since = nanoseconds(recovery - 1.0)
     align_at = since + nanoseconds(0.5)  # while they are down

@@ -26,7 +26,7 @@ _BUSIEST_MACHINES = 3
 #: The number of tasks above which an application has many.
 _MANY_TASKS = 10
 #: The time (s) of a failure or recovery that no run reaches.
-AFTER_THE_END = 1e6
+UNREACHED_TIME = 1e6
 #: The turn of `change_application` in which an application is released later.
 _RELEASE_TURN = 1
 
@@ -197,7 +197,7 @@ def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -
 
     The first has a failure that no run reaches, so that both scenarios support failures.
     """
-    never = [AFTER_THE_END]
+    never = [UNREACHED_TIME]
     without_failure, with_failure = (
         dataclasses.replace(base_scenario, faults=Faults.of([machine] * len(down), down, up, reachable))
         for down, up in ((never, never), ([at, *never], [at + 200.0, *never]))

@@ -17,7 +17,7 @@ from gridsim.errors import TraceFormatError
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath
 from gridsim.traces import JobLog, read_jobs
-from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, number_fault
+from gridsim.traces._text import LARGEST_COUNT, csv_rows, format_error, number_fault, truncate
 from gridsim.traces.avt import parse_count
 from gridsim.traces.job_lines import lines_of
 from gridsim.validation.common import (
@@ -430,15 +430,19 @@ def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]
         last = parse_count(high) if dash else first
         if first is None or last is None:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, expected a resource or LOW-HIGH"
+                path,
+                number,
+                f"field allocated_resources has {truncate(part)!r}, expected a resource or LOW-HIGH",
             )
         if last < first:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, which is no interval"
+                path, number, f"field allocated_resources has {truncate(part)!r}, which is no interval"
             )
         if last > LARGEST_COUNT:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, expected at most {LARGEST_COUNT}"
+                path,
+                number,
+                f"field allocated_resources has {truncate(part)!r}, expected at most {LARGEST_COUNT}",
             )
         intervals.append((first, last + 1))
     return intervals

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications, durations
-from gridsim.model.attributes import ANY
+from gridsim.model.attributes import ANY_KIND
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
@@ -170,7 +170,7 @@ def _check_constraints(
     if kind is not None and requested_kind is not None:
         violations += broken(
             "constraint",
-            (requested_kind[i] != ANY) & (kind[u] != requested_kind[i]),
+            (requested_kind[i] != ANY_KIND) & (kind[u] != requested_kind[i]),
             place,
             lambda k: (
                 f"application {i[k]} wants machines of kind {str(requested_kind[i[k]])!r}, machine {u[k]} is "

@@ -33,7 +33,7 @@ MAX_INT32 = 2**31 - 1
 
 @dataclass
 class Share:
-    """Tasks of one application that wait at a machine."""
+    """Waiting tasks of one application at a machine."""
 
     application: int
     tasks: int

@@ -90,7 +90,7 @@ def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: py
     with pytest.raises(OutOfMemory, match=r"workload.applications: 6000000 applications"):
         work = gs.Workload.bags(6_000_000, interarrival=1.0, seed=1)
         gs.simulate(gs.Scenario(gs.Platform.desktop_grid(nodes=5, seed=1), work), gs.Fcfs())
-    with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks with sizes of their own"):
+    with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks of different sizes"):
         gs.simulate(scenario(tasks_per_node=1e8, spread=gs.Normal(0.5)), gs.WqrFt())
     told = CliRunner().invoke(cli, ["run", "--nodes", "1000000000"])
     assert told.exit_code == 2 and told.stderr.count("\n") == 1

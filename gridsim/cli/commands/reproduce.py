@@ -65,7 +65,7 @@ MODULES = {
 RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
 #: The experiment on bags that supports a job log without desktops.
 BAG_EXPERIMENT = "probes-on-bags"
-#: Experiments on desktops, which support traces of real ones, and the one that requires them.
+#: Experiments on desktop grids, which support traces of real desktops, and the one that requires them.
 DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Experiments that require logs with the duration of every task.
 PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
@@ -170,7 +170,7 @@ def reproduce(
     experiments = list(map(reproduction, names))
     if seeds is not None:
         whole("--seeds", seeds, low=1, high=1_000_000)
-    count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
+    worker_count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
@@ -185,19 +185,19 @@ def reproduce(
         try:
             os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
         except OSError as error:
-            raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
+            raise ScenarioError(f"--out must name a creatable folder, got {out!r}: {error}") from None
 
     from gridsim.reproduce.framework import Run
     from gridsim.reproduce.written import markdown, to_dict, write
     from gridsim.support.processes import executor_of
 
     answers = []
-    with executor_of(count) as executor:
+    with executor_of(worker_count) as executor:
         for experiment in experiments:
-            number = experiment.SEEDS[quick] if seeds is None else seeds
+            seed_count = experiment.SEEDS[quick] if seeds is None else seeds
             shown_progress = progress_of(progress, as_json)
             options = Run(
-                range(1, number + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
+                range(1, seed_count + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
             )
             report = experiment.run(options)
             files = [] if out is None else write(experiment, report, options.ran, out)

@@ -15,12 +15,12 @@ from gridsim.cli.quantities import INT
 from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
     check_figure,
-    draw,
     execution_arguments,
     execution_options,
     figure_message,
     headline_option,
     names_of,
+    save_figure,
 )
 from gridsim.errors import ScenarioError
 
@@ -93,7 +93,7 @@ def sweep(
     if out is not None:
         _save(result, out)
     if flags["figure"] is not None:
-        draw(flags["figure"], result.figure(headline=flags["headline"]))
+        save_figure(flags["figure"], result.figure(headline=flags["headline"]))
     if report is not None:
         from gridsim.report import write_report
 
@@ -116,10 +116,10 @@ def sweep(
 
 def _command_line(file: str, overrides: dict[str, Any]) -> str:
     """Return the command that repeats the sweep."""
-    words = ["gridsim", "sweep", file]
+    arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
-        words += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
-    return shlex.join(words)
+        arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+    return shlex.join(arguments)
 
 
 def _check_table(out: str | None) -> None:

@@ -44,7 +44,7 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
-    from gridsim.cli.result_args import display_errors
+    from gridsim.cli.result_args import guard_display
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.arguments import whole
@@ -63,7 +63,7 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
                 raise ScenarioError(f"a result does not support {option}, since it contains its scenario")
         result = Result.load(file, verify=False)
         schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
-        with display_errors([file]):
+        with guard_display([file]):
             return f"a result {schedule}", validate_result(result)
     first = next(iter(text_lines(file)), "")
     if "job_id" in first.split(","):

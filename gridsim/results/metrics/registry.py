@@ -654,13 +654,13 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
             break
     first, *others = DEFAULT_METRICS[measure]
     others += _COMMON_METRICS
-    shown = [name for name in others if all(name in run_values for run_values in values)]
-    shown += [
+    names = [name for name in others if all(name in run_values for run_values in values)]
+    names += [
         name
         for name in _OCCASIONAL_METRICS
         if any(math.isfinite(run_values.get(name, math.nan)) for run_values in values)
     ]
-    return [first, *shown]
+    return [first, *names]
 
 
 def words(name: str) -> str:

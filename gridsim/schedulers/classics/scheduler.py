@@ -1,4 +1,4 @@
-"""Classic policies that place each task by itself, and work stealing.
+"""Classic policies that place each task individually, and work stealing.
 
 The node programs are in `gridsim.schedulers.classics.node`.
 """
@@ -102,12 +102,12 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     choices
         Machines that are probed for each task, drawn with replacement.
     memory
-        Machines that are probed in addition, as they had the fewest tasks at the last decision of the node
+        Machines probed in addition: those that had the fewest tasks at the last decision of the node
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
         Time, in s, after which a task is placed by the answers received so far.
     room
-        Requests that a node stores; if a further one comes, the oldest is decided by the answers so far.
+        Number of requests that a node stores; a further request makes it decide the oldest one at once.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -184,7 +184,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
         Number of machines that receive reports: machines 0 to `dispatchers` - 1, at which applications are
         submitted; 0 for all machines.
     room
-        Reports that a dispatcher stores; if a further one comes, the oldest is dropped.
+        Number of reports that a dispatcher stores; a further report replaces the oldest one.
     """
 
     name: ClassVar[str] = "join-idle-queue"

@@ -16,7 +16,7 @@ from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import set_cancellations
+from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
@@ -115,7 +115,7 @@ class Interpreted(Adapter):
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
         engine.on("outlived", self._outlived, priority=6, phase=TIMER)
-        set_cancellations(engine, self.run.applications)
+        set_cancellation_timers(engine, self.run.applications)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:

@@ -51,7 +51,7 @@ class Compiled(Policy):
             accept=parameters.accept,
             bound=parameters.bound,
             unknown=unknown_minimum(parameters),
-            celled=cell > 0,
+            common_release=cell > 0,
         )
         self.queues = TaskQueues(
             run.speeds,

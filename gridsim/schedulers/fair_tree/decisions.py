@@ -80,7 +80,7 @@ class TreeLog:
 
     def read(self, flow: FairTreeProtocol) -> None:
         """Record what `flow` has logged since the last call."""
-        rows, left_out = flow.noted(self.log.limit - self.log.kept, self.run.engine.now)
+        rows, left_out = flow.read_log(self.log.limit - self.log.kept, self.run.engine.now)
         rows["action"] = _CODES[rows["action"]]
         self.log.add(rows, left_out)
 

@@ -20,7 +20,7 @@ _Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def price_of(truth: Truth, node: int, machine: int) -> float:
-    """Return the present price of a Mflop at a machine."""
+    """Return the current price per Mflop at a machine."""
     return float(truth.memory(machine).price)  # type: ignore[attr-defined]
 
 
@@ -52,7 +52,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     step
         Relative change of a price when a machine gets tasks or is declined.
     cost
-        Lowest price of a Mflop, dimensionless; all prices start at 1.
+        Lowest price per Mflop, dimensionless; all prices start at 1.
     penalty
         Share of the price that a machine loses if a task ends after its deadline; above 1 it has to pay.
     """

@@ -154,7 +154,7 @@ class _Send:
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
         if kind in view.program.checked_kinds:
-            call_core(context, builder, at.context, "sent", I32, at.node, number, row)
+            call_core(context, builder, at.context, "finish_send", I32, at.node, number, row)
         return context.get_dummy_value()
 
 
@@ -208,7 +208,7 @@ class _Application:
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, at.context, "heard", I32, at.node, args[0])
+        call_core(context, builder, at.context, "check_known", I32, at.node, args[0])
         kind = ApplicationType(view.program)
         return struct_of(context, builder, kind, context=at.context, number=args[0])
 

@@ -359,7 +359,7 @@ def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 @_attribute(ViewType, "tasks", types.int64)
 def _view_tasks(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "here", I64, view.node)
+    return call_core(context, builder, view.context, "tasks_at", I64, view.node)
 
 
 @_attribute(ViewType, "work", types.float64)

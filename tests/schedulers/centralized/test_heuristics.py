@@ -199,7 +199,7 @@ def test_thousands_of_single_tasks_are_completed(scheduler: gs.Scheduler) -> Non
         ),
         (
             lambda: gs.SwitchingAlgorithm(low=0.9),
-            "switching.low and .high must be 0 <= low < high <= 1, got 0.9",
+            r"switching\.low and \.high must satisfy",
         ),
         (lambda: gs.SwitchingAlgorithm(low=-1), "switching.low must be a finite number >= 0, got -1"),
     ],
@@ -262,7 +262,7 @@ def test_mapping_columns_are_consistent() -> None:
         (lambda: gs.map_tasks([[True]], "mct"), "etc must be numbers, as many in each row"),
         (lambda: gs.map_tasks([[1.0]], "mct", ready=[1.0j]), "ready must be numbers, got "),
         (lambda: gs.map_tasks([[1.5e308]] * 2, "mct"), "must add up to a finite makespan, got inf"),
-        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be in 0..100 and not 0, got 0.0"),
+        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be > 0 and <= 100"),
     ],
 )
 def test_wrong_matrices_are_rejected(make: Any, message: str) -> None:

@@ -147,7 +147,7 @@ def test_a_scheduler_with_acts_conforms(tmp_path: Any) -> None:
 @pytest.mark.parametrize("seconds", [-1.0, np.inf, np.nan])
 def test_acts_at_invalid_times_are_rejected(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "on_news", lambda self, view, message: view.act(seconds))
-    with pytest.raises(gs.SchedulerError, match="asks to act in .* s; it must be in 0 s or more"):
+    with pytest.raises(gs.SchedulerError, match="calls act: seconds must be finite"):
         gs.simulate(
             scenario(
                 [0.0],
@@ -182,7 +182,7 @@ class Answering(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_handlers_of_deferred_messages_cannot_act() -> None:
-    with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', a deferred message"):
+    with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', but"):
         gs.simulate(scenario([0.0, 4.0], [3, 2]), Answering())
 
 

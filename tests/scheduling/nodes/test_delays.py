@@ -117,7 +117,7 @@ def test_messages_with_variable_sizes_leave_at_once() -> None:
     # otherwise by kind
     result = told(Tells(act=lambda view, _: [view.send(1, kind) for kind in ("dddd", "a", "a")]))
     assert rows(result, "kind", "at") == [(4, 0), (1, 2 * 10**9), (1, 3 * 10**9)]
-    with pytest.raises(gs.SchedulerError, match="node 0 gives -1 for the bytes of 'a'"):
+    with pytest.raises(gs.SchedulerError, match="node 0 sends 'a': its size"):
         told(Sized(act=lambda view, _: view.send(1, "a", length=-1)))
 
 

@@ -61,7 +61,9 @@ def test_an_endless_run_reaches_the_limit_of_events(how: str) -> None:
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
     )
-    said = "a delay of 0 endlessly: 'now'" if how == "at once" else "has not ended after .* events"
+    said = (
+        "a delay of 0 endlessly, now of kind 'now'" if how == "at once" else "has not ended after .* events"
+    )
     with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
         gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
 

@@ -93,7 +93,7 @@ def test_a_scheduler_with_local_messages_conforms(tmp_path: Any) -> None:
         (lambda view: view.later(1.0, "found", client=1), "node 0 sends 'found' with"),
         (
             lambda view: view.later(-1.0, "found", client=1, application=0, best=0.0, all=[]),
-            "node 0 lets 'found' arrive in -1.0 s; it must be 0 s or more",
+            "node 0 sends 'found' to itself: seconds must be finite and >= 0, got -1.0",
         ),
         (
             lambda view: view.later(1.0, "found", client=1, application=1, best=0.0, all=[]),
