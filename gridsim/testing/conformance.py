@@ -35,7 +35,7 @@ from gridsim.support.arguments import integer
 from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
-from gridsim.testing.decision_checks import false_decision
+from gridsim.testing.decision_checks import false_decision, wrong_verb
 from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
 from gridsim.testing.introspection import OwnCode, SideEffects, inspect_scheduler, record_side_effects
 from gridsim.testing.locality import can_isolate_nodes, isolate_nodes, locality_violation
@@ -534,6 +534,8 @@ class _ConformanceTrial:
             )
 
     def check_decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if wrong_text := wrong_verb(scheduler):
+            raise ConformanceError("decisions", wrong_text, scenario, scheduler)
         if not scheduler.decision_words:
             return
         self.has_decisions = True

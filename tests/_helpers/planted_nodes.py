@@ -410,8 +410,14 @@ def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.NodeScheduler]:
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
 
-_TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
-_TO_ITSELF = {"kept": ("kept {tasks} tasks on machine {machine}", "", "")}
+_TO_ONE = {
+    "decision_words": {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")},
+    "decision_verbs": {"dealt": "gives"},
+}
+_TO_ITSELF = {
+    "decision_words": {"kept": ("kept {tasks} tasks on machine {machine}", "", "")},
+    "decision_verbs": {"kept": "keeps"},
+}
 _ASKS = {
     "ask": gs.Message(40, request=int, tasks=int),
     "answer": gs.Message(40, request=int, tasks=int),
@@ -470,8 +476,8 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
-            **({"decision_words": _TO_ONE} if policy in (WrongPlace, GivesToNobody) else {}),
-            **({"decision_words": _TO_ITSELF} if policy is KeepsElsewhere else {}),
+            **(_TO_ONE if policy in (WrongPlace, GivesToNobody) else {}),
+            **(_TO_ITSELF if policy is KeepsElsewhere else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from wrong_schedulers import Shares, SharesPolicy
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.heuristics import InTurnMode, Olb
-from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run
 
 
 class _MisreportsPeak(_Planted):
@@ -235,6 +235,7 @@ class Gives(Shares, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "gives"
     decision_words: ClassVar[DecisionTexts] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gave": "gives"}
 
     def start(self, run: Run) -> Policy:
         return _Gives(run)

@@ -19,6 +19,7 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
+from gridsim.scheduling.contract import DecisionVerb
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
@@ -212,6 +213,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     name: ClassVar[str] = "work-stealing"
     policy: ClassVar[type[NodeProgram]] = StealingNode
     decision_words: ClassVar[DecisionTexts] = _STEALING
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps", "gave": "gives"}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
         "task": _TASK,

@@ -11,6 +11,7 @@ parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
@@ -26,10 +27,10 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
-from gridsim.schedulers.fair_tree.decisions import WORDS
+from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run, Scheduler
 from gridsim.support.arguments import integer, normalise, real, sequence, short_repr
 from gridsim.support.parameters import Limits
 
@@ -142,6 +143,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
 

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.market.node import MarketNode
-from gridsim.scheduling.contract import NodeForm
+from gridsim.scheduling.contract import DecisionVerb, NodeForm
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth
 from gridsim.support.parameters import Limits
@@ -74,6 +74,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
         "awarded": ("bought time for {tasks} tasks from machine {machine}", "a price of", "a Mflop"),
         "kept": ("kept {tasks} tasks, as nobody had answered", "", ""),
     }
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps"}
     truths: ClassVar = {"awarded": price_of}
 
     degree: Annotated[int, Limits(low=0)] = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.scheduling.contract import FailureFeed
+from gridsim.scheduling.contract import DecisionVerb, FailureFeed
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
@@ -43,6 +44,8 @@ WORDS: DecisionTexts = {
         *_OWNER_RETURNS,
     ),
 }
+#: See `gridsim.scheduling.contract.Scheduler.decision_verbs`; a decision places one of its waiting tasks.
+VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLACED for sky in _CHOICES}
 
 
 class HostDecisions(Stateful):

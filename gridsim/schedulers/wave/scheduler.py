@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -17,8 +18,8 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.wave.decisions import WORDS, HostDecisions
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.wave.decisions import VERBS, WORDS, HostDecisions
+from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -65,6 +66,7 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
 
     mode: Mode = "wave-immediate"
     linger: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 3600.0

@@ -76,6 +76,8 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         Whether nodes call `View.completed`.
     tables
         Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
+    decision_words, decision_verbs
+        See `Scheduler`: the sentences of decisions, and what these do with their tasks.
     truths
         Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
