@@ -34,7 +34,7 @@ class EvenlyPolicy(ImmediateMode):
     def chosen(self, application: int, now: int) -> Any:
         return np.flatnonzero(self.run.up)
 
-    def grounds(self, application: int, machines: Any, now: int) -> float:
+    def decision_value(self, application: int, machines: Any, now: int) -> float:
         return float(len(machines))
 
 
@@ -74,7 +74,7 @@ class _ReservesRunTimes(_AsapPolicy):
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
         lasts, _ = run_and_reserved_times(run.applications, float(run.speeds[0]), "run")
-        self.length = -(-lasts // self.slot)
+        self.lengths = -(-lasts // self.slot)
 
 
 class _CountsIn16Bits(EvenlyPolicy):

@@ -316,7 +316,7 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
             "platform.step must be a finite number >= 1e-06 Mflop/s, got 1e-300",
         ),
-        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B': a scenario never imports code"),
+        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code"),
     ],
 )
 def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
@@ -487,7 +487,7 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     found = wrong("run", "--scheduler", "gridsim:Scheduler")
-    assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
+    assert found == "scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
     found = wrong("run", "--scheduler", "gridsim:NodeScheduler")
     assert found == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
     found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.scenario_flags import default_scenario, setting_of
+from gridsim.cli.scenario_flags import default_scenario, parse_setting
 from gridsim.results.schema import TABLES
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.studies.compare import applicable
@@ -89,7 +89,7 @@ def test_links_and_images_exist(page):
 @page_of
 def test_settings_of_known_schedulers_are_valid(page):
     for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", page.read_text()):
-        name, parameter, value = setting_of(setting.strip("'"))
+        name, parameter, value = parse_setting(setting.strip("'"))
         if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
             make_scheduler(name, {parameter: value})
 

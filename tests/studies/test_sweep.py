@@ -123,7 +123,7 @@ def test_entries_of_a_case_have_no_order() -> None:
 
 
 def test_an_entry_that_another_overrides_is_refused() -> None:
-    said = "workload.tasks_per_node does not support workload.tasks, which overrides it: set one of them"
+    said = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
         scenario=small(),

@@ -57,7 +57,7 @@ class Program(RuleBasedStateMachine):
         free = self.reference.free(i)
         if free:
             self.call_both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
-        with pytest.raises(ValueError, match="tasks must be at most 0"):
+        with pytest.raises(ValueError, match="^tasks must be at most"):
             self.kernel.enqueue([u], [i], [self.reference.free(i) + 1], self.now)
         if order:
             self.call_both("reschedule", [u], self.now)

@@ -221,7 +221,7 @@ def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
     loaded = gs.Result.load(tmp_path / "log.gridsim")
     assert loaded.digest == result.digest and loaded.tables == result.tables
     gs.check_same_jobs(result, loaded.scenario)
-    with pytest.raises(gs.ScenarioError, match="of a job log, validate the log itself"):
+    with pytest.raises(gs.ScenarioError, match="^result must be that of a run"):
         validate_result(result)
 
 

@@ -79,16 +79,16 @@ def test_shared_run_equals_a_single_process() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scheduler": gs.Fcfs()}, "processes must be 1 with a run of fcfs, which cannot be shared, got 2"),
-        ({"record": True}, "processes must be 1 with a record, got 2"),
+        ({"scheduler": gs.Fcfs()}, "processes must be 1 with fcfs, whose runs cannot be shared, got 2"),
+        ({"record": True}, "processes must be 1 with recordings, got 2"),
         ({"nodes": "interpreted"}, "processes must be 1 with interpreted nodes, got 2"),
-        ({"checkpoint": "a.npz"}, "processes must be 1 with a checkpoint, got 2"),
+        ({"checkpoint": "a.npz"}, "processes must be 1 with checkpoints, got 2"),
         ({"processes": 41}, r"processes must be at most the number of machines \(40\), got 41"),
         ({"processes": 0}, "processes must be a whole number in 1..1024, got 0"),
         (
             {"scenario": scenario(latency=0.01, jitter=0.01)},
             r"processes must be 1 with a message that may take no time "
-            r"\(network.latency less network.jitter\), got 2",
+            r"\(network.latency - network.jitter\), got 2",
         ),
         (
             {"scenario": scenario(faults=gs.Faults.exponential(up=9e3, down=9e2, seed=1))},
@@ -111,7 +111,7 @@ def end(share: ProcessShare) -> None:
     [
         (end, gs.GridSimError, "was killed"),
         (len, TypeError, "len"),
-        (type, gs.GridSimError, "has ended before the others"),
+        (type, gs.GridSimError, "ended before the others"),
     ],
 )
 def test_error_of_another_process_is_raised(
