@@ -71,7 +71,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
         if at[u] < 0:
             raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
     if now < 0:
-        raise ValueError(f"now must be >= 0, got {now}")
+        raise ValueError(f"now must be >= 0 ns, got {now}")
     result = np.zeros(n, np.int64)
     cdef long long[::1] out = result       
     rest = n_tasks
@@ -94,7 +94,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
                     at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
     free(heap)
     if not is_in_time:
-        raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
+        raise OverflowError("tasks must end before 2**63 - 1 ns")
     return result
 
 
@@ -248,7 +248,7 @@ cdef class EarliestEnds:
         check_lengths(self.machines, at.shape[0], "machines", "free_at")
         check_lengths(self.machines, is_up.shape[0], "machines", "up")
         if now < 0:
-            raise ValueError(f"now must be >= 0, got {now}")
+            raise ValueError(f"now must be >= 0 ns, got {now}")
         for u in range(self.machines):
             if at[u] < 0:
                 raise ValueError(f"free_at[{u}] must be >= 0, got {at[u]}")
@@ -354,7 +354,7 @@ cdef class EarliestEnds:
                     heap_push(self.busy + self.first[best], self.n_busy[best], earliest)
                     self.n_busy[best] += 1
         if not has_machine:
-            raise ValueError(f"up must be True for at least one machine to bind {count} tasks")
+            raise ValueError(f"up must be True for at least one machine to bind {count} tasks, got none")
         if not is_in_time:
-            raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
+            raise OverflowError("tasks must end before 2**63 - 1 ns")
         return result

@@ -66,11 +66,11 @@ cdef double[::1] ready_times(object values, Py_ssize_t machines, str counterpart
     cdef Py_ssize_t u
     values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:
-        raise TypeError("ready must be a float64 array that can be changed in place")
+        raise TypeError(f"ready must be a float64 array, which is changed in place, got {getattr(values, 'dtype', type(values).__name__)}")
     if values.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError("ready must be contiguous and writable to be changed in place")
+        raise ValueError("ready must be contiguous, aligned and writable, since it is changed in place")
     cdef double[::1] ready = values
     check_lengths(machines, ready.shape[0], counterpart, "ready")
     for u in range(machines):
@@ -85,7 +85,7 @@ cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t
     check_lengths(rows, counts.shape[0], "etc", "counts")
     for i in range(rows):
         if counts[i] > 0x7fffffffffff - total:
-            raise ValueError(f"the sum of counts must be below 2**47, got {total + counts[i]} up to counts[{i}]")
+            raise ValueError(f"the sum of counts must be below 2**47, got at least {total + counts[i]}")
         total += counts[i]
     if total and not machines:
         raise ValueError(f"ready must have at least one entry to map {total} tasks, got none")

@@ -77,7 +77,7 @@ cdef int _raise_error_of(long long done) except -1:
     if done == -1:
         raise MemoryError
     if done == -2:
-        raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
+        raise OverflowError("tasks must end before 2**63 - 1 ns")
     return 0
 
 

@@ -76,11 +76,11 @@ cdef long long[::1] writable(object values, str name):
     """Return `values`; raise TypeError or ValueError unless it is an int64 vector that can be written in place."""
     values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array that can be changed in place")
+        raise TypeError(f"{name} must be an int64 array, which is changed in place, got {getattr(values, 'dtype', type(values).__name__)}")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable to be changed in place")
+        raise ValueError(f"{name} must be contiguous, aligned and writable, since it is changed in place")
     return values
 
 
@@ -119,12 +119,12 @@ cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1:
     cdef Py_ssize_t i
     if offsets.shape[0] == 0 or offsets[0] != 0:
-        raise ValueError("offsets must start with 0")
+        raise ValueError(f"offsets must start with 0, got {offsets[0] if offsets.shape[0] else 'no entries'}")
     for i in range(1, offsets.shape[0]):
         if offsets[i] < offsets[i - 1]:
             raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {offsets[i]} and {offsets[i - 1]}")
     if offsets[offsets.shape[0] - 1] != entries:
-        raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[offsets.shape[0] - 1]}")
+        raise ValueError(f"offsets must end with {entries}, the number of entries, got {offsets[offsets.shape[0] - 1]}")
     return 0
 
 

@@ -152,7 +152,7 @@ def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, An
     values: dict[str, Any] = {}
     for name, entry in entries.items():
         if name not in state:
-            raise ValueError(f"state has no entry {name!r}")
+            raise ValueError(f"state must have an entry {name!r}")
         values[name] = value = entry.read(f"state[{name!r}]", state[name], sizes)
         if isinstance(value, (int, np.ndarray)):
             sizes.setdefault(name, value if isinstance(value, int) else len(value))

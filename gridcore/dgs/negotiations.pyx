@@ -162,7 +162,7 @@ cdef class Negotiations:
                               ("submitter", self.submitter), ("group", self.group), ("earliest", self.earliest),
                               ("latest", self.latest)):
                 if not np.array_equal(per_job[name], bound):
-                    raise ValueError(f"{name} must be unchanged")
+                    raise ValueError(f"jobs[{name!r}] must equal the array of the first bind: negotiations depend on it")
         submitter = indices(per_job["submitter"], "submitter", 0, self.nodes)
         indices(per_job["group"], "group", 0, 1 if self.suitable is None else self.suitable.shape[0])
         self.phase = per_job["phase"]
@@ -324,7 +324,7 @@ cdef class Negotiations:
         for k in range(KINDS):
             if self.out[k].n or self._waiting or self._rejections or self._cancellations or self._displacements:
                 raise RuntimeError(
-                    "getstate requires an earlier call of read_outcomes, cancellations, displacements and flush")
+                    "getstate requires earlier calls of read_outcomes, cancellations, displacements and flush")
         memset(&rows, 0, sizeof(rows))
         for job in range(self.jobs):
             if self.negotiation[job] != NULL:

@@ -144,7 +144,7 @@ cdef class SlotSchedules:
             return 0
         room = node.room + node.room // 2 + 4
         if room > 2147483647:
-            raise MemoryError(f"a node has more than {2**31 - 1} reservations")
+            raise MemoryError(f"a node must have at most {2**31 - 1} reservations")
         node.row = <Span*> reallocate(node.row, room * sizeof(Span))
         node.info = <ReservationInfo*> reallocate(node.info, room * sizeof(ReservationInfo))
         node.room = <int> room
@@ -196,7 +196,7 @@ cdef class SlotSchedules:
         self._check_lengths(u.shape[0], at.shape[0], to.shape[0], at.shape[0] if of is None else of.shape[0])
         for k in range(u.shape[0]):
             if to[k] < at[k]:
-                raise ValueError(f"ends[{k}] must not be before starts[{k}], {at[k]}, got {to[k]}")
+                raise ValueError(f"ends[{k}] must be at least starts[{k}], {at[k]}, got {to[k]}")
         done = np.zeros(u.shape[0], np.bool_)
         cdef unsigned char[::1] out = done.view(np.uint8)
         for k in range(u.shape[0]):
@@ -375,7 +375,7 @@ cdef class SlotSchedules:
         self._begin_search()
         for k in range(u.shape[0]):
             if not self._visit(<int> u[k], instant_of(instants, k), True):
-                raise ValueError(f"candidates[{k}] must not occur before, got {u[k]}")
+                raise ValueError(f"candidates[{k}] must differ from the candidates before it, got {u[k]}")
         if n_nodes > self.n_candidates:
             return None
         picks = np.empty(n_nodes, np.int64)

@@ -250,7 +250,7 @@ cdef class FairTreeProtocol:
             # checked here, because `links` accepts any record
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
                     and payloads_has_place(&self.tree.payloads, summary.payload)):
-                raise ValueError("links must have summaries from nodes to their parents, got payload "
+                raise ValueError("links must have summaries with stored payloads from nodes to their parents, got payload "
                                  f"{summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
         self.links.stage += 1
@@ -276,7 +276,7 @@ cdef class FairTreeProtocol:
                 self.tree._prefetch_request(<Request*> self._at(k + _PREFETCH_DISTANCE))
             request = (<Request*> self._record(k, n))[0]
             if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
-                raise ValueError(f"links must have requests for tasks of applications below {self.submitter.shape[0]}, "
+                raise ValueError(f"links must have requests for 1..2**52 - 1 tasks of applications below {self.submitter.shape[0]}, "
                                  f"got {request.tasks} tasks of application {request.application}")
             self._check_copy(request.copy)
             if request.node < self.tree.first_leaf:
@@ -607,8 +607,9 @@ cdef class FairTreeProtocol:
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
         if not n == self.queues.n_applications == self.tree.size.shape[0]:
-            raise ValueError(f"nodes must have one entry for each new application of queues and tree, which have "
-                             f"{self.queues.n_applications} and {self.tree.size.shape[0]}, got {n} in total")
+            raise ValueError(f"nodes must have one entry for each application added to queues and tree, "
+                             f"{self.queues.n_applications - self.submitter.shape[0]} and "
+                             f"{self.tree.size.shape[0] - self.submitter.shape[0]}, got {more.shape[0]}")
         self.submitter = np.concatenate((self.submitter, more))
 
     def touch(self, nodes: ArrayLike, long long now):
@@ -629,7 +630,7 @@ cdef class FairTreeProtocol:
         cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         if self.n_waiting:
-            raise ValueError("begin_spread requires a call of post_spread after the last begin_spread")
+            raise ValueError("begin_spread requires that the previous spread was sent: call post_spread first")
         if self.tree.first_leaf:
             self._begin_spread(now)
 
@@ -663,7 +664,7 @@ cdef class FairTreeProtocol:
         cdef _Guard access = self._guard()
         cdef Py_ssize_t k
         if self.log is None:
-            raise ValueError("read_log requires log")
+            raise ValueError("read_log requires the argument log")
         for k in range(self.orders.n):
             self.log._complete_row(self.orders.item[k] - self.tree.first_leaf, NAN, now)
         return self.log._take(max_rows)
@@ -677,7 +678,7 @@ cdef class FairTreeProtocol:
         """
         cdef _Guard access = self._guard()
         if self.log is not None and self.log.n:
-            raise RuntimeError("getstate requires an empty log: call read_log before")
+            raise RuntimeError("getstate requires an empty log: call read_log first")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
         return read_only({
@@ -746,7 +747,7 @@ cdef class FairTreeProtocol:
                 self._check_copy_in_use((<const Spread*> summary).copy)
             elif kind == self.request.number:
                 if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
-                    raise ValueError("links must have requests for tasks of applications below "
+                    raise ValueError("links must have requests for 1..2**52 - 1 tasks of applications below "
                                      f"{self.submitter.shape[0]}, got {request.tasks} tasks of application "
                                      f"{request.application}")
                 self._check_copy_in_use(request.copy)

@@ -129,9 +129,9 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         cdef _Guard access = self._guard()
         cdef Links links = self.links
         if links.latency - links.jitter < 1:
-            raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
+            raise ValueError(f"links must delay each message by at least 1 ns, got {links.latency - links.jitter}")
         if self.log is not None or self.observe is not None or links.message_log.max_rows:
-            raise ValueError("join does not support log, observe, or a log of messages")
+            raise ValueError("join does not support log, observe, or links that log messages")
         routers = np.asarray(links.machine_of)[:self.tree.first_leaf]
         if len(np.unique(routers)) != len(routers):
             raise ValueError("links must have at most one router on each machine")

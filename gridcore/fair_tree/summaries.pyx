@@ -40,7 +40,7 @@ cdef object as_cells(object values, str name):
         if array.size and (array.min() < 0 or array.max() > 4294967295):
             worst = array.min() if array.min() < 0 else array.max()
             where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
-            raise ValueError(f"{name}[{where}] must lie between 0 and 4294967295, got {worst}")
+            raise ValueError(f"{name}[{where}] must be in 0..4294967295, got {worst}")
     return np.require(array, np.uint32, ("C", "A"))
 
 
@@ -112,7 +112,7 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
     if not target.flags.carray:  # aligned, too
-        raise ValueError("out must be C-contiguous and writable")
+        raise ValueError("out must be C-contiguous, aligned and writable")
     if np.may_share_memory(target, array):
         array = array.copy()
     into(target, array)
@@ -285,7 +285,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         wide |= total < room[i]
     everything = sum([int(room[i]) for i in range(n)]) if wide else total
     if n_tasks > everything:
-        raise ValueError(f"n_tasks must be <= the sum of available {everything}, got {n_tasks}")
+        raise ValueError(f"n_tasks must be at most {everything}, the sum of available, got {n_tasks}")
     if n_tasks > 9223372036854775807:
         raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
     result = np.zeros(n, dtype=np.int64)
@@ -377,11 +377,11 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size is too large for the task size of a cell")
+                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
             by_tasks += self.tasks[i] * int(up)
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size is too large for the task size of a cell")
+            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
         by_volume = int(up) + min(self.total, self.leaves) - 1
         return min(by_tasks, by_volume) if self.total else 0
 
@@ -392,11 +392,11 @@ cdef class _Debts:
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size is too large for the task size of a cell")
+                raise OverflowError("task_size divided by the task size of a cell is too large for float64")
             by_tasks += <double>self.tasks[i] * up
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size is too large for the task size of a cell")
+            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
         if self.max_leaves == 0.0:
             return 0
         up += self.max_leaves - 1.0

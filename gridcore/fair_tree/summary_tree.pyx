@@ -147,7 +147,7 @@ cdef class SummaryTree:
         check_array(s, "speed", POSITIVE)
         cdef Py_ssize_t n = s.shape[0], m = 2 * n - 1, k
         if n < 1:
-            raise ValueError("speed must have at least one entry, got 0")
+            raise ValueError("speed must have at least one entry, got none")
         if not (rate >= 0 and bound >= 0 and hold_off >= 0 and nbytes >= 0):
             raise ValueError(f"rate, bound, hold_off and nbytes must be >= 0, got {rate}, {bound}, {hold_off}, "
                              f"{nbytes}")

@@ -76,7 +76,7 @@ cdef class Exchange:
     def __cinit__(self, Links links, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks,
                   unsigned char[::1] memory, watch: Callable[[], None]):
         if not 0 <= rank < ranks <= 1024:
-            raise ValueError(f"rank must be below ranks, and ranks at most 1024, got {rank} and {ranks}")
+            raise ValueError(f"rank must be in 0..ranks - 1, and ranks at most 1024, got {rank} and {ranks}")
         owners = np.array(indices(owner, "owner", 0, ranks), np.int32)
         if owners.shape[0] != links.machines:
             raise ValueError(f"owner must have {links.machines} entries, got {owners.shape[0]}")
@@ -85,7 +85,7 @@ cdef class Exchange:
             raise ValueError(f"memory must have room for a message of each of {ranks} processes, "
                              f"got {memory.shape[0]} bytes")
         if <size_t> &memory[0] & 7:
-            raise ValueError("memory must begin at a multiple of 8 bytes")
+            raise ValueError(f"memory must be aligned to 8 bytes, got an offset of {<size_t> &memory[0] & 7} bytes")
         self.links, self.rank, self.ranks, self.memory, self.watch = links, rank, ranks, memory, watch
         self.inbox = <Inbox*> calloc(ranks, sizeof(Inbox))
         self.facts = <long long*> calloc(ranks * FACTS, sizeof(long long))

@@ -363,7 +363,7 @@ cdef class Links(Transit):
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
-            raise RuntimeError("getstate requires a call of lost() first, since dropped messages are pending")
+            raise RuntimeError("getstate requires that all dropped messages were returned: call lost first")
         for kind in range(self.kinds):
             n += self.queue[kind].n + self.queue[kind].n_run
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
@@ -444,8 +444,8 @@ cdef class Links(Transit):
         if len(failures) < self.machines:
             raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
         if (np.maximum(entries["life"], 1) - 1).sum() != len(failures) - self.machines:
-            raise ValueError("state['failures'] must have a row for each life but the present one, and one for "
-                             "each machine")
+            raise ValueError(f"state['failures'] must have a row for each machine, and one for each earlier life that "
+                             f"state['life'] counts, got {len(failures)}")
         if ((queue_array != message_rows[:, 1]) & ~((queue_array == -1) & self.fifo)).any():
             raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
         self._check_headers("records", entries["records"])

@@ -67,7 +67,7 @@ cdef class Transit:
         # grow by half only, because messages in flight may take most of the memory of a run
         cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
         if slots > 2147483647:
-            raise MemoryError(f"more than {2**31 - 1} messages in flight")
+            raise MemoryError(f"at most {2**31 - 1} messages can be in flight")
         self.message = <Message*> reallocate(self.message, slots * sizeof(Message))
         self.data = <char*> reallocate(self.data, slots * self.stride)
         self.unused = <int*> reallocate(self.unused, slots * sizeof(int))
@@ -114,7 +114,7 @@ cdef class Transit:
         if source != target and self.fifo:
             start = max(now, self.up_free[source])
             if start > LATEST:
-                raise OverflowError(f"a message of machine {source} would start after the last instant, {LATEST} ns")
+                raise OverflowError(f"messages of machine {source} must start by {LATEST} ns")
             m.start = start
             self.up_free[source] = start + length
         self.n_unused -= 1

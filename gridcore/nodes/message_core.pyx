@@ -136,9 +136,11 @@ cdef class NodeCore(NodeEvents):
             raise TypeError(f"links and queues must not be None, got {links!r} and {queues!r}")
         self.links, self.queues, self.programs = links, queues, programs
         self.nodes = len(programs)
-        if queues.machines != links.machines or links.machine_of.shape[0] != self.nodes:
-            raise ValueError(f"programs and queues must have {links.machine_of.shape[0]} nodes and {links.machines} "
-                             f"machines, as links have, got {self.nodes} and {queues.machines}")
+        if self.nodes != links.machine_of.shape[0]:
+            raise ValueError(f"programs must have {links.machine_of.shape[0]} entries, one per node of links, "
+                             f"got {self.nodes}")
+        if queues.machines != links.machines:
+            raise ValueError(f"queues must have {links.machines} machines, as many as links, got {queues.machines}")
         self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
         if self.home.shape[0] != queues.machines:
             raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
@@ -155,7 +157,7 @@ cdef class NodeCore(NodeEvents):
         self.has_on_end, self.has_on_act = "on_end" in handlers and queues.each_task, "on_act" in handlers
         self.has_on_done = "on_done" in handlers
         if self.has_on_done and not (queues.watch == "completion" and queues.log):
-            raise ValueError("on_done requires queues that watch and log completions")
+            raise ValueError("on_done requires queues with watch='completion' and log=True")
         if until not in ("done", "placed", ""):
             raise ValueError(f"until must be 'done', 'placed' or '', got {until!r}")
         self.until_done, self.until_placed = until == "done", until == "placed"
@@ -167,7 +169,7 @@ cdef class NodeCore(NodeEvents):
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
         if not isinstance(up, np.ndarray) or up.dtype != np.bool_:
-            raise TypeError(f"up must be an array of bool, got {type(up).__name__}")
+            raise TypeError(f"up must be an array of bool, got {getattr(up, 'dtype', type(up).__name__)}")
         self.up = up.view(np.uint8)
         if self.up.shape[0] != self.nodes:
             raise ValueError(f"up must have {self.nodes} entries, got {self.up.shape[0]}")
@@ -175,7 +177,8 @@ cdef class NodeCore(NodeEvents):
         self.tasks = indices(tasks, "tasks", 0, 2**31)
         self.submitter = indices(submitter, "submitter", 0, queues.machines)
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
-            raise ValueError("release, submitter and tasks must be equally long")
+            raise ValueError(f"release, submitter and tasks must be equally long, got {self.release.shape[0]}, "
+                             f"{self.submitter.shape[0]}, {self.tasks.shape[0]}")
         if (np.diff(self.release) < 0).any():
             raise ValueError("release must be ascending")
         self.total = int(np.sum(self.tasks)) if self.tasks.shape[0] else 0
@@ -338,7 +341,7 @@ cdef class NodeCore(NodeEvents):
         self._reach(now)
         pending_tasks = []
         if len(programs) != u.shape[0]:
-            raise ValueError(f"programs must have {u.shape[0]} entries, one for each node, got {len(programs)}")
+            raise ValueError(f"programs must have {u.shape[0]} entries, as many as nodes, got {len(programs)}")
         for k in range(u.shape[0]):
             self.programs[u[k]] = programs[k]
             if self.cython_handlers is not None:
@@ -395,7 +398,7 @@ cdef class NodeCore(NodeEvents):
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
-            raise RuntimeError("getstate requires the end of a wave: sent messages have not left yet")
+            raise RuntimeError("getstate requires that all messages were sent: call flush first")
         timers, values, random, turns = [], [], [], []
         local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):

@@ -252,12 +252,12 @@ cdef class NodeActions:
             self.local.kinds.append(kind)
             return 0
         if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
-            raise ValueError(f"kinds: the number of {kind.name!r} must be unique and in 0..{self.n_kinds - 1}, got {number}")
+            raise ValueError(f"kinds must give {kind.name!r} a unique number in 0..{self.n_kinds - 1}, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
-            raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes, "
+            raise ValueError(f"links must have {8 * (2 + kind.n)} bytes per record of {kind.name!r}, "
                              f"got {self.links.width[number]}")
         if kind.has_arrays and not self.links.keep[number]:
-            raise ValueError(f"kinds: {kind.name!r} has arrays, which requires links that keep its dropped messages")
+            raise ValueError(f"kind {kind.name!r} has arrays, which requires links with keep[{number}] = True")
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True

@@ -350,8 +350,8 @@ cdef class Eagle(Srpt):
     cdef int _set(self, state) except -1:
         entries = read(state, _EAGLE, nodes=self.nodes, applications=self.applications)
         arrays = list(entries["bits"])
-        if (entries["bits_of"] >= len(arrays)).any():
-            raise ValueError(f"state['bits_of'] must be in 0..{len(arrays) - 1}")
+        for k in np.flatnonzero(entries["bits_of"] >= len(arrays))[:1]:
+            raise ValueError(f"state['bits_of'][{k}] must be in 0..{len(arrays) - 1}, got {entries['bits_of'][k]}")
         Srpt._set(self, state)
         self.version, self.bits = entries["version"], [arrays[k] for k in entries["bits_of"]]
         for node in range(self.nodes):

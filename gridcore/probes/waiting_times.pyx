@@ -134,7 +134,7 @@ cdef class WaitingRecords:
         if not 0 <= u < self.workers:
             raise ValueError(f"u must be in 0..{self.workers - 1}, got {u}")
         if not (isfinite(positive) and positive > 0 and isfinite(now)):
-            raise ValueError(f"sizes and speeds must be above 0 and instants finite, got {positive} and {now}")
+            raise ValueError(f"sizes and speeds must be finite and > 0, and instants finite, got {positive} and {now}")
 
     cdef int _check_place(self, Py_ssize_t pool, long long tasks, double size, double now) except -1:
         if not 0 <= pool < len(self.firsts):

@@ -103,7 +103,7 @@ cdef class DataQueues(TaskQueues):
         """
         cdef _Guard reservation = guard(&self.occupied)
         if sizes is not None or tasks is not None:
-            raise ValueError("DataQueues does not support sizes and tasks")
+            raise ValueError("DataQueues does not support sizes or tasks")
         k = doubles(release, "release").shape[0]
         data = [np.zeros(k) if amounts is None else np.asarray(doubles(amounts, name)).copy()
                for amounts, name in ((input_bytes, "input_bytes"), (output_bytes, "output_bytes"))]
@@ -260,7 +260,7 @@ cdef class DataQueues(TaskQueues):
         self._advance(u, now)
         self._change(u, now)
         if not self._makespan(&task, tasks) < <double> (NEVER - max(now, self.idle_at[u])):
-            raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
+            raise OverflowError(f"tasks of application {application} on machine {u} must end before 2**63 - 1 ns")
         return TaskQueues._enqueue(self, u, application, tasks, now)
 
     cdef long long _withdraw(self, Py_ssize_t u, int application, long long tasks, long long now) noexcept nogil:
@@ -391,7 +391,7 @@ cdef class DataQueues(TaskQueues):
         if (entries["held"][is_active][:, 0] >= self.n_applications).any():
             raise ValueError(f"state['held'] must have applications below {self.n_applications}")
         if (entries["held"][is_active][:, 1:3] > entries["held"][is_active][:, 2:4]).any():
-            raise ValueError("state['held'] must have start, end and arrival of a task in this order")
+            raise ValueError("state['held'] must have start <= end <= arrival for each task")
         if not isinstance(state["running"], np.ndarray) or ((entries["n_held"] > 0) != (state["running"] >= 0)).any():
             raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
         reservation = None  # the next call reserves the queues itself

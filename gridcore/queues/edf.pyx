@@ -39,7 +39,7 @@ cdef double running_floor(object running_release, object running_size, double fr
     if running_release is None and running_size is None:
         return 0.0
     if running_release is None or running_size is None:
-        raise ValueError("running_release and running_size must be given together")
+        raise ValueError("running_release and running_size require each other")
     release = running_release
     size = running_size
     check_scalar(release, "running_release", FINITE)
@@ -53,7 +53,7 @@ cdef tuple check_running(object running_release, object running_size, Py_ssize_t
     cdef const double[::1] rr, rw
     cdef Py_ssize_t u
     if running_release is None or running_size is None:
-        raise ValueError("running_release and running_size must be given together")
+        raise ValueError("running_release and running_size require each other")
     rr = doubles(running_release, "running_release")
     rw = doubles(running_size, "running_size")
     check_lengths(nodes, rr.shape[0], "offsets[1:]", "running_release")
@@ -381,7 +381,7 @@ def optimal_stretch(release: ArrayLike, size: ArrayLike, work: ArrayLike, *, dou
     elif method == "bisection":
         exact = False
         if not (rtol > 0.0 and rtol < 1.0):
-            raise refuse("rtol", -1, "must lie between 0 and 1", rtol)
+            raise refuse("rtol", -1, "must be > 0 and < 1", rtol)
     else:
         raise ValueError(f"method must be 'exact' or 'bisection', got {method!r}")
     if q.n == 0:

@@ -161,10 +161,10 @@ cdef class MachineQueues:
                 continue
             if not 0 <= i[j] < n or self.owner[i[j]] != i[j]:
                 raise ValueError(f"whose[{j}] must be {n + j}, its own index, or an application below {n} "
-                                 f"that is no further bag, got {i[j]}")
+                                 f"that is not a resubmitted bag, got {i[j]}")
             if a[j] != self.task_size[i[j]]:
-                raise ValueError(f"task_size[{j}] of a further bag must be that of application {i[j]}, "
-                                 f"{self.task_size[i[j]]!r}, got {a[j]!r}")
+                raise ValueError(f"task_size[{j}] must be {self.task_size[i[j]]!r}, the task size of application "
+                                 f"{i[j]}, got {a[j]!r}")
         if self.own_sizes or sizes is not None or tasks is not None:
             self._add_sizes(np.asarray(i) == np.arange(n, n + k), sizes, tasks)
         self.owner = _concatenate(self.owner, i)
@@ -316,7 +316,7 @@ cdef class MachineQueues:
         cdef double end
         known = {name: np.asarray(column) for name, column in self._columns().items()}
         entries = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
-        refuse("whose", entries["whose"] != np.asarray(self.owner), "of the further bags that have been appended here")
+        refuse("whose", entries["whose"] != np.asarray(self.owner), "the same as in these queues")
         share = entries["share"]
         capacity = share.shape[1]
         if capacity < 1:
@@ -328,8 +328,8 @@ cdef class MachineQueues:
         occupied_places = (place >= first) & (place < first + entries["count"][:, None])
         if (occupied_places.sum(axis=1) != entries["count"]).any() or (share[occupied_places] < (0, 1)).any() or \
                 (share[occupied_places][:, 0] >= self.n_applications).any():
-            raise ValueError("state['share'] must have applications and tasks where state['first'] and "
-                             "state['count'] say that there are any")
+            raise ValueError("state['share'] must have an application and tasks in each of the state['count'] "
+                             "places from state['first'] on")
         if self.own_sizes:
             machine, at = np.nonzero(occupied_places)
             shares_in_queue = share[occupied_places]
@@ -345,7 +345,7 @@ cdef class MachineQueues:
             for j in range(firsts[k], firsts[k] + counts[k]):
                 end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
             if not end < 2.0 * 2305843009213693952.0:
-                raise ValueError(f"state['share'] must have an end of machine {k} of at most {LATEST} ns")
+                raise ValueError(f"state['share'] must have tasks that end on machine {k} before 2**62 ns, got {end:.17g}")
         self.share, self.used, self.capacity = share, entries["used"], capacity
         for name, column in known.items():
             column[...] = entries[name]
@@ -458,18 +458,18 @@ cdef class MachineQueues:
         cdef Py_ssize_t owner = self.owner[application]
         if self.own_sizes and tasks > self.numbers.free[owner]:
             raise ValueError(f"tasks must be at most {self.numbers.free[owner]}, the tasks of application {application} "
-                             f"in no queue, got {tasks}")
+                             f"that are in no queue, got {tasks}")
         if tasks > (NEVER - 1 - start) // longest:
-            raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
+            raise OverflowError(f"tasks of application {application} on machine {u} must end before 2**63 - 1 ns")
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
                 if self.share[u, k, 1] > 2**31 - 1 - tasks:
-                    raise OverflowError(f"machine {u} has more than {2**31 - 1} tasks of application {application}")
+                    raise OverflowError(f"machine {u} must have at most {2**31 - 1} tasks of application {application}")
                 self.share[u, k, 1] += <int> tasks
                 break
         else:
             if tasks > 2**31 - 1:
-                raise OverflowError(f"machine {u} has more than {2**31 - 1} tasks of application {application}")
+                raise OverflowError(f"machine {u} must have at most {2**31 - 1} tasks of application {application}")
             if f + n == self.capacity:
                 self._make_room(u)
                 f = self.first[u]

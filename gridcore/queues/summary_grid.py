@@ -99,7 +99,7 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if array.size == 0:
-        raise ValueError(f"{name} must have at least one sample")
+        raise ValueError(f"{name} must have at least one sample, got none")
     last = 0.0
     for index, value in enumerate(array.tolist()):
         if not (math.isfinite(value) and value > 0.0):
@@ -129,7 +129,7 @@ def _geometric(name: str, axis: Sequence[float]) -> list[float]:
             raise ValueError(f"{name}: {label} must be finite and > 0, got {value!r}")
     if count == 1:
         if first != last:
-            raise ValueError(f"{name}: one sample needs first == last, got {first!r} and {last!r}")
+            raise ValueError(f"{name}: one sample requires first == last, got {first!r} and {last!r}")
         return [first]
     # In logarithms, so that neither last / first nor a power of it can overflow.
     low, step = math.log(first), (math.log(last) - math.log(first)) / (count - 1)

@@ -175,12 +175,12 @@ cdef class TaskNumbers:
         running, n_enqueued, queued, lost_tasks = (entries[name] for name in _STATE)
         offset = np.asarray(self.offset)
         if (n_enqueued > np.diff(offset)).any():
-            raise ValueError("state['fresh'] must be at most the tasks of each application")
+            raise ValueError("state['fresh'] must be at most the number of tasks of each application")
         placed = np.concatenate((queued, lost_tasks, running[running >= 0])).astype(np.int64)
         application = np.searchsorted(offset, placed, side="right") - 1
         if len(np.unique(placed)) != len(placed) or (placed - offset[application] >= n_enqueued[application]).any():
-            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must have "
-                             "each task once, of those that state['fresh'] counts")
+            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must not share "
+                             "or repeat a task, and may have only the first state['fresh'] tasks of each application")
         counts = np.zeros(self.head.shape[0], np.int64)
         np.add.at(counts, waiting[:, 0], waiting[:, 2])
         if counts.sum() != len(queued):
@@ -191,7 +191,7 @@ cdef class TaskNumbers:
         total = np.zeros(expected_pairs[0].shape[1], np.int64)
         np.add.at(total, expected_pairs[1].reshape(-1), waiting[:, 2])
         if pairs[0].shape != expected_pairs[0].shape or (pairs[0] != expected_pairs[0]).any() or (pairs[1] != total).any():
-            raise ValueError("state['queued_tasks'] must have as many tasks of each application as wait on the machine")
+            raise ValueError("state['queued_tasks'] must have, for each machine, as many tasks of each application as wait there")
         self.n_enqueued, self.running = n_enqueued.copy(), running.copy()
         self.free = (np.diff(offset) - n_enqueued).astype(np.int32)
         self.first_returned = np.full(self.applications, -1, np.int32)

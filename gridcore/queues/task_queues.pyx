@@ -88,7 +88,7 @@ cdef class TaskQueues(MachineQueues):
         if order not in ("edf", "fifo"):
             raise ValueError(f"order must be 'edf' or 'fifo', got {order!r}")
         if not 0.0 <= tolerance < 1.0:
-            raise ValueError(f"tolerance must be in 0..1, less than 1, got {tolerance!r}")
+            raise ValueError(f"tolerance must be >= 0 and < 1, got {tolerance!r}")
         self.order, self.edf, self.tolerance = order, order == "edf", tolerance
 
     # -- the order ----------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ cdef class TaskQueues(MachineQueues):
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
-            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
+            raise ValueError(f"cell must be at least now, {now} ns, got {at}")
         if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if threads < 1:

@@ -167,7 +167,8 @@ def check_arguments(
             raise ValueError(f"{name} must be in 0..{high}, got {value!r}")
     table = np.zeros((nodes, 0), np.int32) if neighbours is None else neighbours
     if not (isinstance(table, np.ndarray) and table.dtype == np.int32 and table.ndim == 2):
-        raise ValueError("neighbours must be int32[nodes, degree]")
+        got = f"{table.dtype}{list(table.shape)}" if isinstance(table, np.ndarray) else type(table).__name__
+        raise ValueError(f"neighbours must be int32[nodes, degree], got {got}")
     table = np.array(table, order="C")
     if len(table) != nodes:
         raise ValueError(f"neighbours must have {nodes} rows, got {len(table)}")
@@ -210,7 +211,7 @@ def read(
     if log:
         _, node, _, heard = entries["looks"].T[:4]
         is_valid = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
-        refuse("looks", ~is_valid, "a probe or the end of a search, within the size of the log")
+        refuse("looks", ~is_valid, f"a probe or the end of a search, among the first {log} rows")
     refuse("ending", entries["machine"][entries["ending"][:, 1]] < 0, "of a job that has a machine")
     searches = dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
     # each job has at most one search, else a search would take the stamps of another for its own
@@ -218,7 +219,7 @@ def read(
         searches["taken"] < searches["steps"] + 1 - searches["asking"]
     )
     is_valid &= np.isin(np.arange(len(is_valid)), np.unique(searches["job"], return_index=True)[1])
-    refuse("searches", ~is_valid, "the only search of its job, with steps in its range")
+    refuse("searches", ~is_valid, "the only search of its job, at one of its steps")
     if int(searches["steps"].sum()) != len(entries["steps"]):
         raise ValueError(
             f"state['steps'] must have {searches['steps'].sum()} entries, got {len(entries['steps'])}"
@@ -246,7 +247,7 @@ def _check_dispatchers(
         busy = np.bincount(home[deciding], minlength=1)
         for k in np.flatnonzero(busy[home[deciding]] > 1)[:1]:
             node = home[deciding[k]]
-            raise ValueError(f"state['searches'] must have one search of node {node}, got {busy[node]}")
+            raise ValueError(f"state['searches'] must have at most one search of node {node}, got {busy[node]}")
         machine = entries["machine"][line]
         node = np.where(machine < 0, home[line], machine)
         is_valid = np.isin(node, home[deciding]) & (line < entries["next"]) & ~np.isin(line, deciding)
@@ -255,4 +256,4 @@ def _check_dispatchers(
         )
         is_valid &= ~np.isin(line, entries["ending"][:, 1])
     is_valid &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
-    refuse("dispatchers", ~is_valid, "a job that waits for a dispatcher, without a duplicate")
+    refuse("dispatchers", ~is_valid, "a job that waits for a dispatcher, listed once")

@@ -266,7 +266,7 @@ cdef class JobWalks:
             return self._join_line(job, u)
         if self.machine[job] < 0:
             if now > LATEST:
-                raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
+                raise OverflowError(f"node {u} must decide on its jobs by {LATEST} ns")
             self._begin(job, now)
             if self.queued:
                 self.searching_job[u] = <int> job
@@ -278,7 +278,7 @@ cdef class JobWalks:
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
         if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
-            raise ValueError(f"state must have job {job} wait for one dispatcher, got two")
+            raise ValueError(f"state must have job {job} waiting for one dispatcher, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
             self.first[u] = <int> job
@@ -666,7 +666,7 @@ cdef class JobWalks:
         if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} in one queue, got two")
         if end > LATEST:
-            raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
+            raise OverflowError(f"jobs of node {u} must end by {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
         self.busy[u] += end - start

@@ -324,7 +324,7 @@ cdef class BackfillQueue:
             instant = now
         for k in range(ids.shape[0]):
             if ids[k] <= last:
-                raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {ids[k]}")
+                raise ValueError(f"jobs[{k}] must be above {last}, the job submitted before it, got {ids[k]}")
             if is_array and not earliest <= at[k] <= _LAST:
                 raise ValueError(f"now[{k}] must be in {earliest}..{_LAST}, got {at[k]}")
             last, earliest = ids[k], at[k] if is_array else instant
@@ -350,7 +350,7 @@ cdef class BackfillQueue:
         if failed == 1:
             raise MemoryError
         if failed == 2:
-            raise OverflowError("a job ends after the last instant")
+            raise OverflowError("jobs must end by 2**62 ns")
         return self.ended
 
     def fail(self, machines: ArrayLike, long long now) -> Integers:
@@ -421,7 +421,7 @@ cdef class BackfillQueue:
         cdef const long long[::1] ids = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         if now != self.now:
-            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
         for k in range(1, ids.shape[0]):
             if ids[k] <= ids[k - 1]:
                 raise ValueError(f"machines[{k}] must be above {ids[k - 1]}, the one before it, got {ids[k]}")

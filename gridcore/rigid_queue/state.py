@@ -23,7 +23,8 @@ def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -
         and (coming[:, 1] >= now).all()
     ):
         raise ValueError(
-            f"state['coming'] must have each job that is submitted later, in order, at {now} ns or later"
+            "state['coming'] must list all jobs that are not yet submitted, in order, with ascending "
+            f"instants of at least {now} ns"
         )
 
 
@@ -45,7 +46,7 @@ def check_running(
         raise ValueError("state['on'] must have no job on machines that are down")
     starts = start[running]
     if not ((starts >= 0) & (starts <= now) & (starts + length[running] > now)).all():
-        raise ValueError(f"state['start'] of running jobs must be at most {now} ns, and their ends later")
+        raise ValueError(f"state['start'] of running jobs must be in 0..{now} ns, and their ends later")
 
 
 def check_log(

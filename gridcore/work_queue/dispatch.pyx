@@ -41,7 +41,7 @@ _STOP_REASONS = ("reached", "blocks", "decide", "done", "over")
 
 if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
         states.TASK.itemsize, states.MACHINE.itemsize, states.BAG.itemsize, states.ROW.itemsize):
-    raise ImportError("the tables of gridcore.work_queue.state are not the structs of gridcore/work_queue/work.pxd")
+    raise ImportError("dtypes in gridcore.work_queue.state must have the sizes of the structs in gridcore/work_queue/work.pxd")
 
 
 cdef object instants(object values, str name, long long low):
@@ -330,12 +330,12 @@ cdef class WorkQueue:
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
         if b.unstarted > 0 or b.first_start >= 0:
-            raise ValueError(f"bag must not have been released, got {bag}")
+            raise ValueError(f"bag must not be released yet, got {bag}")
         listed_array = np.zeros(b.tasks, np.uint8)
         cdef unsigned char[::1] is_listed = listed_array
         for k in range(b.tasks):
             if is_listed[order[k]]:
-                raise ValueError(f"sequence[{k}] must not occur before, got {order[k]}")
+                raise ValueError(f"sequence[{k}] must differ from the entries before it, got {order[k]}")
             is_listed[order[k]] = True
         for k in range(b.tasks):
             w.sequence[b.first + k] = <int> (b.first + order[k])
@@ -366,7 +366,7 @@ cdef class WorkQueue:
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
-            raise ValueError("feed requires a call of run that has returned 'blocks'")
+            raise ValueError("feed requires that the last run returned 'blocks'")
         cdef const long long[::1] times = instants(time, "time", self.w.now)
         machine_ids, predicted = indices(machine, "machine", 0, self.w.machines), instants(until, "until", 0)
         up_flags = np.ascontiguousarray(up, np.bool_).view(np.uint8)
@@ -374,7 +374,7 @@ cdef class WorkQueue:
             check_lengths(times.shape[0], len(column), "time", name)
         for k in range(1, times.shape[0]):
             if times[k] < times[k - 1]:
-                raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
+                raise ValueError(f"time[{k}] must be >= time[{k - 1}], {times[k - 1]}, got {times[k]}")
         self.fault_time, self.fault_machine, self.fault_up, self.fault_until = times, machine_ids, up_flags, predicted
         self.fault, self.fed = 0, times.shape[0] == 0
 
@@ -565,7 +565,7 @@ cdef class WorkQueue:
         cdef Task* t = &w.task[k]
         if bag != next_bag(w) or t.state & COMPLETED or t.running >= w.max_copies or (
                 w.bag[bag].failed >= 0 and w.bag[bag].failed != k):
-            raise ValueError(f"task must be one of candidates, got {task} of bag {bag}")
+            raise ValueError(f"task must be one of the candidates, got {task} of bag {bag}")
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
             raise ValueError(f"machine must be free, got {machine}")
         check(work_start(w, k, machine))

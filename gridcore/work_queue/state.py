@@ -192,7 +192,7 @@ def check_state(
         "faults", np.diff(times, prepend=entries["now"]) < 0, "in order of time, and not before state['now']"
     )
     if not faults and (not entries["fed"] or len(times)):
-        raise ValueError("state['fed'] must be 1 where no machine fails")
+        raise ValueError("state['fed'] must be 1 and state['faults'] empty in a run without failures")
     return entries
 
 
@@ -203,11 +203,11 @@ def _check_machines(entries: dict[str, Any], initial: Rows) -> None:
     refuse("machines", runs_task & ((up == 0) | ~entries["fast"]), "up and fast enough if it runs a task")
     start, end, marks, due = table["start"], table["end"], table["marks"], entries["due"]
     is_running = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
-    refuse("machines", runs_task & ~is_running, "without a task, or within the run of its task")
+    refuse("machines", runs_task & ~is_running, "between the start and the end of its task, if it runs one")
     if not np.array_equal(np.sort(entries["running"]), np.flatnonzero(runs_task)):
         raise ValueError("state['running'] must have each machine that runs a task exactly once")
     is_free = (up == 1) & ~runs_task & entries["fast"]
-    refuse("until", (entries["until"] >= 0) != is_free, ">= 0 for a free machine, and else -1")
+    refuse("until", (entries["until"] >= 0) != is_free, ">= 0 for a free machine, and -1 for others")
     for name in ("speed", "machine"):
         table[name] = initial[name]
     entries["task_of"] = task
@@ -239,7 +239,7 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     failed = entries["failed"]
     waiting = np.flatnonzero(has_begun & ~completed & (alive == 0))
     if not np.array_equal(np.sort(failed), waiting) or (np.diff(bag_of[failed]) < 0).any():
-        raise ValueError("state['failed'] must have each task that lost all copies exactly once, by bag")
+        raise ValueError("state['failed'] must have each task that lost all copies exactly once, in order of bags")
     is_ranked = np.zeros(len(bags), np.bool_)
     is_ranked[entries["ranked_bags"]] = True
     may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]
