@@ -246,7 +246,7 @@ def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, 
         for other in others:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
                 objects[name].setstate({**good, entry: other})
-        with pytest.raises(ValueError, match=f"state has no entry '{entry}'"):
+        with pytest.raises(ValueError, match=f"state must have an entry '{entry}'"):
             objects[name].setstate({key: each for key, each in good.items() if key != entry})
     # the rejected states have changed no kernel except the tree, which documents it
     if name != "tree":

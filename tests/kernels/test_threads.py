@@ -226,7 +226,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
                     getattr(kernel, method)(*positional, **named)
                 refused.add((what, method))
 
-    with pytest.raises(ValueError, match="state has no entry"):
+    with pytest.raises(ValueError, match="state must have an entry"):
         made[name].setstate(Meddler(meddle))
     assert {(name, "getstate"), (name, "setstate")} <= refused
     assert len({what for what, _ in refused}) == len(own)

@@ -85,20 +85,21 @@ def check_lengths(n: int, m: int, first: str, second: str) -> None:
 
 def check_offsets(offsets: Sequence[int], entries: int) -> None:
     if not offsets or offsets[0] != 0:
-        raise ValueError("offsets must start with 0")
+        raise ValueError(f"offsets must start with 0, got {offsets[0] if len(offsets) else 'no entries'}")
     for i in range(1, len(offsets)):
         if offsets[i] < offsets[i - 1]:
             offset, previous = offsets[i], offsets[i - 1]
             raise ValueError(f"offsets[{i}] must be >= offsets[{i - 1}], got {offset} and {previous}")
     if offsets[-1] != entries:
-        raise ValueError(f"offsets must end with the number of entries {entries}, got {offsets[-1]}")
+        raise ValueError(f"offsets must end with {entries}, the number of entries, got {offsets[-1]}")
 
 
 def writable(values: Integers, name: str) -> None:
     """Check that `values` is an int64 vector that can be written in place."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array that can be changed in place")
+        got = getattr(values, "dtype", type(values).__name__)
+        raise TypeError(f"{name} must be an int64 array, which is changed in place, got {got}")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable to be changed in place")
+        raise ValueError(f"{name} must be contiguous, aligned and writable, since it is changed in place")

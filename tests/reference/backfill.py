@@ -90,7 +90,7 @@ class BackfillQueue:
         check_lengths(len(ids), len(at), "jobs", "now")
         for k, (job, instant) in enumerate(zip(ids, at, strict=True)):
             if job <= last:
-                raise ValueError(f"jobs[{k}] must be above {last}, submitted before it, got {job}")
+                raise ValueError(f"jobs[{k}] must be above {last}, the job submitted before it, got {job}")
             if not earliest <= instant <= LAST:
                 raise ValueError(f"now[{k}] must be in {earliest}..{LAST}, got {instant}")
             earliest, last = instant, job
@@ -180,7 +180,7 @@ class BackfillQueue:
 
     def _begin(self, job: int) -> None:
         if self.now + self._run[job] > LAST:
-            raise OverflowError("a job ends after the last instant")
+            raise OverflowError("jobs must end by 2**62 ns")
         self._waiting.remove(job)
         self._machines_of[job] = self._free()[: self._nodes[job]]
         self._start[job] = self.now
@@ -198,7 +198,7 @@ class BackfillQueue:
     def _machines(self, machines: ArrayLike, now: int) -> list[int]:
         ids = indices(machines, "machines", 0, self.machines)
         if now != self.now:
-            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
         for k in range(1, len(ids)):
             if ids[k] <= ids[k - 1]:
                 raise ValueError(f"machines[{k}] must be above {ids[k - 1]}, the one before it, got {ids[k]}")

@@ -62,7 +62,7 @@ class DataQueues(TaskQueues):
     ) -> None:
         """Append applications, with the bytes that a task of each fetches and sends."""
         if sizes is not None or tasks is not None:
-            raise ValueError("DataQueues does not support sizes and tasks")
+            raise ValueError("DataQueues does not support sizes or tasks")
         k = len(doubles(release, "release"))
         columns = []
         for name, values in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):

@@ -283,24 +283,24 @@ class WorkQueue:
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, len(order), "tasks of the bag", "sequence")
         if b.released >= 0:
-            raise ValueError(f"bag must not have been released, got {bag}")
+            raise ValueError(f"bag must not be released yet, got {bag}")
         for k, task in enumerate(order):
             if task in order[:k]:
-                raise ValueError(f"sequence[{k}] must not occur before, got {task}")
+                raise ValueError(f"sequence[{k}] must differ from the entries before it, got {task}")
         b.released, b.sequence, self._dirty = self.now, [b.first + k for k in order], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
         if self._fed or self._faults:
-            raise ValueError("feed requires a call of run that has returned 'blocks'")
+            raise ValueError("feed requires that the last run returned 'blocks'")
         times, machine_ids = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
         predicted, up_flags = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
         for name, column in (("machine", machine_ids), ("up", up_flags), ("until", predicted)):
             check_lengths(len(times), len(column), "time", name)
         for k in range(1, len(times)):
             if times[k] < times[k - 1]:
-                raise ValueError(f"time[{k}] must not be before time[{k - 1}], got {times[k]}")
+                raise ValueError(f"time[{k}] must be >= time[{k - 1}], {times[k - 1]}, got {times[k]}")
         self._faults = list(zip(times, machine_ids, up_flags, predicted, strict=True))
         self._fed = not self._faults
 
@@ -395,7 +395,7 @@ class WorkQueue:
             or len(t.copies) >= self._max_copies
             or k not in (b.failed or [k])[:1]
         ):
-            raise ValueError(f"task must be one of candidates, got {task} of bag {bag}")
+            raise ValueError(f"task must be one of the candidates, got {task} of bag {bag}")
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
         self._start(k, machine)

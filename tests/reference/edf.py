@@ -37,7 +37,7 @@ def running_floor(running_release: float | None, running_size: float | None, fre
     if running_release is None and running_size is None:
         return 0.0
     if running_release is None or running_size is None:
-        raise ValueError("running_release and running_size must be given together")
+        raise ValueError("running_release and running_size require each other")
     release, size = float(running_release), float(running_size)
     check_scalar(release, "running_release", FINITE)
     check_scalar(size, "running_size", POSITIVE)
@@ -47,7 +47,7 @@ def running_floor(running_release: float | None, running_size: float | None, fre
 def check_running(running_release: Any, running_size: Any, nodes: int) -> tuple[list[float], list[float]]:
     """Return the two arrays of running tasks, NaN for none."""
     if running_release is None or running_size is None:
-        raise ValueError("running_release and running_size must be given together")
+        raise ValueError("running_release and running_size require each other")
     release = doubles(running_release, "running_release")
     size = doubles(running_size, "running_size")
     check_lengths(nodes, len(release), "offsets[1:]", "running_release")
@@ -221,7 +221,7 @@ def optimal_stretch(
     if method not in ("exact", "bisection"):
         raise ValueError(f"method must be 'exact' or 'bisection', got {method!r}")
     if method == "bisection" and not 0.0 < rtol < 1.0:
-        raise refuse("rtol", -1, "must lie between 0 and 1", float(rtol))
+        raise refuse("rtol", -1, "must be > 0 and < 1", float(rtol))
     if not queue.release:
         return queue.floor
     check_span(queue)

@@ -160,7 +160,7 @@ class Links:
                 m.start = max(now, self._up_free[source])
                 if m.start > LATEST:
                     raise OverflowError(
-                        f"a message of machine {source} would start after the last instant, {LATEST} ns"
+                        f"messages of machine {source} must start by {LATEST} ns"
                     )
                 self._up_free[source] = m.start + m.length
             else:

@@ -133,11 +133,12 @@ def _check_arguments(
             if not 0 <= c < columns:
                 raise ValueError(f"kind[{u}] must be in 0..{columns - 1}, got {c}")
     if not isinstance(ready, np.ndarray) or ready.dtype != np.float64:
-        raise TypeError("ready must be a float64 array that can be changed in place")
+        got = getattr(ready, "dtype", type(ready).__name__)
+        raise TypeError(f"ready must be a float64 array, which is changed in place, got {got}")
     if ready.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {ready.ndim}")
     if not ready.flags.carray:  # aligned, too
-        raise ValueError("ready must be contiguous and writable to be changed in place")
+        raise ValueError("ready must be contiguous, aligned and writable, since it is changed in place")
     if len(ready) != len(column):
         raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {len(column)}")
     for u, at in enumerate(ready.tolist()):
@@ -149,7 +150,7 @@ def _check_arguments(
     for i, count in enumerate(tasks):
         total += count
         if total >= 2**47:
-            raise ValueError(f"the sum of counts must be below 2**47, got {total} up to counts[{i}]")
+            raise ValueError(f"the sum of counts must be below 2**47, got at least {total}")
     if total and not column:
         raise ValueError(f"ready must have at least one entry to map {total} tasks, got none")
     return matrix.tolist(), tasks, ready.tolist(), column

@@ -197,7 +197,7 @@ class PullQueue:
         length = duration(task_size, self._speed[u])
         end = at + length
         if end > NEVER:
-            raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
+            raise OverflowError("tasks must end before 2**63 - 1 ns")
         self._free[u] = end
         self._busy[u] += length
         self._done[u] += 1

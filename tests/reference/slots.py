@@ -71,7 +71,7 @@ class SlotSchedules:
         _same(u, at, to, at if of is None else of)
         for k, (start, end) in enumerate(zip(at, to, strict=True)):
             if end < start:
-                raise ValueError(f"ends[{k}] must not be before starts[{k}], {start}, got {end}")
+                raise ValueError(f"ends[{k}] must be at least starts[{k}], {start}, got {end}")
         done = []
         for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
             found = [
@@ -154,7 +154,7 @@ class SlotSchedules:
         _check_job(n_nodes, slots, not_before)
         for k, node in enumerate(u):
             if node in u[:k]:
-                raise ValueError(f"candidates[{k}] must not occur before, got {node}")
+                raise ValueError(f"candidates[{k}] must differ from the candidates before it, got {node}")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
     def _earliest(

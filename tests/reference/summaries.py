@@ -85,7 +85,7 @@ def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) ->
     if out.shape != total.shape:
         raise ValueError(f"out must have the shape of one child {total.shape}, got {out.shape}")
     if not out.flags.carray:  # aligned, too
-        raise ValueError("out must be C-contiguous and writable")
+        raise ValueError("out must be C-contiguous, aligned and writable")
     out[...] = total
     return out
 
@@ -179,7 +179,7 @@ def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     everything = sum(room)
     if n_tasks > everything:
-        raise ValueError(f"n_tasks must be <= the sum of available {everything}, got {n_tasks}")
+        raise ValueError(f"n_tasks must be at most {everything}, the sum of available, got {n_tasks}")
     if n_tasks > BIG:
         raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
     if n_tasks == 0:
@@ -219,12 +219,12 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
     for count, size in zip(counts, sizes, strict=True):
         up = _quotient_up(size, cell)
         if not math.isfinite(up):
-            raise OverflowError("task_size is too large for the task size of a cell")
+            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
         each += count * int(up)
         volume += float(count) * size
     up = _quotient_up(volume, cell)
     if not math.isfinite(up):
-        raise OverflowError("task_size is too large for the task size of a cell")
+        raise OverflowError("task_size divided by the task size of a cell is too large for float64")
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
 
 

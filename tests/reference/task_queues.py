@@ -97,7 +97,7 @@ class TaskQueues:
             raise ValueError(f"watch must be 'idle' or 'completion', got {watch!r}")
         self.tolerance = float(tolerance)
         if not 0.0 <= self.tolerance < 1.0:
-            raise ValueError(f"tolerance must be in 0..1, less than 1, got {self.tolerance!r}")
+            raise ValueError(f"tolerance must be >= 0 and < 1, got {self.tolerance!r}")
         speeds = doubles(speed, "speed")
         check_array(speeds, "speed", POSITIVE)
         self._machine = [Machine(s) for s in speeds]
@@ -146,12 +146,12 @@ class TaskQueues:
             if not 0 <= i < n or applications[i].owner != i:
                 raise ValueError(
                     f"whose[{k}] must be {n + k}, its own index, or an application below {n} "
-                    f"that is no further bag, got {i}"
+                    f"that is not a resubmitted bag, got {i}"
                 )
             if a[k] != applications[i].task_size:
                 raise ValueError(
-                    f"task_size[{k}] of a further bag must be that of application {i}, "
-                    f"{applications[i].task_size!r}, got {a[k]!r}"
+                    f"task_size[{k}] must be {applications[i].task_size!r}, the task size of application "
+                    f"{i}, got {a[k]!r}"
                 )
         applications += [Application(*row) for row in zip(r, w, a, owners, strict=True)]
 
@@ -229,11 +229,11 @@ class TaskQueues:
         left = start + self._waiting_length(u)
         if left + tasks * self._duration(u, application) >= NEVER:
             raise OverflowError(
-                f"tasks of application {application} on machine {u} end after the last instant"
+                f"tasks of application {application} on machine {u} must end before 2**63 - 1 ns"
             )
         waiting = {share.application: share for share in m.queue}
         if application in waiting and waiting[application].tasks + tasks > MAX_INT32:
-            raise OverflowError(f"machine {u} has more than {MAX_INT32} tasks of application {application}")
+            raise OverflowError(f"machine {u} must have at most {MAX_INT32} tasks of application {application}")
         self.enqueued += tasks
         if self.record:
             self._arrival_log.append((u, self._owner(application), tasks, now))
@@ -440,7 +440,7 @@ class TaskQueues:
         numbers = self._machines(machines)
         at = now if cell is None else cell
         if at < now:
-            raise ValueError(f"cell must not be before now = {now} ns, got {at}")
+            raise ValueError(f"cell must be at least now, {now} ns, got {at}")
         if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
         if threads < 1:

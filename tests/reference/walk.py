@@ -194,7 +194,7 @@ class JobWalks:
             self._lines.setdefault(u, []).append(job)
         elif self._jobs["machine"][job] < 0:
             if now > LATEST:
-                raise OverflowError(f"node {u} would decide on jobs until after {LATEST} ns")
+                raise OverflowError(f"node {u} must decide on its jobs by {LATEST} ns")
             if self._queued:
                 self._busy_dispatchers.add(u)
             self._wait(Search(job, self._walk(job), u, self._steps()), now + self._probe_time // 2)
@@ -389,7 +389,7 @@ class JobWalks:
         start = max(now, node.free)
         end = start + self._run_time(job, u)
         if end > LATEST:
-            raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
+            raise OverflowError(f"jobs of node {u} must end by {LATEST} ns")
         jobs["machine"][job], jobs["arrived"][job], jobs["start"][job], jobs["end"][job] = u, now, start, end
         node.free = end
         node.busy += end - start

@@ -202,7 +202,7 @@ def test_wrong_states_are_rejected() -> None:
     run = resumed(SCHEDULERS["push"], at)
     policy: Any = run.policy
     for name in state:
-        with pytest.raises(ValueError, match=f"state has no entry '{name}'"):
+        with pytest.raises(ValueError, match=f"state must have an entry '{name}'"):
             policy.flow.setstate({key: value for key, value in state.items() if key != name})
     with pytest.raises(ValueError, match=r"state\['ending'\]"):
         policy.flow.setstate({**state, "ending": state["ending"][:-1]})

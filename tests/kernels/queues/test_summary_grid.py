@@ -39,7 +39,7 @@ def test_a_grid_is_frozen_comparable_and_picklable():
         (([1.0], [0.0], [1.0]), r"size\[0\] must be finite and > 0, got 0.0"),
         (([1.0], [1.0], [1.0, np.inf]), r"task_size\[1\] must be finite and > 0, got inf"),
         (([1.0], [2.0, 2.0], [1.0]), r"size\[1\] must be larger than .*, got 2.0 after 2.0"),
-        (([], [1.0], [1.0]), "stretch must have at least one sample"),
+        (([], [1.0], [1.0]), "stretch must have at least one sample, got none"),
         (([[1.0]], [1.0], [1.0]), "stretch must have one dimension, got 2"),
     ],
 )

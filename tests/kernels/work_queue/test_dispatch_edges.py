@@ -420,8 +420,8 @@ def both_failed(kernel: Any) -> Any:
     return queue
 
 
-NEXT = "task must be one of candidates, got {} of bag {}"
-LATER = "feed requires a call of run that has returned 'blocks'"
+NEXT = "task must be one of the candidates, got {} of bag {}"
+LATER = "feed requires that the last run returned 'blocks'"
 CALLS: list[tuple[Any, str]] = [
     (lambda m: simple(m).submit(1, [0, 1]), "bag must be in 0..0, got 1"),
     (lambda m: simple(m).submit(-1, [0, 1]), "bag must be in 0..0, got -1"),
@@ -431,13 +431,13 @@ CALLS: list[tuple[Any, str]] = [
         lambda m: simple(m).submit(0, [0]),
         "sequence must have as many entries as tasks of the bag, got 1 and 2",
     ),
-    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must not occur before, got 1"),
-    (lambda m: release(simple(m), 0, 0), "bag must not have been released, got 0"),
+    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must differ from the entries before it, got 1"),
+    (lambda m: release(simple(m), 0, 0), "bag must not be released yet, got 0"),
     (lambda m: fed(simple(m)), LATER),
     (lambda m: fed(fed(failing(m), (5, 0, False, 9))), LATER),
     (
         lambda m: fed(failing(m), (2, 0, False, 3), (1, 1, False, 3)),
-        "time[1] must not be before time[0], got 1",
+        "time[1] must be >= time[0], 2, got 1",
     ),
     (lambda m: fed(failing(m), (-1, 0, False, 3)), "time[0] must be >= 0, got -1"),
     (lambda m: fed(failing(m), (2, 0, False, -3)), "until[0] must be >= 0, got -3"),

@@ -182,7 +182,7 @@ def test_explicit_grid_has_the_given_samples() -> None:
     ("grid", "why"),
     [
         (((1.0,), (1.0,)), "task_size"),
-        (((1.0,), (1.0,), ()), "task_size must have at least one sample"),
+        (((1.0,), (1.0,), ()), "task_size must have at least one sample, got none"),
         (((1.0,), (2.0, 1.0), (1.0,)), r"size\[1\] must be larger than the sample before it"),
         (((0.0,), (1.0,), (1.0,)), r"stretch\[0\] must be finite and > 0"),
         (((1.0, float("inf")), (1.0,), (1.0,)), r"stretch\[1\] must be finite and > 0"),
