@@ -90,7 +90,9 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
         shape = tuple(lengths[:dimensions])
         size = lengths[0] * lengths[1] if dimensions == 2 else lengths[0] if dimensions else 1
         if size > len(contents) - at:
-            raise ValueError(f"state['contents'] must have {size} numbers for payload {number}, got {len(contents) - at}")
+            raise ValueError(
+                f"state['contents'] must have {size} numbers for payload {number}, got {len(contents) - at}"
+            )
         array = contents[at : at + size].view(np.float64 if real else np.int64).reshape(shape)
         array.flags.writeable = False
         payloads[number] = array

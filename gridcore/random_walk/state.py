@@ -247,7 +247,9 @@ def _check_dispatchers(
         busy = np.bincount(home[deciding], minlength=1)
         for k in np.flatnonzero(busy[home[deciding]] > 1)[:1]:
             node = home[deciding[k]]
-            raise ValueError(f"state['searches'] must have at most one search of node {node}, got {busy[node]}")
+            raise ValueError(
+                f"state['searches'] must have at most one search of node {node}, got {busy[node]}"
+            )
         machine = entries["machine"][line]
         node = np.where(machine < 0, home[line], machine)
         is_valid = np.isin(node, home[deciding]) & (line < entries["next"]) & ~np.isin(line, deciding)

@@ -239,7 +239,9 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     failed = entries["failed"]
     waiting = np.flatnonzero(has_begun & ~completed & (alive == 0))
     if not np.array_equal(np.sort(failed), waiting) or (np.diff(bag_of[failed]) < 0).any():
-        raise ValueError("state['failed'] must have each task that lost all copies exactly once, in order of bags")
+        raise ValueError(
+            "state['failed'] must have each task that lost all copies exactly once, in order of bags"
+        )
     is_ranked = np.zeros(len(bags), np.bool_)
     is_ranked[entries["ranked_bags"]] = True
     may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]

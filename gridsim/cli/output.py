@@ -80,7 +80,7 @@ def check_distinct(inputs: LabelledFiles, outputs: LabelledFiles) -> None:
             continue
         target = os.path.realpath(path)
         if target in flags:
-            raise ScenarioError(f"{flags[target]} and {flag} name the same file, {path}")
+            raise ScenarioError(f"{flags[target]} and {flag} must name different files, got {path} for both")
         flags[target] = flag
 
 

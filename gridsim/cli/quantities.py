@@ -17,7 +17,9 @@ class _AsciiOnly:
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value.isascii() or "_" in value):
-            raise click.BadParameter(f"{value!r} is not a number in the digits 0-9", ctx=ctx, param=param)
+            raise click.BadParameter(
+                f"must be a number in the digits 0-9, got {value!r}", ctx=ctx, param=param
+            )
         return super().convert(value, param, ctx)  # type: ignore[misc]
 
 

@@ -140,9 +140,9 @@ class Engine:
             raise ValueError(f"priority of {kind!r} must be in 0..{_PRIORITIES}, got {priority}")
         rank = phase << _PHASE_AT | priority
         if kind in self._rank:
-            raise ValueError(f"kind {kind!r} is registered already")
+            raise ValueError(f"kind {kind!r} is already registered")
         if rank in self._handlers:
-            raise ValueError(f"priority of {kind!r} must differ from others in phase {phase}, got {priority}")
+            raise ValueError(f"priority of {kind!r} must be unique in phase {phase}, got {priority}")
         self._rank[kind] = rank
         self._handlers[rank] = handler
 
@@ -210,7 +210,7 @@ class Engine:
 
     def _past(self, time: int, kind: str) -> SchedulerError:
         return SchedulerError(
-            f"t = {self.now / NS} s: {kind!r} was posted for {time / NS} s, which is in the past"
+            f"t = {self.now / NS} s: {kind!r} must be posted for this instant or later, got {time / NS} s"
         )
 
     # -- checkpoints ----------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class Engine:
             if not width:
                 continue
             if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
-                raise ValueError(f"state[{name!r}] must be of kinds of the run, at its time or later")
+                raise ValueError(f"state[{name!r}] must have kinds of the run, at {state['now']} ns or later")
         if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
             raise ValueError(
                 f"state['items'] must have as many entries as state['acts'] counts, got {len(state['items'])}"

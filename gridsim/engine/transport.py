@@ -346,7 +346,9 @@ class Transport:
     def getstate(self) -> dict[str, Any]:
         """Return the state of the links: messages in flight and accounting; valid between waves only."""
         if self._waiting:
-            raise RuntimeError("the state of the network can only be read at the end of a wave")
+            raise RuntimeError(
+                "getstate requires that all messages of the wave were sent: call it at the end of a wave"
+            )
         return {"links": self.links}
 
     def setstate(self, state: dict[str, Any]) -> None:

@@ -128,9 +128,7 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
         return columns
     span = float(columns.release.max() - columns.release.min())
     if not span > 0.0:
-        raise ScenarioError(
-            f"workload.load requires applications with different release times, got {short_repr(load)}"
-        )
+        raise ScenarioError("workload.load requires applications with at least two different release times")
     work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
     with np.errstate(over="ignore"):  # `Workload.realize` rejects infinite release times
         release = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)

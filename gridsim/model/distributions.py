@@ -51,9 +51,7 @@ def check_amount(path: str, amount: Any, noun: str, **limits: Any) -> Amount:
         return Range(low, real(f"{path}.high", amount.high, low=low, unit=limits["unit"]))
     if isinstance(amount, (list, tuple)):
         if not amount:
-            raise ScenarioError(
-                f"{path} must list at least one {noun} in {limits['unit']}, got an empty list"
-            )
+            raise ScenarioError(f"{path} must have at least one {noun}, got an empty list")
         return tuple(real(f"{path}[{i}]", value, **limits) for i, value in enumerate(amount))
     return real(path, amount, **limits)
 

@@ -53,9 +53,7 @@ def display_limit(nodes: int) -> ChangeCounter:
         nonlocal remaining
         remaining -= max(changes, _MIN_COUNT)
         if remaining < 0:
-            raise TooManyChanges(
-                f"faults must have at most {limit} changes for the display of a result, got more"
-            )
+            raise TooManyChanges(f"faults must have at most {limit} changes to be displayed, got more")
 
     return count
 

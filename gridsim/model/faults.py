@@ -145,7 +145,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         if not isinstance(self.zones, Zones | None):
             raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
         if self.zones is not None and not self.repeat:
-            raise ScenarioError("faults.zones requires faults.repeat = true for a trace, got false")
+            raise ScenarioError("faults.zones of a trace requires faults.repeat = true")
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         trace = self._read()

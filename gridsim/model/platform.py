@@ -59,7 +59,7 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         super().__post_init__()
         if not isinstance(self.attributes, AttributesRecipe | None):
             raise ScenarioError(
-                "platform.attributes must be DrawnAttributes or ListedAttributes, got "
+                "platform.attributes must be DrawnAttributes, ListedAttributes or None, got "
                 f"{short_repr(self.attributes)}"
             )
         if self.bandwidth is None:

@@ -379,7 +379,7 @@ def swept(
             raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
     free_axes = [name for name, labels in found.axes.items() if len(labels) > 1 and name not in where]
     if len(free_axes) > 1:
-        raise ScenarioError(f"where must leave one axis to draw over, got {', '.join(free_axes)}")
+        raise ScenarioError(f"where must leave at most one axis free, got {', '.join(free_axes)}")
     x_name = free_axes[0] if free_axes else ""
     points = {
         labels.get(x_name, ""): replicates
@@ -497,7 +497,8 @@ def scaling(
     for number, (name, series_values) in enumerate(measured.items()):
         if len(series_values) != len(size_array):
             raise ScenarioError(
-                f"measured[{name!r}] must be {len(size_array)} values, one per size, got {len(series_values)}"
+                f"measured[{name!r}] must have {len(size_array)} values, one per size, "
+                f"got {len(series_values)}"
             )
         middle, low, high = _values_and_ends(series_values)
         if (middle <= 0).any():

@@ -134,7 +134,9 @@ class Reader:
         for member in members:
             # deflate expands data at most a thousandfold, other methods a millionfold
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{member.filename} must be stored or deflated")
+                raise ValueError(
+                    f"{member.filename} must be stored or deflated, got method {member.compress_type}"
+                )
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
             raise ValueError("members must have different names")

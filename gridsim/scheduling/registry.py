@@ -240,7 +240,9 @@ def scheduler_from(
     class_path, parameters = description["class"], _described_parameters(description, owner, imports)
     if imported_as is not None:
         if current_name(imported_as) != class_path:
-            raise ScenarioError(f"--scheduler must be {class_path}, that of {owner}, got {imported_as!r}")
+            raise ScenarioError(
+                f"--scheduler must be {class_path}, the scheduler of {owner}, got {imported_as!r}"
+            )
         return import_scheduler(imported_as, parameters)
     for _, entry in _entries():
         if entry.class_path == class_path:
@@ -403,7 +405,7 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
         raise ValueError(f"name of a scheduler must be a non-empty string without a colon, got {name!r}")
     importlib.import_module(_PACKAGE)
     if name in _REGISTRY:
-        raise ValueError(f"scheduler {name!r} is registered already")
+        raise ValueError(f"scheduler {name!r} is already registered")
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
         raise TypeError(f"scheduler {name!r} must be a subclass of Scheduler, got {cls!r}")
     for key in parameters:

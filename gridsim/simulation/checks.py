@@ -92,7 +92,8 @@ def check_kind(
             part = "faults" if faults is not None else "fluctuation"
         raise ScenarioError(
             "tasks that move data (platform.bandwidth with workload.input_bytes or workload.output_bytes) do "
-            f"not support {part}: machines are then always up at full speed, and tasks of a bag are equal"
+            f"not support {part}: they require machines that are always up at full speed, and bags of equal "
+            "tasks"
         )
     if applications.rigid != scheduler.rigid:
         required_kind, actual_kind = ("rigid jobs", "bags of tasks")[:: 1 if scheduler.rigid else -1]
@@ -112,7 +113,7 @@ def check_kind(
             f"{scheduler.name} does not support tasks of different sizes in one application, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
             + (
-                "; workload.own_sizes = false gives each its mean"
+                "; workload.own_sizes = false gives all tasks of a bag their mean size"
                 if applications.estimate is not None
                 else ""
             )
@@ -194,7 +195,7 @@ def check_size(
             f"workload.tasks of application {i} must be at most {2**31 - 1}, got {applications.tasks[i]}"
         )
     if (tasks := int(applications.tasks.sum())) > 2**53:
-        raise ScenarioError(f"workload.tasks must be at most 2**53 in all, got {tasks:g}")
+        raise ScenarioError(f"workload.tasks must be at most 2**53 in total, got {tasks}")
     factor, condition = 1.0, ""
     if load_profile is not None:
         factor = float(load_profile.factors.min())
@@ -236,7 +237,7 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
         for name, column in columns.items():
             if name in reserved:
                 raise SchedulerError(
-                    f"{time_text} outcome.{table} must not have {name!r}, which results have already"
+                    f"{time_text} outcome.{table} must not have {name!r}, which results already have"
                 )
             if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
                 raise SchedulerError(f"{time_text} outcome.{table}[{name!r}] must be {rows} whole numbers")
@@ -244,7 +245,7 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
     for name, columns in outcome.tables.items():
         if name in (*CORE_TABLES, *RECORDS, "cycles"):
             raise SchedulerError(
-                f"{time_text} outcome.tables must not have {name!r}, which results have already"
+                f"{time_text} outcome.tables must not have {name!r}, which results already have"
             )
         try:
             tables[check_name(name)] = Table(columns)
@@ -254,8 +255,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
         shapes = {np.shape(column) for column in outcome.cycles.values()}
         if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
             raise SchedulerError(
-                f"{time_text} outcome.cycles must have the columns {', '.join(CYCLES)}, each of length "
-                f"{len(applications)}"
+                f"{time_text} outcome.cycles must have the columns {', '.join(CYCLES)}, each with "
+                f"{len(applications)} entries"
             )
         tables["cycles"] = Table(outcome.cycles)
     try:
@@ -299,7 +300,8 @@ def check_invariants(
     if (failed := rejected_applications(outcome, applications)).any():
         for i in first_true(failed & ((completed != 0) | (finish != -1))):
             raise InvariantViolation(
-                f"application {i}: rejected or cancelled, but {completed[i]} tasks were completed"
+                f"application {i}: rejected or cancelled, but completed {completed[i]} tasks and finished at "
+                f"{finish[i]} ns"
             )
         tasks, size = np.where(failed, 0, tasks), size[~failed]
         # A rejected application need not have a start or a finish.
@@ -323,7 +325,8 @@ def check_invariants(
     task_counts = outcome.machines["tasks"]
     if int(task_counts.sum()) != int(tasks.sum()):
         raise InvariantViolation(
-            f"machines: completed {int(task_counts.sum())} tasks, the applications have {int(tasks.sum())}"
+            f"machines: completed {int(task_counts.sum())} tasks, but the applications have "
+            f"{int(tasks.sum())}"
         )
     last = int(outcome.applications["finish"].max())
     # Copies of completed tasks may end later than the last task.
@@ -370,7 +373,7 @@ def _check_cycles(outcome: Outcome, applications: Applications, work_done: float
     reported = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
     if not abs(reported - work_done) <= slack:
         raise InvariantViolation(
-            f"machines: busy for {work_done!r} Mflop, but useful and wasted cycles are {reported!r} Mflop"
+            f"machines: worked for {work_done!r} Mflop, but useful and wasted cycles are {reported!r} Mflop"
         )
 
 

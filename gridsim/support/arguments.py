@@ -135,7 +135,10 @@ def text(path: str, value: Any) -> str:
         value = os.fspath(value)
     if isinstance(value, str) and value and "\0" not in value:
         return value
-    raise ScenarioError(f"{path} must be a non-empty string, got {short_repr(value)}")
+    condition = (
+        "a string without null characters" if value and isinstance(value, str) else "a non-empty string"
+    )
+    raise ScenarioError(f"{path} must be {condition}, got {short_repr(value)}")
 
 
 def sequence(path: str, values: Any) -> list[Any]:

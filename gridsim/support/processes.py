@@ -241,7 +241,7 @@ def broken_executor_error(executor: Executor, error: BrokenExecutor) -> GridSimE
     context = getattr(executor, "_mp_context", None)  # an executor of the standard library
     spawned = context is not None and context.get_start_method() != "fork"
     hint = '; spawned processes require `if __name__ == "__main__":` in the script' if spawned else ""
-    return GridSimError(f"the executor broke ({text_of(error)}){hint}")
+    return GridSimError(f"the executor failed ({text_of(error)}){hint}")
 
 
 def result_of(executor: Executor, future: Future[Any]) -> Any:

@@ -67,7 +67,7 @@ def sha256(path: str) -> str:
         while chunk := stream.read(min(remaining, _CHUNK) + 1):
             remaining -= len(chunk)
             if remaining < 0:
-                raise OSError(errno.EINVAL, "has more bytes than its size", path)
+                raise OSError(errno.EINVAL, "the file has more bytes than its size", path)
             digest.update(chunk)
     return digest.hexdigest()
 

@@ -110,7 +110,9 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     kind = _COLUMN_OF_DTYPE.get("".join(array.dtype.kind for array in parts))
     try:
         if kind is None:
-            raise ValueError(f"no list has arrays of {', '.join(str(array.dtype) for array in parts)}")
+            raise ValueError(
+                f"no list is stored in arrays of {', '.join(str(array.dtype) for array in parts)}"
+            )
         return kind(*parts)
     except ValueError as error:
         raise ScenarioError(f"{path} must refer to arrays of a list: {error}") from error

@@ -56,7 +56,9 @@ def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
     """Raise ValueError unless `state` has exactly the entries `names`."""
     if not isinstance(state, dict) or set(state) != set(names):
         got = sorted(map(str, state)) if isinstance(state, dict) else type(state).__name__
-        raise ValueError(f"the state of {type(owner).__name__} must be {', '.join(names)}, got {got}")
+        raise ValueError(
+            f"the state of {type(owner).__name__} must have exactly the entries {', '.join(names)}, got {got}"
+        )
 
 
 def set_attribute(owner: Any, name: str, value: Any) -> None:

@@ -25,7 +25,9 @@ _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\u
 def check_name(name: str) -> str:
     """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
     if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
-        raise ValueError(f"the name of a table or column must be letters, digits and _, got {name!r}")
+        raise ValueError(
+            f"the name of a table or column must be letters, digits and _, with no digit first, got {name!r}"
+        )
     return name
 
 

@@ -77,7 +77,7 @@ def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[s
         difference = _first_difference(
             base, simulate(variant, explicit_scheduler, record=record, **limits), at
         )
-        return difference and f"{difference} if from {at / NS} s on {change}"
+        return difference and f"{difference}, if {change} from {at / NS} s on"
 
     for at, is_empty in _instants(scenario, base, kinds):
         if difference := difference_if(kinds, at, is_empty):

@@ -65,7 +65,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     has_count = np.isin(table["action"], of_tasks)
     is_known = (i >= 0) & (i < len(applications))
     for k in np.flatnonzero(~is_known)[:1]:
-        return f"decisions[{k}] is about application {i[k]}, and there are {len(applications)}"
+        return f"decisions[{k}] is about application {i[k]}, but there are {len(applications)}"
     for is_wrong, text in (
         (time < release[i], "before its release"),
         (time > result.provenance["clock_seconds"] + 1e-9, "after the end of the run"),
@@ -185,7 +185,7 @@ def _excess_tasks(result: Result, has_count: Bools) -> str | None:
         remaining = totals[i] - completed_before[np.searchsorted(end[owner == i], table["time"][rows] - 1e-9)]
         for k in np.flatnonzero(table["tasks"][rows] > remaining)[:1]:
             row = rows[k]
-            return f"decisions[{row}] has too many tasks: {remaining[k]} are not completed yet: {table[row]}"
+            return f"decisions[{row}] has too many tasks: only {remaining[k]} are not completed: {table[row]}"
     return None
 
 
@@ -241,7 +241,9 @@ def _keep_on_other_machine(result: Result, scheduler: Scheduler) -> str | None:
         )
         is_elsewhere = (i, machine, at) in arrival_places or (i, decider, machine, at) in transfers
         if (i, decider, at, tasks) in queued and not is_elsewhere:
-            return f"decisions[{k}] has the wrong machine: {decider} has queued these tasks: {table[k]}"
+            return (
+                f"decisions[{k}] has the wrong machine: machine {decider} has queued these tasks: {table[k]}"
+            )
     return None
 
 
@@ -321,7 +323,7 @@ def _unannounced_tasks(result: Result, has_count: Bools) -> str | None:
     is_missing = has_decision & (decision_tasks < applications["tasks"]) & ~np.isnan(applications["finish"])
     for i in np.flatnonzero(is_missing)[:1]:
         return (
-            f"all decisions on application {i} are about {decision_tasks[i]} tasks, it has "
+            f"all decisions on application {i} are about {decision_tasks[i]} tasks, but it has "
             f"{applications['tasks'][i]}"
         )
     return None

@@ -66,7 +66,7 @@ def limit_wall_time(seconds: float) -> Iterator[None]:
         if frame is not None:
             code = frame.f_code
             place = f"; it is in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
-        raise SchedulerError(f"has not ended after {seconds:g} s{place}")
+        raise SchedulerError(f"the test has not ended after {seconds:g} s{place}")
 
     previous_handler = signal.signal(signal.SIGALRM, interrupt)
     previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, 10.0))

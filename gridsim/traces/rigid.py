@@ -162,7 +162,7 @@ def _scale_releases(
     if unscaled == 0:  # no jobs
         return release
     if math.isinf(unscaled):
-        raise ScenarioError(f"utilization requires jobs with different release times, got {utilization}")
+        raise ScenarioError("utilization requires jobs with at least two different release times")
     first, factor = release.min(), unscaled / utilization
     if not math.isfinite(float(np.ptp(release)) * factor):
         raise ScenarioError(f"utilization must keep the last release finite, got {utilization}")
@@ -193,9 +193,9 @@ def _check(
     if machines is not None:
         _check_whole("machines", machines)
     if utilization is not None and machines is None:
-        raise ScenarioError(f"utilization requires machines, got utilization {utilization} and no machines")
+        raise ScenarioError("utilization requires machines")
     if machines is not None and utilization is None:
-        raise ScenarioError(f"machines requires utilization, got {machines} machines and no utilization")
+        raise ScenarioError("machines requires utilization")
 
 
 def _check_whole(name: str, value: int) -> None:

@@ -253,7 +253,9 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
         "begin",
         ~((rows.begin >= 0) & (rows.begin < size)),
         rows.row_label,
-        lambda k: f"begins with {rows.begin[k]} of {size[k]} Mflop done",
+        lambda k: (
+            f"begins with {rows.begin[k]} Mflop done, but must begin with 0 or more, and less than {size[k]}"
+        ),
     )
     schedule_work = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
     reported = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
@@ -283,7 +285,7 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
             rows.row_label,
             lambda k: (
                 f"runs for {run_times[k]} ns on machine {rows.machine[k]}, but the rest of the task takes "
-                f"{durations[k]}"
+                f"{durations[k]} ns"
             ),
         )
         violations += _check_begins(rows, rules, work, sizes, speeds)
@@ -412,7 +414,7 @@ def _check_moves(
         rows.row_label,
         lambda k: (
             f"runs for {row_durations[k]} ns on machine {rows.machine[k]}, but moving and the rest of the "
-            f"task take {durations[k]}"
+            f"task take {durations[k]} ns"
         ),
     )
     owners = np.searchsorted(workload.offsets, rows.task, side="right") - 1

@@ -187,13 +187,19 @@ def _check_with_owners(jobs: JobsTable) -> list[Violation]:
     """
     predicted, waits, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
     violations = violations_where(
-        "jobs", jobs["probes"] < 0, column_label("jobs.probes"), lambda k: f"is {jobs['probes'][k]}"
+        "jobs",
+        jobs["probes"] < 0,
+        column_label("jobs.probes"),
+        lambda k: f"must be >= 0, got {jobs['probes'][k]}",
     )
     violations += violations_where(
         "jobs",
         np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
         column_label("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, but the job {'moved' if jobs.is_moved[k] else 'stayed'}",
+        lambda k: (
+            f"must be {'finite and >= 0' if jobs.is_moved[k] else 'nan'}, since the job "
+            f"{'moved' if jobs.is_moved[k] else 'stayed'}, got {predicted[k]} s"
+        ),
     )
     schedule = jobs.result.tables.get("schedule")
     if schedule is None:
@@ -245,7 +251,9 @@ def _check_searches(jobs: JobsTable) -> list[Violation]:
     """
     probes, nodes = jobs["probes"], len(jobs.result.machines)
     if "k" not in jobs.parameters:
-        return violations_where("jobs", probes < 0, column_label("jobs.probes"), lambda k: f"is {probes[k]}")
+        return violations_where(
+            "jobs", probes < 0, column_label("jobs.probes"), lambda k: f"must be >= 0, got {probes[k]}"
+        )
     max_probes = math.ceil(jobs.parameters["k"] * nodes) if nodes > 1 else 0
     if jobs.parameters["overlay"] is None:
         max_probes = min(max_probes, nodes - 1)
@@ -287,13 +295,16 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
         "jobs",
         np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
         column_label("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, but the job {'moved' if jobs.is_moved[k] else 'stayed'}",
+        lambda k: (
+            f"must be {'finite and >= 0' if jobs.is_moved[k] else 'nan'}, since the job "
+            f"{'moved' if jobs.is_moved[k] else 'stayed'}, got {predicted[k]} s"
+        ),
     )
     violations += violations_where(
         "jobs",
         ~(waits >= 0) | np.isinf(waits),
         column_label("jobs.waited"),
-        lambda k: f"is {waits[k]} s",
+        lambda k: f"must be finite and >= 0, got {waits[k]} s",
     )
     if is_emulated(jobs.result):
         return violations  # in an emulation, messages take real time
@@ -437,7 +448,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         "order",
         np.diff(time, prepend=-np.inf) < 0,
         column_label("arrivals"),
-        lambda k: f"has {time[k]} s, but the row before has {time[k - 1]} s",
+        lambda k: f"is at {time[k]} s, but the row before it is at {time[k - 1]} s",
     )
     pairs = np.concatenate((jobs["machine"] * np.int64(count) + jobs.application,
                            arrivals["machine"] * count + arrivals["application"]))  # fmt: skip
@@ -448,7 +459,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         "agreement",
         run_counts != arrival_counts,
         lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{arrival_counts[k]:.0f} tasks have arrived, but jobs has {run_counts[k]}",
+        lambda k: f"{arrival_counts[k]:.0f} tasks have arrived, but {run_counts[k]} jobs ran there",
     )
     violations += order_violations(jobs.result)
     # the rows determine the waiting time of a job only if its application has one row in both tables

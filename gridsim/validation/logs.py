@@ -130,7 +130,9 @@ def validate_batsim(
         "unknown",
         high > resource_count,
         lambda k: row_label(int(row[k])),
-        lambda k: f"job {label[row[k]]} runs on resource {max(low[k], resource_count)} of {machines}",
+        lambda k: (
+            f"job {label[row[k]]} runs on resource {max(low[k], resource_count)}, but there are {machines}"
+        ),
     )
     overlap_count, first_overlap = 0, None
     for resource, count, earlier, later in _shared_resources(
@@ -185,7 +187,7 @@ def validate_swf(
         "before submission",
         (wait_time < 0) & (wait_time != -1),
         row_label,
-        lambda k: f"job {label[k]} waits for {wait_time[k]} s",
+        lambda k: f"job {label[k]} starts {-wait_time[k]} s before its submission",
     )
     limit = jobs["req_time"]
     allows_overuse = log.header.get("AllowOveruse", "").lower() in ("yes", "true")
@@ -203,7 +205,7 @@ def validate_swf(
             "unknown",
             has_run & (procs > machines),
             row_label,
-            lambda k: f"job {label[k]} runs on {procs[k]} of {machines} processors",
+            lambda k: f"job {label[k]} runs on {procs[k]} processors, but there are {machines}",
         )
         counts_once = has_run & ~has_parts
         start = (submit + wait_time)[counts_once]
@@ -379,7 +381,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
     intervals: list[tuple[int, int, int]] = []
     for number, words in rows:
         if len(words) != len(header):
-            raise format_error(path, number, f"expected {len(header)} fields, found {len(words)}")
+            raise format_error(path, number, f"a line must have {len(header)} fields, got {len(words)}")
         row = dict(zip(header, words, strict=True))
         columns["line"].append(number)
         columns["job_id"].append(row["job_id"])
@@ -434,17 +436,17 @@ def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]
             raise format_error(
                 path,
                 number,
-                f"field allocated_resources has {truncate(part)!r}, expected a resource or LOW-HIGH",
+                f"field allocated_resources must have resources or LOW-HIGH, got {truncate(part)!r}",
             )
         if last < first:
             raise format_error(
-                path, number, f"field allocated_resources has {truncate(part)!r}, which is no interval"
+                path, number, f"field allocated_resources must have LOW <= HIGH, got {truncate(part)!r}"
             )
         if last > LARGEST_COUNT:
             raise format_error(
                 path,
                 number,
-                f"field allocated_resources has {truncate(part)!r}, expected at most {LARGEST_COUNT}",
+                f"field allocated_resources must be at most {LARGEST_COUNT}, got {truncate(part)!r}",
             )
         intervals.append((first, last + 1))
     return intervals

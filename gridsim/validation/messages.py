@@ -26,7 +26,9 @@ def check_messages(result: Result) -> list[Violation]:
         "messages",
         (table["in_flight"] != in_flight) | (counts < 0).any(axis=0),
         lambda k: f"messages[{k}] ({table['kind'][k]})",
-        lambda k: f"{table[k]}: sent must equal delivered + dropped + in flight",
+        lambda k: (
+            f"sent must equal delivered + dropped + in_flight, and no count be negative, got {table[k]}"
+        ),
     )
     if "message_log" in result.tables:
         violations += _check_log(result)
@@ -125,8 +127,7 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
         column_label("applications.resubmitted"),
         lambda k: (
             f"is {actual[k]}, but {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages "
-            "with "
-            "tasks were dropped"
+            "with tasks were dropped"
         ),
     )
 

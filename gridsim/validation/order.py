@@ -77,7 +77,10 @@ def order_violations(result: Result) -> list[Violation]:
             | (is_emulated(result) & (start > np.maximum(previous_end, at)))
         ),
         lambda k: f"schedule[{schedule_rows[k]}]",
-        lambda k: f"starts at {start[k]} s, but arrived at {at[k]} s",
+        lambda k: (
+            f"starts at {start[k]} s, but arrived at {at[k]} s, "
+            f"and its machine is free from {previous_end[k]} s on"
+        ),
     )
     row = np.repeat(np.arange(len(schedule_rows)), tasks)
     begins = end[row]

@@ -48,7 +48,7 @@ def _check_bytes(result: Result) -> list[Violation]:
         actual = {name: machines[name].sum() for name in ("bytes_out", "bytes_in")}
         return [
             Violation(
-                "messages", 1, f"machines.{name}", f"all have {total} B, but the messages have {expected} B"
+                "messages", 1, f"machines.{name}", f"add up to {total} B, but the messages have {expected} B"
             )
             for name, total in actual.items()
             if total > expected
@@ -234,7 +234,10 @@ def _check_requests(result: Result) -> list[Violation]:
     )
     early = ~(table["accepted"] >= table["release"]) | (table["steps_up"] < 0) | (table["tasks"] < 1)
     violations += violations_where(
-        "time", early, row_label, lambda k: f"accepted at {table['accepted'][k]} s: {table[k]}"
+        "time",
+        early,
+        row_label,
+        lambda k: f"must be accepted after its release, with steps_up >= 0 and tasks >= 1: {table[k]}",
     )
     requested_tasks = np.bincount(i, table["tasks"], len(applications))
     max_tasks = applications["tasks"] + applications["resubmitted"]
@@ -265,7 +268,13 @@ def _check_searches(result: Result) -> list[Violation]:
         (table["found"] >= 0) & (table["rounds"] >= 0) & (began >= 0) & (began <= ended) & (ended <= last)
     )
     violations = violations_where(
-        "search", ~is_valid, lambda k: f"searches[{k}]", lambda k: f"{table[k]} in a run until {last} s"
+        "search",
+        ~is_valid,
+        lambda k: f"searches[{k}]",
+        lambda k: (
+            f"must have a client in 0..{len(result.machines) - 1}, wanted >= 1, found and rounds >= 0, and "
+            f"0 <= began <= ended <= {last} s: {table[k]}"
+        ),
     )
     violations += _check_time_order("search", "searches", "ended", ended)
     if not violations:
@@ -329,7 +338,10 @@ def _check_hosts(result: Result) -> list[Violation]:
         "host",
         ~is_valid,
         lambda k: f"hosts[{k}]",
-        lambda k: f"{table[k]}; the application was released at {release[k]} s",
+        lambda k: (
+            "must name an application, its client (without failures, the submitter) and a host, with "
+            f"{release[k]} s <= needed <= found: {table[k]}"
+        ),
     )
     violations += _check_time_order("host", "hosts", "found", found_at)
     host_counts = np.bincount(i[known], minlength=count)

@@ -55,11 +55,13 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         ~is_counted,
         row_label,
         lambda k: (
-            f"{done[k]} of {n[k]} tasks are completed; a row has only completed tasks, or one that is not"
+            f"{done[k]} of {n[k]} tasks are completed; a row must have only completed tasks, or a single one"
         ),
     )
     is_timed = np.isfinite(start) & np.isfinite(end) & (end > start)
-    violations += violations_where("time", ~is_timed, row_label, lambda k: f"from {start[k]} s to {end[k]} s")
+    violations += violations_where(
+        "time", ~is_timed, row_label, lambda k: f"starts at {start[k]} s, but ends at {end[k]} s"
+    )
     valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
     u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
 
@@ -81,7 +83,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             "unknown",
             ~is_numbered,
             valid_row_label,
-            lambda k: f"task {task_numbers[k]} of application {i[k]}",
+            lambda k: f"task {task_numbers[k]} of application {i[k]}, which has {workload.tasks[i[k]]} tasks",
         )
         if not is_numbered.all():
             return violations
@@ -111,7 +113,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
                 is_completed, ~is_close(end, start + n * task_time, n * NS), end - start > task_time + slack
             ),
             valid_row_label,
-            lambda k: f"{n[k]} tasks of {task_time[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
+            lambda k: f"runs {n[k]} tasks of {task_time[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
         )
     elif workload.unequal and result.scenario.fluctuation is None and (n == 1).all():
         violations += _check_task_sizes(workload, speeds[u], i, is_completed, start, end)
@@ -250,7 +252,8 @@ def _check_task_sizes(
         ~is_close(sizes, expected_sizes, slack),
         lambda k: f"application {owner[complete[owner]][k]}",
         lambda k: (
-            f"a task of {sizes[k]:g} Mflop ran, but the task of that rank has {expected_sizes[k]:g} Mflop"
+            f"ran a task of {sizes[k]:g} Mflop where, in order of size, it has one of "
+            f"{expected_sizes[k]:g} Mflop"
         ),
     )
 

@@ -80,7 +80,10 @@ def _check_freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> l
         "cancelled",
         bad,
         lambda k: f"freed[{k}]",
-        lambda k: f"application {i[k]}, from {start[k]} s to {end[k]} s",
+        lambda k: (
+            f"must be after the cancellation of its application, got application {i[k]} from {start[k]} s to "
+            f"{end[k]} s"
+        ),
     )
     if violations or "schedule" not in result.tables or result.scenario.faults is not None:
         return violations

@@ -138,7 +138,11 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("run", "--out=", "--out must name a file, got ''"),
         ("run", "--out /dev/null", "--out must be a regular file, got /dev/null"),
         ("run", "--out full", "--out must be a regular file, got full/fair-tree.npz"),
-        ("run", "--out a --save-scenario ./a", "--out and --save-scenario name the same file, ./a"),
+        (
+            "run",
+            "--out a --save-scenario ./a",
+            "--out and --save-scenario must name different files, got ./a for both",
+        ),
         ("run", "--save-scenario=", "--save-scenario must name a file, got ''"),
         ("run", "--save-scenario full", "--save-scenario must be a regular file, got full"),
         ("compare", "--out absent/more", "absent: no such folder"),
@@ -148,34 +152,42 @@ def test_run_saves_result_and_scenario(folder, toy):
         (
             "run",
             "--job-log log.swf --save-scenario log.swf",
-            "--job-log and --save-scenario name the same file, log.swf",
+            "--job-log and --save-scenario must name different files, got log.swf for both",
         ),
         (
             "run",
             "--job-log log.swf --checkpoint ./log.swf",
-            "--job-log and --checkpoint name the same file, ./log.swf",
+            "--job-log and --checkpoint must name different files, got ./log.swf for both",
         ),
-        ("run", "named.toml --out log.swf", "the scenario and --out name the same file, log.swf"),
+        (
+            "run",
+            "named.toml --out log.swf",
+            "the scenario and --out must name different files, got log.swf for both",
+        ),
         (
             "run",
             "named.toml --save-scenario log.swf",
-            "the scenario and --save-scenario name the same file, log.swf",
+            "the scenario and --save-scenario must name different files, got log.swf for both",
         ),
         (
             "compare",
             "named.toml --save-scenario named.toml",
-            "SCENARIO and --save-scenario name the same file, named.toml",
+            "SCENARIO and --save-scenario must name different files, got named.toml for both",
         ),
         (
             "compare",
             "--replicates 2 --save-scenario a.png --figure a.png",
-            "--save-scenario and --figure name the same file, a.png",
+            "--save-scenario and --figure must name different files, got a.png for both",
         ),
-        ("ladder", "named.toml --figure x.svg", "the scenario and --figure name the same file, x.svg"),
+        (
+            "ladder",
+            "named.toml --figure x.svg",
+            "the scenario and --figure must name different files, got x.svg for both",
+        ),
         (
             "compare",
             "--schedulers a_b:C,a:b_C --out r",
-            "--out r: two schedulers have the same file name",
+            "--out requires schedulers with different file names, got 'a:b_C' and 'a_b:C', both a_b_C.npz",
         ),
     ],
 )
@@ -316,7 +328,10 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
             "platform.step must be a finite number >= 1e-06 Mflop/s, got 1e-300",
         ),
-        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code"),
+        (
+            '[schedulers."a:B"]\nx = 1',
+            "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code",
+        ),
     ],
 )
 def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
@@ -394,7 +409,10 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         (["--task-size", "large"], "--task-size must be a number, LOW..HIGH or A,B,C, got 'large'"),
         (["--task-size", "5..4"], "--task-size.high must be a finite number >= 5 Mflop, got 4.0"),
         (["--interarrival", "nan"], "--interarrival must be a finite number >= 0 s, got nan"),
-        (["--nodes", "\uff13"], "Invalid value for '--nodes': '\uff13' is not a number in the digits 0-9"),
+        (
+            ["--nodes", "\uff13"],
+            "Invalid value for '--nodes': must be a number in the digits 0-9, got '\uff13'",
+        ),
         (["--latency", "\uff13"], "Invalid value for '--latency': '\uff13' is neither a number (s)"),
         (["--bandwidth", "0"], "--bandwidth must be a number >= 1e-06 bytes/s, got 0.0"),
         (["--hosts", "x", "--speeds", "pareto"], "--hosts and --speeds exclude each other"),
@@ -504,7 +522,10 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert wrong("run", "--scheduler", "picky:Picky") == "picky:Picky: ValueError: never"
     found = wrong("run", "--scheduler", "picky:Idle")
     assert found == "t = 0.0 s: start() must return a Policy, got NoneType"
-    assert wrong("compare", "--schedulers", f"{toy},{toy}") == f"--schedulers names '{toy}' twice"
+    assert (
+        wrong("compare", "--schedulers", f"{toy},{toy}")
+        == f"--schedulers must name different schedulers, got '{toy}' twice"
+    )
     assert wrong("compare", "--schedulers", ",") == "--schedulers must name at least one scheduler, got none"
     assert wrong("run", "absent.toml", "--scheduler", toy) == "absent.toml: No such file or directory"
 

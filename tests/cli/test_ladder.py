@@ -73,4 +73,4 @@ def test_invalid_flags_are_rejected(flags, said):
 def test_the_figure_is_not_written_over_the_scenario():
     gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.bags(applications=2, seed=1)).save("s.png")
     done = invoke("s.png", "--figure", "./s.png")
-    assert done.exit_code == 2 and "SCENARIO and --figure name the same file" in done.stderr
+    assert done.exit_code == 2 and "SCENARIO and --figure must name different files" in done.stderr

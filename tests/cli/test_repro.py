@@ -173,7 +173,7 @@ def test_result_files_do_not_select_imports(tmp_path: Path, monkeypatch: pytest.
     done = invoke("r.gridsim", "--scheduler", "os:system")
     assert (
         done.exit_code == 2
-        and "--scheduler must be my_pull:Mine, that of the result, got 'os:system'" in done.stderr
+        and "--scheduler must be my_pull:Mine, the scheduler of the result, got 'os:system'" in done.stderr
     )
 
 

@@ -147,7 +147,10 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", *SMALL, "--checkpoint", "a", "--out", "a"], "--out and --checkpoint name the same file, a"),
+        (
+            ["run", *SMALL, "--checkpoint", "a", "--out", "a"],
+            "--out and --checkpoint must name different files, got a for both",
+        ),
         (["run", *SMALL, "--checkpoint", "none/a"], "none: no such folder"),
         (["run", *SMALL, "--checkpoint", "folder"], "--checkpoint must be a regular file, got folder"),
         (["run", *SMALL, "--checkpoint", ""], "--checkpoint must name a file, got ''"),
@@ -161,7 +164,10 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
         (["resume", "text"], "text: not a sound checkpoint"),
         (["resume", "result"], "result: not a sound checkpoint"),
         (["resume", "good", "--out", "none/a"], "none: no such folder"),
-        (["resume", "good", "--out", "./good"], "CHECKPOINT and --out name the same file, ./good"),
+        (
+            ["resume", "good", "--out", "./good"],
+            "CHECKPOINT and --out must name different files, got ./good for both",
+        ),
         (["resume", "good", "--threads", "0"], "threads must be"),
         (
             ["resume", "good", "--scheduler", "os:system"],

@@ -29,7 +29,7 @@ def test_cohort_limit_must_be_positive(limit: int) -> None:
 def test_kinds_and_priorities_are_registered_once() -> None:
     engine = Engine()
     engine.on("a", print, priority=1)
-    with pytest.raises(ValueError, match="kind 'a' is registered already"):
+    with pytest.raises(ValueError, match="kind 'a' is already registered"):
         engine.on("a", print, priority=2)
     with pytest.raises(ValueError, match="^priority of 'b'"):
         engine.on("b", print, priority=1)

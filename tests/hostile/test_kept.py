@@ -164,7 +164,7 @@ def test_a_checkpoint_that_names_other_files_is_rejected(
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs /proc/self/pagemap of Linux")
 def test_endless_files_are_rejected_when_hashed() -> None:
-    with pytest.raises(OSError, match="has more bytes than its size"):
+    with pytest.raises(OSError, match="the file has more bytes than its size"):
         sha256("/proc/self/pagemap")
 
 

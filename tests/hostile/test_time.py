@@ -193,7 +193,7 @@ def test_reports_and_plots_do_not_run_the_scenario_of_a_result(
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
         done = CliRunner().invoke(cli, [*command, "a.npz"])
         assert done.stderr == (
-            "gridsim: a.npz: faults must have at most 100000 changes for the display of a result, got more\n"
+            "gridsim: a.npz: faults must have at most 100000 changes to be displayed, got more\n"
         )
     for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
         assert CliRunner().invoke(cli, [*command, "a.npz"]).exit_code == 0

@@ -193,7 +193,7 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Platform.equal(3, attributes="gpu"),  # type: ignore[arg-type]
-            "platform.attributes must be DrawnAttributes or ListedAttributes, got 'gpu'",
+            "platform.attributes must be DrawnAttributes, ListedAttributes or None, got 'gpu'",
         ),
         (
             lambda: gs.Workload.jobs(seed=1, constraints={"memory": 1}),  # type: ignore[arg-type]
@@ -236,7 +236,7 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Platform.of([1.0]).with_attributes("gpu"),  # type: ignore[arg-type]
-            "platform.attributes must be DrawnAttributes or ListedAttributes, got 'gpu'",
+            "platform.attributes must be DrawnAttributes, ListedAttributes or None, got 'gpu'",
         ),
         (
             lambda: _file("{kind = 'drawn', sides = 1}"),

@@ -85,7 +85,7 @@ def test_data_sizes_with_units_are_read():
         ),
         (
             lambda: gs.Workload.bags(1, seed=1, output_bytes=[]),
-            "workload.output_bytes must list at least one",
+            "workload.output_bytes must have at least one",
         ),
         (lambda: gs.Workload.bags(1, seed=1, input_bytes=1e16), "workload.input_bytes must be at most 1e"),
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=-1.0), r"workload.output_bytes\[0\] must be"),

@@ -260,7 +260,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         (3, gs.Fcfs, {}, ValueError, "name of a scheduler must be a non-empty string without a colon, got 3"),
         ("", gs.Fcfs, {}, ValueError, "a non-empty string without a colon, got ''"),
         ("a:b", gs.Fcfs, {}, ValueError, "a non-empty string without a colon, got 'a:b'"),
-        ("fcfs", gs.Fcfs, {}, ValueError, "scheduler 'fcfs' is registered already"),
+        ("fcfs", gs.Fcfs, {}, ValueError, "scheduler 'fcfs' is already registered"),
         ("new", int, {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got <class 'int'>"),
         ("new", gs.Fcfs(), {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got Fcfs"),
         (

@@ -211,7 +211,7 @@ def test_a_log_with_a_faulty_line_is_rejected(log):
         ),
         (
             lambda: Workload.bags(seed=1, task_size=[]),
-            "workload.task_size must list at least one size in Mflop, got an empty list",
+            "workload.task_size must have at least one size, got an empty list",
         ),
         (
             lambda: Workload.bags(seed=1, task_size=(5.0, 1.0)),

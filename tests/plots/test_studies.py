@@ -168,7 +168,7 @@ def test_scaling_draws_values_and_slopes() -> None:
     ("sizes", "measured", "said"),
     [
         ([0, 1], {"a": [1.0, 2.0]}, r"sizes must be > 0, got \[0, 1\]"),
-        ([1, 2], {"a": [1.0]}, r"measured\['a'\] must be 2 values, one per size, got 1"),
+        ([1, 2], {"a": [1.0]}, r"measured\['a'\] must have 2 values, one per size, got 1"),
         ([1, 2], {"a": [1.0, 0.0]}, r"measured\['a'\] must be > 0 s, got 0"),
     ],
 )

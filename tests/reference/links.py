@@ -159,9 +159,7 @@ class Links:
             if self._fifo:
                 m.start = max(now, self._up_free[source])
                 if m.start > LATEST:
-                    raise OverflowError(
-                        f"messages of machine {source} must start by {LATEST} ns"
-                    )
+                    raise OverflowError(f"messages of machine {source} must start by {LATEST} ns")
                 self._up_free[source] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length

@@ -147,7 +147,7 @@ def _check_arguments(
     if len(tasks) != rows:
         raise ValueError(f"counts must have as many entries as etc, got {len(tasks)} and {rows}")
     total = 0
-    for i, count in enumerate(tasks):
+    for count in tasks:
         total += count
         if total >= 2**47:
             raise ValueError(f"the sum of counts must be below 2**47, got at least {total}")

@@ -233,7 +233,9 @@ class TaskQueues:
             )
         waiting = {share.application: share for share in m.queue}
         if application in waiting and waiting[application].tasks + tasks > MAX_INT32:
-            raise OverflowError(f"machine {u} must have at most {MAX_INT32} tasks of application {application}")
+            raise OverflowError(
+                f"machine {u} must have at most {MAX_INT32} tasks of application {application}"
+            )
         self.enqueued += tasks
         if self.record:
             self._arrival_log.append((u, self._owner(application), tasks, now))

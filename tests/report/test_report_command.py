@@ -103,11 +103,23 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("report results --out r.pdf", "--out must end in .html, got 'r.pdf'"),
         ("report results --out none/r.html", "none: no such folder"),
         ("report results --out r.html --title ", "--title must not be empty, got ''"),
-        ("report link.html --out link.html", "PATH link.html and --out name the same file, link.html"),
-        ("report real.html --out link.html", "PATH real.html and --out name the same file, link.html"),
-        ("report link.html --out real.html", "PATH link.html and --out name the same file, real.html"),
+        (
+            "report link.html --out link.html",
+            "PATH link.html and --out must name different files, got link.html for both",
+        ),
+        (
+            "report real.html --out link.html",
+            "PATH real.html and --out must name different files, got link.html for both",
+        ),
+        (
+            "report link.html --out real.html",
+            "PATH link.html and --out must name different files, got real.html for both",
+        ),
         ("run --report r.txt", "--report must end in .html, got 'r.txt'"),
-        ("run --report r.html --out r.html", "--out and --report name the same file, r.html"),
+        (
+            "run --report r.html --out r.html",
+            "--out and --report must name different files, got r.html for both",
+        ),
         ("run --report empty/../r.html --save-scenario r.html", "--save-scenario and --report name the same"),
         ("compare --report r.htm", "--report must end in .html"),
         ("compare --save-scenario s.html --report s.html", "--save-scenario and --report name the same"),

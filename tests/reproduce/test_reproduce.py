@@ -147,7 +147,7 @@ def test_the_number_of_workers_changes_nothing():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "NAME must be an experiment: celaya-fig4a"),
+        ((), "NAME must be one of celaya-fig4a"),
         (
             ("celaya-fig5",),
             "unknown experiment 'celaya-fig5'; did you mean celaya-fig4b? known: celaya-fig4a",

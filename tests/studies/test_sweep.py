@@ -143,9 +143,9 @@ def test_an_entry_that_another_overrides_is_refused() -> None:
         ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
         ("makespan", "choose another name for the function 'makespan': it is a metric or a unit"),
         ("work", "choose another name for the function 'work': it is a metric or a unit"),
-        ("", "the name of a table or column must be letters, digits and _, got ''"),
-        ("a\nb", "the name of a table or column must be letters, digits and _, got 'a"),
-        ("\ud800", "the name of a table or column must be letters, digits and _, got '"),
+        ("", "the name of a table or column must be letters, digits and _, with no digit first, got ''"),
+        ("a\nb", "the name of a table or column must be letters, digits and _, with no digit first, got 'a"),
+        ("\ud800", "the name of a table or column must be letters, digits and _, with no digit first, got '"),
     ],
 )
 def test_metrics_of_the_user_have_names_of_their_own(name: str, said: str) -> None:

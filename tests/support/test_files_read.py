@@ -94,7 +94,10 @@ def test_a_checkpoint_records_all_files_of_a_trace(tmp_path: Path) -> None:
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     (folder / "node.tab").unlink()
-    with pytest.raises(gs.ScenarioError, match=r"node.tab' must exist, as at the start of the run of .*kept"):
+    with pytest.raises(
+        gs.ScenarioError,
+        match=r"node.tab' must be read by the scenario, as at the start of the run of .*kept",
+    ):
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     assert gs.resume(file).digest == gs.simulate(with_failures(folder), gs.Fcfs()).digest

@@ -106,11 +106,11 @@ def test_submit_times_are_compressed_or_stretched():
         ({"utilization": 0, "machines": 5}, "utilization must be a finite number above 0, got 0"),
         ({"utilization": math.nan, "machines": 5}, "utilization must be a finite number above 0, got nan"),
         ({"utilization": 0.5, "machines": 0}, "machines must be a whole number of at least 1, got 0"),
-        ({"utilization": 0.5}, "utilization requires machines, got utilization 0.5 and no machines"),
-        ({"machines": 5}, "machines requires utilization, got 5 machines and no utilization"),
+        ({"utilization": 0.5}, "utilization requires machines"),
+        ({"machines": 5}, "machines requires utilization"),
         (
             {"utilization": 0.5, "machines": 5},
-            "utilization requires jobs with different release times, got 0.5",
+            "utilization requires jobs with at least two different release times",
         ),
     ],
 )

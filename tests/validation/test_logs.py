@@ -115,7 +115,7 @@ def test_sound_table_has_no_violations(tmp_path: Path) -> None:
         ({"row3_job_id": "w0!1"}, "done twice", "job w0!1 is already at"),
         ({"row0_waiting_time": 3.0}, "agreement", "waiting_time is 3.0, but its times give 0.0"),
         ({"row2_stretch": 2.0}, "agreement", "stretch is 2.0"),
-        ({"row3_allocated_resources": "3 6"}, "unknown", "job w0!4 runs on resource 6 of 6"),
+        ({"row3_allocated_resources": "3 6"}, "unknown", "job w0!4 runs on resource 6, but there are 6"),
     ],
 )
 def test_planted_fault_in_a_table_is_detected(tmp_path: Path, changes: Any, law: str, message: str) -> None:
@@ -282,14 +282,17 @@ def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: i
         ("", "must have the columns job_id"),
         (HEAD, "must have at least one job"),
         (HEAD.replace("job_id,", ""), "must have the columns job_id"),
-        (f"{HEAD}\n1,2\n", ":2: expected 17 fields, found 2"),
+        (f"{HEAD}\n1,2\n", ":2: a line must have 17 fields, got 2"),
         (f"{HEAD}\n1,w,p,x,1,,1,S,0,1,1,0,1,1,0,,\n", ":2: field submission_time must be a number, got 'x'"),
         (
             f"{HEAD}\n1,w,p,0,1.5,,1,S,0,1,1,0,1,1,0,,\n",
             "requested_number_of_resources must be a whole number",
         ),
-        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-x,,\n", "field allocated_resources has '0-x'"),
-        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,5-2,,\n", "'5-2', which is no interval"),
+        (
+            f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-x,,\n",
+            "field allocated_resources must have resources or LOW-HIGH, got '0-x'",
+        ),
+        (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,5-2,,\n", "must have LOW <= HIGH, got '5-2'"),
         (f"{HEAD}\n1,w,p,0,1,,1,S,0,1,1,0,1,1,0-9999999999999,,\n", "at most 1099511627776"),
         (f'{HEAD}\n"1,w,p\n', ":2: not a valid CSV line (unexpected end of data)"),
     ],

@@ -99,7 +99,7 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
         raise ScenarioError("--schedulers must name at least one scheduler, got none")
     for i, name in enumerate(selection):
         if name in selection[:i]:
-            raise ScenarioError(f"--schedulers names {name!r} twice")
+            raise ScenarioError(f"--schedulers must name different schedulers, got {name!r} twice")
     return selection, exclusions
 
 
@@ -126,7 +126,11 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
             raise ScenarioError(f"--out must be a folder (compare saves one file per scheduler), got {out}")
         files = {name: os.path.join(out, file_name(name)) for name in names}
         if len(set(files.values())) < len(files):
-            raise ScenarioError(f"--out {out}: two schedulers have the same file name")
+            first, second = next((a, b) for b in names for a in names if a < b and files[a] == files[b])
+            raise ScenarioError(
+                f"--out requires schedulers with different file names, got {first!r} and {second!r}, both "
+                f"{os.path.basename(files[first])}"
+            )
     check_report(flags["report"])
     is_new_folder = out is not None and not os.path.isdir(out)
     outputs = [out.rstrip("/")] if is_new_folder else list(files.values())

@@ -72,8 +72,8 @@ def _check_scheduled(result: Result) -> None:
         )
     if "emulation" in result.provenance:
         raise ScenarioError(
-            "the result must come from a simulation, got an emulated one: emulated runs are not "
-            "deterministic, so they cannot be repeated"
+            "the result must come from a simulation, got an emulation, which is not deterministic and so "
+            "cannot be repeated"
         )
 
 

@@ -154,11 +154,11 @@ def reproduce(
 
     if list_only:
         if name is not None:
-            raise ScenarioError(f"--list does not support a name, got {name!r}")
+            raise ScenarioError(f"--list does not support NAME, got {name!r}")
         _list(as_json)
         return
     if name is None:
-        raise ScenarioError(f"NAME must be an experiment: {', '.join(MODULES)}, or all, got none")
+        raise ScenarioError(f"NAME must be one of {', '.join(MODULES)}, or all, got none")
     host_trace = _hosts(name, availability, speeds, log) if name in HOST_EXPERIMENTS else None
     if host_trace is None and name != "all" and (availability is not None or speeds is not None):
         _check_desktops([name])
@@ -187,7 +187,9 @@ def reproduce(
         try:
             os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
         except OSError as error:
-            raise ScenarioError(f"--out must name a creatable folder, got {out!r}: {error}") from None
+            raise ScenarioError(
+                f"--out must name a folder that can be created, got {out!r}: {error}"
+            ) from None
 
     from gridsim.reproduce.framework import Run
     from gridsim.reproduce.written import markdown, to_dict, write

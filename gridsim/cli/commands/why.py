@@ -27,7 +27,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     from gridsim.support.text import to_json
 
     if (application is None) == (job is None):
-        raise ScenarioError("exactly one of APPLICATION and --job (a job's number in its log) must be given")
+        raise ScenarioError("either APPLICATION or --job (a job's number in its log) must be given, not both")
     result = Result.load(file, verify=False)
     with guard_display([file]):
         try:

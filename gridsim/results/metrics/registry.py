@@ -230,11 +230,9 @@ class Metrics:
         kind, table = self.kind_of_bound(kind), self.applications
         differ = "largest_task" in table
         if kind == "discrete" and differ:
-            raise ScenarioError(
-                'bound must be "preemptive" if tasks of an application differ in size, got "discrete"'
-            )
+            raise ScenarioError('bound must not be "discrete" if tasks of an application differ in size')
         if kind == "discrete" and self.migrates:
-            raise ScenarioError('bound must be "preemptive" if tasks may migrate, got "discrete"')
+            raise ScenarioError('bound must not be "discrete" if tasks may migrate')
         if kind not in self._bounds:
             release, size = self._completed_column("release"), self._completed_column("size")
             task_size, counts = self._completed_column("task_size"), table["tasks"][self._completed]

@@ -247,7 +247,7 @@ def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArr
             )
         numbers = array.astype(np.int64)
     if not len(numbers):
-        raise ScenarioError(f"machines must select at least one of {count}, got {machines!r}")
+        raise ScenarioError(f"machines must select at least one of {count} machines, got {machines!r}")
     return numbers
 
 

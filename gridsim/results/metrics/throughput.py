@@ -242,5 +242,5 @@ def _tree(parent: Any, machines: int) -> Integers:
     if parents.shape != (machines,) or parents.dtype.kind not in "iu":
         raise ScenarioError(f"parent must be {machines} whole numbers, got {short_repr(parent)}")
     for u in np.flatnonzero((parents < -1) | (parents >= np.arange(machines)))[:1].tolist():
-        raise ScenarioError(f"parent[{u}] must be -1 or a machine of a lower number, got {parents[u]}")
+        raise ScenarioError(f"parent[{u}] must be -1 or a machine below {u}, got {parents[u]}")
     return parents.astype(np.int64)

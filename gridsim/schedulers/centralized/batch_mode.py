@@ -34,7 +34,7 @@ def check_ends(left: Floats, now: int) -> None:
         If a machine has work beyond the last instant.
     """
     if left.max() + now > _MAX_TIME:
-        raise OverflowError("a task ends after the last instant")
+        raise OverflowError(f"tasks must end by {_MAX_TIME:g} ns")
 
 
 class BatchMode(Policy):

@@ -319,9 +319,9 @@ class Sparrow(Probing, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.late_binding and self.sampling == "task":
-            raise ScenarioError("sparrow.sampling 'task' requires late_binding False")
+            raise ScenarioError("sparrow.sampling = 'task' requires sparrow.late_binding = false")
         if self.cancellation and not self.late_binding:
-            raise ScenarioError("sparrow.cancellation requires late_binding True")
+            raise ScenarioError("sparrow.cancellation requires sparrow.late_binding = true")
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         if type(self) is not Sparrow or not self.late_binding or self.cancellation:

@@ -59,7 +59,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.branching and self.port == "many":
-            raise ScenarioError(f"{self.name}.branching requires port 'one', got 'many'")
+            raise ScenarioError(f"{self.name}.branching requires {self.name}.port = 'one'")
 
     @property
     def moves_data(self) -> bool:
@@ -125,7 +125,7 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule == "sorted" and self.port == "many":
-            raise ScenarioError(f"{self.name}.rule 'sorted' requires port 'one', got 'many'")
+            raise ScenarioError(f"{self.name}.rule = 'sorted' requires {self.name}.port = 'one'")
 
     def new_node(self, setup: NodeSetup) -> MasterTreeNode:
         return SortedNode(setup) if self.rule == "sorted" else InTurnNode(setup)

@@ -271,7 +271,7 @@ class Adapter(CorePolicy):
                 return None
             raise CompileError(
                 f"{parameters!r} does not support nodes='compiled': the compiled form of "
-                f"{parameters.policy.__name__} does not have these parameters"
+                f"{parameters.policy.__name__} does not support these parameters"
             )
         _check_one_program(parameters)
         return compile_program(parameters)

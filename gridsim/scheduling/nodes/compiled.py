@@ -186,7 +186,7 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> np.ndarray[Any, Any]:
             raise CompileError(
                 f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool or a "
                 f"NumPy array of these (of 64 bits) in a compiled node, got {value!r}, a "
-                f"{type(value).__name__}; write, say, -1 for None and an array for a list"
+                f"{type(value).__name__}; for example, use -1 for None and an array for a list"
             )
         fields.append((name, kind, np.shape(value)))
     dtype = np.dtype(fields, align=True)

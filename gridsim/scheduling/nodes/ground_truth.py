@@ -137,7 +137,7 @@ class Decider:
         if action not in self.sentences:
             known = listed(self.sentences, action)
             raise SchedulerError(
-                f"node {node}: View.decide requires an action of decision_words, got {action!r}; {known}"
+                f"node {node}: action of View.decide must be in decision_words, got {action!r}; {known}"
             )
         if self.log is None:
             return

@@ -131,7 +131,7 @@ def check_class_variables(scheduler: Any) -> None:
         hint = f"; did you mean policy = {path}.{names[0]}?" if names else ""
         raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
-        raise ScenarioError(f"{path}.name must be a string, got {short_repr(scheduler.name)}")
+        raise ScenarioError(f"{path}.name must be a non-empty string, got {short_repr(scheduler.name)}")
     for name in ("timers", "node_forms"):
         value = getattr(scheduler, name)
         if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):

@@ -115,7 +115,8 @@ class Message:
         is_whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool)
         if not (nbytes is None or callable(nbytes) or (is_whole and 0 <= nbytes <= MAX_BYTES)):
             raise ScenarioError(
-                f"nbytes of a message must be a whole number in 0..{MAX_BYTES}, got {nbytes!r}"
+                f"nbytes of a message must be None, a function or a whole number in 0..{MAX_BYTES}, got "
+                f"{nbytes!r}"
             )
         moves_tasks = flag("moves_tasks of a message", moves_tasks)
         deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
@@ -343,7 +344,7 @@ class Notes(Stateful):
         columns = self.columns.get(table)
         if columns is None:
             raise SchedulerError(
-                f"node {node}: View.note requires a table of the scheduler, got {table!r}; "
+                f"node {node}: table of View.note must be a table of the scheduler, got {table!r}; "
                 f"{listed(self.columns, table)}"
             )
         for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):

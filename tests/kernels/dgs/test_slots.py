@@ -372,7 +372,10 @@ def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any])
             lambda s: s.is_free([0], 2**61, 1),
             "not_before must be in 0..2305843009213693951, got 2305843009213693952",
         ),
-        (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must differ from the candidates before it, got 0"),
+        (
+            lambda s: s.earliest_start([0, 1, 0], 1, 1, 0),
+            r"candidates\[2\] must differ from the candidates before it, got 0",
+        ),
         (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
         (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
         (lambda s: s.earliest_start([0], 1, 1, -1), r"not_before must be in 0..\d+, got -1"),

@@ -125,7 +125,8 @@ ERRORS = [
     (
         lambda m, s: s.add_applications([0.0], [1.0], [1.0], [3]),
         ValueError,
-        r"whose\[0\] must be 2, its own index, or an application below 2 that is not a resubmitted bag, got 3",
+        r"whose\[0\] must be 2, its own index, or an application below 2 that is not a resubmitted bag, "
+        "got 3",
     ),
     (lambda m, s: s.add_applications([0.0], [1.0], [1.0], [-1]), ValueError, r"whose\[0\] .*, got -1"),
     (

@@ -189,7 +189,7 @@ def test_machines_are_chosen_by_slices_and_numbers():
     for none in ([], slice(5, None)):
         with pytest.raises(ScenarioError) as refused:
             series.chosen_machines(none, 5)
-        assert str(refused.value) == f"machines must select at least one of 5, got {none!r}"
+        assert str(refused.value) == f"machines must select at least one of 5 machines, got {none!r}"
     assert series.positions_in(np.array([2, 0]), 4).tolist() == [1, -1, 0, -1]
 
 

@@ -118,7 +118,7 @@ def test_rates_far_from_one_are_solved() -> None:
         ({"weights": math.nan}, r"weights\[0\] must be a finite number > 0"),
         ({"port": "two"}, "port must be one of one, many|port must be"),
         ({"master_bandwidth": 0}, "master_bandwidth must be a number > 0 bytes/s, got 0"),
-        ({"parent": [0, -1]}, r"parent\[0\] must be -1 or a machine of a lower number, got 0"),
+        ({"parent": [0, -1]}, r"parent\[0\] must be -1 or a machine below 0, got 0"),
         ({"parent": [-1.0, 0.0]}, "parent must be 2 whole numbers"),
     ],
 )

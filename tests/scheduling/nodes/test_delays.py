@@ -149,7 +149,7 @@ def test_a_node_learns_when_each_task_ends() -> None:
         (lambda: gs.Message(10, delay="x"), "delay of a message must be a number in 0..2e\\+09 s, got 'x'"),
         (
             lambda: gs.Message(2**31),
-            "nbytes of a message must be a whole number in 0..2147483647, got 2147483648",
+            "nbytes of a message must be None, a function or a whole number in 0..2147483647, got 2147483648",
         ),
         (
             lambda: gs.Message(10, delay=float("nan")),

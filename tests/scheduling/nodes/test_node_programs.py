@@ -238,7 +238,7 @@ class Wrong(Node):
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
         (
             lambda view: view.note("table", x=1),
-            "node 0: View.note requires a table of the scheduler, got 'table'",
+            "node 0: table of View.note must be a table of the scheduler, got 'table'",
         ),
         (lambda view: view.decide("gave", 1), "node 0 does not know application 1"),
     ],
@@ -384,7 +384,10 @@ def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -
             )
             for name, nbytes in (("_due", 10), ("to", 10), ("self", 10), ("1a", 10), ("seconds", None))
         ),
-        (lambda: gs.Message(-3), "nbytes of a message must be a whole number in 0..2147483647, got -3"),
+        (
+            lambda: gs.Message(-3),
+            "nbytes of a message must be None, a function or a whole number in 0..2147483647, got -3",
+        ),
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "requires the fields application and tasks"),
