@@ -147,7 +147,7 @@ def test_an_emulated_result_cannot_be_repeated(tmp_path: Path) -> None:
     result.provenance["emulation"] = {"processes": 2}
     result.save(tmp_path / "r.gridsim")
     done = invoke(tmp_path / "r.gridsim")
-    assert done.exit_code == 2 and "got an emulated one: emulated runs are not deterministic" in done.stderr
+    assert done.exit_code == 2 and "got an emulation, which is not deterministic" in done.stderr
 
 
 MINE = """

@@ -69,7 +69,9 @@ def test_events_in_the_past_are_rejected(how: str, running: bool) -> None:
 
     def offend(_: object = None) -> None:
         kind = {"at": "t", "every": "t", "post": "d", "touch": "a"}[how]
-        with pytest.raises(SchedulerError, match=f"t = 2.0 s: '{kind}' was posted for 1.0 s"):
+        with pytest.raises(
+            SchedulerError, match=f"t = 2.0 s: '{kind}' must be posted for this instant or later, got 1.0 s"
+        ):
             past = nanoseconds(1)
             {
                 "at": lambda: engine.at(past, "t"),

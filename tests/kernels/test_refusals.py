@@ -97,11 +97,11 @@ def bad_values():
                 for wrong, message in SCALARS[name]:
                     yield function, {name: wrong}, f"{name} must be", message
     for function in ("optimal_stretch", "gap", "available_tasks", "sample_availability"):
-        yield function, {"running_size": 1.0}, "must be given together", ""
+        yield function, {"running_size": 1.0}, "require each other", ""
         yield function, {"running_release": 0.0, "running_size": 0.0}, "running_size must be", "> 0, got 0.0"
         yield function, {"running_release": NAN, "running_size": 1.0}, "running_release must be", "got nan"
     for function in ("project_queues", "sample_availability_batch"):
-        yield function, {"running_size": None}, "must be given together", ""
+        yield function, {"running_size": None}, "require each other", ""
         yield function, {"running_size": [NAN, NAN]}, "and running_size[1] must both be nan", "0.0"
         yield function, {"running_size": [NAN, -1.0]}, "running_size[1] must be", "> 0, got -1.0"
         yield function, {"running_release": [NAN, INF]}, "running_release[1] must be", "got inf"
@@ -120,8 +120,13 @@ def bad_values():
     yield "project_queues", {"work": [2.0, 3.0]}, "work[1] must be a whole number of tasks of 2.0", "got 3.0"
     yield "sample_availability_batch", {"threads": 0}, "threads must be >= 1", "got 0"
     yield "aggregate", {"children": [1, 2]}, "children must have at least two dimensions", "got 1"
-    yield "aggregate", {"children": [[1, -2]]}, "children[0, 1] must lie between 0 and 4294967295", "got -2"
-    yield "aggregate", {"children": [[0], [2**32]]}, "children[1, 0] must lie between", "got 4294967296"
+    yield "aggregate", {"children": [[1, -2]]}, "children[0, 1] must be in 0..4294967295", "got -2"
+    yield (
+        "aggregate",
+        {"children": [[0], [2**32]]},
+        "children[1, 0] must be in 0..4294967295",
+        "got 4294967296",
+    )
     yield "aggregate_into", {"out": CELLS[0].copy()}, "out must have the shape of one child", "(2, 2)"
     yield "aggregate_into", {"out": CELLS.T}, "out must be C-contiguous, aligned and writable", ""
     for function in ("lookup", "debit"):

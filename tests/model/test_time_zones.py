@@ -91,7 +91,7 @@ def test_a_day_has_the_stated_hours_of_night(
         (lambda: Faults.zones(1, day_up=-0.1), "faults.day_up must be a number in 0..0.99, got -0.1"),
         (lambda: Faults.zones(1, spell=0.0), "faults.spell must be a finite number >= 1 s, got 0.0"),
         (lambda: Faults.zones(1, spread=7201.0), "faults.spread must be at most a quarter of .*, 7200 s"),
-        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.zones requires"),
+        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.zones of a trace requires"),
         (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
     ],
 )

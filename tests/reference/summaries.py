@@ -37,7 +37,7 @@ def _as_cells(values: Any, name: str) -> Summary:
     if array.size and (array.min() < 0 or array.max() > TOP):
         worst = array.min() if array.min() < 0 else array.max()
         where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
-        raise ValueError(f"{name}[{where}] must lie between 0 and {TOP}, got {worst}")
+        raise ValueError(f"{name}[{where}] must be in 0..{TOP}, got {worst}")
     return array.astype(np.uint32)
 
 

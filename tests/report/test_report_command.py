@@ -120,9 +120,15 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
             "run --report r.html --out r.html",
             "--out and --report must name different files, got r.html for both",
         ),
-        ("run --report empty/../r.html --save-scenario r.html", "--save-scenario and --report name the same"),
+        (
+            "run --report empty/../r.html --save-scenario r.html",
+            "--save-scenario and --report must name different files",
+        ),
         ("compare --report r.htm", "--report must end in .html"),
-        ("compare --save-scenario s.html --report s.html", "--save-scenario and --report name the same"),
+        (
+            "compare --save-scenario s.html --report s.html",
+            "--save-scenario and --report must name different files",
+        ),
         ("compare --replicates 2 --report x", "--report must end in .html"),
     ],
 )

@@ -185,7 +185,7 @@ def test_prediction_for_a_job_that_stayed_is_detected() -> None:
     predicted[STAYING_JOB] = 0.0
     (violation,) = validate_result(with_columns(RJSS, jobs={"predicted": predicted}))
     assert (violation.law, violation.where) == ("jobs", f"jobs.predicted[{STAYING_JOB}]")
-    assert violation.message == "is 0.0 s, but the job stayed"
+    assert violation.message == "must be nan, since the job stayed, got 0.0 s"
 
 
 def test_missing_row_of_jobs_is_detected() -> None:

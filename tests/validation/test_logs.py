@@ -319,11 +319,11 @@ def test_sound_log_has_no_violations(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "values", "law", "message"),
     [
-        (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 waits for -5.0 s"),
+        (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 starts 5.0 s before its submission"),
         (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, but requested 20.0 s"),
         (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, but there are 4"),
         (2, (1, 2, 0, 8, 1, 20), "done twice", "job 1 is already at"),
-        (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 of 4 processors"),
+        (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 processors, but there are 4"),
     ],
 )
 def test_planted_fault_in_a_log_is_detected(

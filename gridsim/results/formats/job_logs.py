@@ -352,7 +352,7 @@ def result_from_log(
         raise ScenarioError(f"{file}: no job has a known wait, so the log contains no schedule")
     if unknown_wait.any():
         place = f"{file}:{records['line'][unknown_wait].min()}"
-        message = f"{place}: {unknown_wait.sum()} jobs with an unknown wait count as failed"
+        message = f"{place}: {unknown_wait.sum()} jobs of unknown wait count as failed"
         warn(f"{message} (the first is at this line)", TraceWarning, stacklevel=2)
     release = np.round(jobs.release - jobs.release[0], 9)
     waiting = np.where(unknown_wait, np.nan, records["wait"])

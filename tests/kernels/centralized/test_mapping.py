@@ -198,7 +198,7 @@ WRONG = [
     ({"counts": [1.5]}, TypeError, "counts"),
     ({"ready": [0.0, 0.0]}, TypeError, "ready must be a float64 array"),
     ({"ready": np.zeros(2, int)}, TypeError, "ready must be a float64 array"),
-    ({"ready": FROZEN}, ValueError, "ready must be contiguous and writable"),
+    ({"ready": FROZEN}, ValueError, "ready must be contiguous, aligned and writable"),
     ({"ready": np.zeros((1, 2))}, ValueError, "ready must have one dimension, got 2"),
     ({"ready": np.zeros(3)}, ValueError, "ready must have as many entries as a row of etc, got 3 and 2"),
     ({"ready": np.array([0.0, -1.0])}, ValueError, r"ready\[1\] must be finite and >= 0, got -1.0"),

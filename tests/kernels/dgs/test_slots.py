@@ -346,7 +346,7 @@ def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any])
             lambda s: s.reserve([0, 1], [0], [1], [0], 0),
             "nodes and the arrays with it must be equally long, got 2, 1, 1, 1",
         ),
-        (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
+        (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must be at least starts\[0\], 3, got 2"),
         (lambda s: s.release([0], [-1], 0), r"starts\[0\] must be in 0..\d+, got -1"),
         (
             lambda s: s.release([0, 1], [3], 0),

@@ -57,7 +57,7 @@ def test_wrong_samples_are_rejected(axes, message):
         ((1.0, 2.0, 2**62), "count must be an integer in 1..1000000, got 4611686018427387904"),
         ((0.0, 2.0, 2), "first must be finite and > 0, got 0.0"),
         ((1.0, np.inf, 2), "last must be finite and > 0, got inf"),
-        ((1.0, 2.0, 1), "one sample needs first == last"),
+        ((1.0, 2.0, 1), "one sample requires first == last"),
         ((2.0, 1.0, 3), "must be larger than the sample before it"),
     ],
 )

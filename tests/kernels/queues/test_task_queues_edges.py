@@ -117,7 +117,7 @@ ERRORS = [
     (
         lambda m, s: m.TaskQueues([1.0], tolerance=1.0),
         ValueError,
-        r"tolerance must be in 0\.\.1, less than 1, got 1\.0",
+        r"tolerance must be >= 0 and < 1, got 1\.0",
     ),
     (lambda m, s: m.TaskQueues([1.0], tolerance=-1e-9), ValueError, r"tolerance must be .*, got -1e-09"),
     (lambda m, s: m.TaskQueues([1.0], tolerance=math.nan), ValueError, r"tolerance must be .*, got nan"),

@@ -362,5 +362,5 @@ def test_a_state_of_another_queue_is_rejected() -> None:
         with pytest.raises(ValueError, match="state"):
             simple(log=True).setstate(broken)
         del broken[name]
-        with pytest.raises(ValueError, match=f"no entry '{name}'"):
+        with pytest.raises(ValueError, match=f"must have an entry '{name}'"):
             simple(log=True).setstate(broken)

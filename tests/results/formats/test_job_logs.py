@@ -241,7 +241,7 @@ def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path)
     with pytest.warns(gs.TraceWarning) as told:
         result = gs.result_from_log(log(tmp_path / "x.swf", jobs))
     said = " ".join(str(each.message) for each in told)
-    assert "x.swf:7: 1 jobs with an unknown wait count as failed" in said
+    assert "x.swf:7: 1 jobs of unknown wait count as failed" in said
     assert "1 jobs of unknown run time, left out" in said and "1 jobs of run time 0 s" in said
     assert "x.swf:6: 1 jobs that never ran" in said
     table = result.applications

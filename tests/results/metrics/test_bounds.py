@@ -702,7 +702,7 @@ def test_the_largest_task_counts_if_tasks_differ_in_size():
     result = simulate(scenario, WqrFt(max_replicas=1))
     assert (result.summary()["lower_bound_kind"], result.gap()) == ("preemptive", pytest.approx(1.0))
     assert result.gap("fluid") == pytest.approx(1.5)
-    with pytest.raises(ScenarioError, match='must be "preemptive" if tasks of an application differ'):
+    with pytest.raises(ScenarioError, match='must not be "discrete" if tasks of an application differ'):
         result.bound("discrete")
 
 
@@ -715,7 +715,7 @@ def test_a_schedule_with_migration_requires_a_bound_with_migration():
     assert migrating.kind_of_bound() == "preemptive" and migrating.bound().stretch == pytest.approx(
         3.0 / 6000.0
     )
-    with pytest.raises(ScenarioError, match='must be "preemptive" if tasks may migrate'):
+    with pytest.raises(ScenarioError, match='must not be "discrete" if tasks may migrate'):
         migrating.bound("discrete")
     # one bound for all of a comparison, that of the schedule with migration
     found = compare(scenario, {"fcfs": Fcfs(), "wqr-ft": WqrFt()})

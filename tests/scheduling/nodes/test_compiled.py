@@ -512,9 +512,7 @@ def test_a_sum_that_an_array_cannot_hold_is_named() -> None:
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
 def test_an_attribute_that_is_not_a_number_is_named(kept: Any) -> None:
-    with pytest.raises(
-        gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept must be .*write, say, -1"
-    ):
+    with pytest.raises(gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept must be .*use -1"):
         gs.simulate(SMALL, scheduler_of(_fraction, kept=kept), nodes="compiled")
 
 

@@ -147,7 +147,9 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
 
 
 def test_invalid_decisions_are_rejected() -> None:
-    with pytest.raises(gs.SchedulerError, match="node 0: View.decide .*, got 'hold'; known: give, keep"):
+    with pytest.raises(
+        gs.SchedulerError, match="node 0: action of View.decide .*, got 'hold'; known: give, keep"
+    ):
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
     with pytest.raises(gs.SchedulerError, match="node 1 does not know application 6"):
