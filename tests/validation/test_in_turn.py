@@ -73,10 +73,10 @@ def test_recorded_schedules_are_in_order_of_arrival() -> None:
         ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, but arrived at "
         "3.0 s, and its machine is free from 20.0 s on"),
         ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, but arrived at 52.0 s, "
-        "and its machine is free from 50.0 s on"),
+        "and its machine is free from 0.0 s on"),
         # a task starts before it arrives
         ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, but arrived at 52.0 s, "
-        "and its machine is free from 50.0 s on"),
+        "and its machine is free from 0.0 s on"),
     ],
 )  # fmt: skip
 def test_schedule_out_of_order_is_detected(schedule_rows: ScheduleRows, message: str) -> None:

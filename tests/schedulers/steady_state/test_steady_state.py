@@ -116,11 +116,11 @@ def test_later_application_does_not_catch_up() -> None:
     [
         (
             lambda: gs.SteadyState(port="many", branching=2),
-            "steady-state.branching requires port",
+            "steady-state.branching requires steady-state.port",
         ),
         (
             lambda: gs.BandwidthCentric(port="many"),
-            "bandwidth-centric.rule 'sorted' requires port",
+            "bandwidth-centric.rule = 'sorted' requires bandwidth-centric.port",
         ),
         (lambda: gs.SteadyState(buffer=0), "steady-state.buffer must be"),
         (lambda: gs.SteadyState(master_bandwidth=0.0), "steady-state.master_bandwidth must be"),

@@ -471,7 +471,7 @@ def test_what_an_executor_drops_is_tried_once_more() -> None:
 def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(gs.GridSimError, match="the executor broke .*; what was finished is kept"),
+        pytest.raises(gs.GridSimError, match="the executor failed .*; what was finished is kept"),
     ):
         gathered([Cell(small(), fatal())], executor=pool)
 
