@@ -104,7 +104,7 @@ cdef class NodeCore(NodeEvents):
     compiled
         None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
         record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the
-        record that handlers read; ``tables`` and ``actions``, as their numbers mean them, (name, columns) and
+        record that handlers read; ``containers``, those of a record (`RecordContainers`); ``tables`` and ``actions``, as their numbers mean them, (name, columns) and
         names.  Or `Handlers`, which have the states; each of `programs` is then None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
@@ -339,7 +339,11 @@ cdef class NodeCore(NodeEvents):
         if len(programs) != u.shape[0]:
             raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
         for k in range(u.shape[0]):
+            if self.containers is not None:
+                self.containers._clear(u[k])
             self.programs[u[k]] = programs[k]
+            if self.containers is not None:
+                self.containers._start(u[k])
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
 from gridsim.errors import SchedulerError
 
 Array = NDArray[Any]
@@ -121,6 +122,8 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         return {"generator": _plain(value.bit_generator.state, save, path)}
     if type(value) in (list, tuple, deque):
         return {type(value).__name__: [_plain(item, save, f"{path}[{k}]") for k, item in enumerate(value)]}
+    if isinstance(value, Container):
+        return {"container": [type(value).__name__, _columns(value), value.rows().tolist()]}
     if type(value) in _RECORDS:
         key, names = _RECORDS[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
@@ -178,7 +181,21 @@ def _generator(state: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
+def _columns(container: Container) -> list[list[str]]:
+    columns = zip(container.columns.names, container.columns.kinds, strict=True)
+    return [[name, kind.__name__] for name, kind in columns]
+
+
+def _container(parts: Any) -> Container:
+    kind, columns, rows = parts
+    kinds = {"int": int, "float": float}
+    types = {cls.__name__: cls for cls in (Fifo, Heap, IntMap, IntSet)}
+    table = np.array(rows, np.int64).reshape(len(rows), -1) if rows else None
+    return rebuild(types[kind], {name: kinds[each] for name, each in columns}, table)
+
+
 _FACTORIES: dict[str, Callable[[Any], Any]] = {
+    "container": _container,
     "generator": _generator,
     "SimpleNamespace": lambda fields: SimpleNamespace(**fields),
 }

@@ -18,6 +18,7 @@ from numba.np import arrayobj
 
 from gridcore.common.names import listed
 from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
     F64,
@@ -453,9 +454,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
 
         def codegen(target: Any, builder: Any, sig: Any, args: Any) -> Any:
             at, node_number, row, memory = args
-            parameters = load_slot(builder, at, "parameters", PTR)
             values = [
-                struct_of(target, builder, node, state=memory, parameters=parameters),
+                struct_of(target, builder, node, state=memory, context=at),
                 struct_of(target, builder, view, context=at, node=node_number),
             ]
             if kind[0] == "message":
