@@ -2,7 +2,7 @@
 
 from gridcore.nodes.rows cimport Head
 
-cdef class Columns:
+cdef class RowType:
     cdef readonly tuple names, kinds    #: of the columns, by position
     cdef readonly long long words       #: of a row: the number of columns, and 1 for the key of a map
     cdef readonly long long reals       #: bit k: word k of a row is a float
@@ -15,7 +15,7 @@ cdef class Columns:
 
 cdef class Container:
     cdef Head head
-    cdef readonly Columns columns
+    cdef readonly RowType columns
 
     cdef list _texts(self)
     cdef long long _next(self, long long at) noexcept

@@ -19,9 +19,9 @@ import numpy as np
 __all__ = ["Container", "Fifo", "Heap", "IntMap", "IntSet", "RecordContainers", "allocated_bytes", "rebuild"]
 
 cdef enum:
-    MOST = 16                           # columns
+    MAX_COLUMNS = 16
 cdef object LOWEST = -(2**63), HIGHEST = 2**63 - 1
-cdef dict known_columns = {}
+cdef dict row_types = {}
 
 
 def allocated_bytes() -> tuple[int, int]:
@@ -31,7 +31,7 @@ def allocated_bytes() -> tuple[int, int]:
 
 @cython.final
 @cython.auto_pickle(False)
-cdef class Columns:
+cdef class RowType:
     """The columns of the rows of a container; containers with equal columns share them."""
 
     def __init__(self, tuple names, tuple kinds, bint has_key):
@@ -88,19 +88,19 @@ cdef double real(name, value) except? -1.0:
     return float(value)
 
 
-cdef Columns columns_of(dict columns, str owner, bint has_key):
-    """Return the `Columns` for the keyword arguments of a container."""
+cdef RowType row_type_of(dict columns, str owner, bint has_key):
+    """Return the `RowType` for the keyword arguments of a container."""
     key = (tuple(columns.items()), has_key)
     try:
-        return known_columns[key]
+        return row_types[key]
     except (KeyError, TypeError):       # TypeError: a kind that is not hashable
         pass
     for name, kind in columns.items():
         if kind is not int and kind is not float:
             raise TypeError(f"column {name} of {owner} must be int or float, got {kind!r}")
-    if not (1 <= len(columns) <= MOST or owner == "IntSet"):
-        raise TypeError(f"{owner} must have 1..{MOST} columns, such as {owner}(application=int), got {len(columns)}")
-    made = known_columns[key] = Columns(tuple(columns), tuple(columns.values()), has_key)
+    if not (1 <= len(columns) <= MAX_COLUMNS or owner == "IntSet"):
+        raise TypeError(f"{owner} must have 1..{MAX_COLUMNS} columns, such as {owner}(application=int), got {len(columns)}")
+    made = row_types[key] = RowType(tuple(columns), tuple(columns.values()), has_key)
     return made
 
 
@@ -242,7 +242,7 @@ cdef class Fifo(Container):
     """
 
     def __init__(self, **columns: type):
-        self.columns = columns_of(columns, "Fifo", False)
+        self.columns = row_type_of(columns, "Fifo", False)
 
     def __len__(self):
         return self.head.n
@@ -257,7 +257,7 @@ cdef class Fifo(Container):
         OverflowError
             If a whole number needs more than 64 bits.
         """
-        cdef long long[MOST] words
+        cdef long long[MAX_COLUMNS] words
         self.columns._fill(words, row, "Fifo.push")
         memcpy(queue_push(&self.head, self.columns.words), words, 8 * self.columns.words)
 
@@ -266,7 +266,7 @@ cdef class Fifo(Container):
 
         Raises IndexError if the queue is empty.
         """
-        cdef long long[MOST] words
+        cdef long long[MAX_COLUMNS] words
         queue_pop(&self.head, words, self.columns.words)
         return self.columns._values(words)
 
@@ -301,7 +301,7 @@ cdef class Heap(Container):
     """
 
     def __init__(self, **columns: type):
-        self.columns = columns_of(columns, "Heap", False)
+        self.columns = row_type_of(columns, "Heap", False)
 
     def __len__(self):
         return self.head.n
@@ -321,7 +321,7 @@ cdef class Heap(Container):
         OverflowError
             If a whole number needs more than 64 bits.
         """
-        cdef long long[MOST] words
+        cdef long long[MAX_COLUMNS] words
         self.columns._fill(words, row, "Heap.push")
         self._append(words)
 
@@ -330,7 +330,7 @@ cdef class Heap(Container):
 
         Raises IndexError if the heap is empty.
         """
-        cdef long long[MOST] words
+        cdef long long[MAX_COLUMNS] words
         heap_pop(&self.head, words, self.columns.words, self.columns.reals)
         return self.columns._values(words)
 
@@ -379,7 +379,7 @@ cdef class IntSet(KeyedContainer):
     """
 
     def __init__(self):
-        self.columns = columns_of({}, "IntSet", True)
+        self.columns = row_type_of({}, "IntSet", True)
 
     def add(self, key: int):
         """Add a number, after the others, unless it is there already."""
@@ -423,13 +423,13 @@ cdef class IntMap(KeyedContainer):
     """
 
     def __init__(self, **columns: type):
-        self.columns = columns_of(columns, "IntMap", True)
+        self.columns = row_type_of(columns, "IntMap", True)
 
     def __getitem__(self, key):
         return self.columns._values(map_get(&self.head, integer("key", key), self.columns.words))
 
     def __setitem__(self, key, value):
-        cdef long long[MOST + 1] words
+        cdef long long[MAX_COLUMNS + 1] words
         cdef bint is_row = isinstance(value, tuple)
         self.columns._fill(words, value if is_row else (value,), "a value of an IntMap")
         words[0] = integer("key", key)

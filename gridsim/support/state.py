@@ -17,7 +17,6 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
 from gridsim.errors import SchedulerError
 
 Array = NDArray[Any]
@@ -122,8 +121,9 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         return {"generator": _plain(value.bit_generator.state, save, path)}
     if type(value) in (list, tuple, deque):
         return {type(value).__name__: [_plain(item, save, f"{path}[{k}]") for k, item in enumerate(value)]}
-    if isinstance(value, Container):
-        return {"container": [type(value).__name__, _columns(value), value.rows().tolist()]}
+    if type(value) in _PLAIN_FORMS:
+        key, to_plain = _PLAIN_FORMS[type(value)]
+        return {key: to_plain(value)}
     if type(value) in _RECORDS:
         key, names = _RECORDS[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
@@ -181,21 +181,7 @@ def _generator(state: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _columns(container: Container) -> list[list[str]]:
-    columns = zip(container.columns.names, container.columns.kinds, strict=True)
-    return [[name, kind.__name__] for name, kind in columns]
-
-
-def _container(parts: Any) -> Container:
-    kind, columns, rows = parts
-    kinds = {"int": int, "float": float}
-    types = {cls.__name__: cls for cls in (Fifo, Heap, IntMap, IntSet)}
-    table = np.array(rows, np.int64).reshape(len(rows), -1) if rows else None
-    return rebuild(types[kind], {name: kinds[each] for name, each in columns}, table)
-
-
 _FACTORIES: dict[str, Callable[[Any], Any]] = {
-    "container": _container,
     "generator": _generator,
     "SimpleNamespace": lambda fields: SimpleNamespace(**fields),
 }
@@ -206,6 +192,25 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 }
 #: Class of records that a checkpoint may contain -> its name in the checkpoint, and the names of its fields.
 _RECORDS: dict[type, tuple[str, tuple[str, ...]]] = {}
+
+#: Class of other objects that a checkpoint may contain -> its name there, and a function that returns JSON
+#: values from which an object with the same content can be made.
+_PLAIN_FORMS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+
+
+def keep_in_checkpoints(cls: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any]) -> None:
+    """Allow instances of `cls` in checkpoints.
+
+    Parameters
+    ----------
+    to_plain
+        Returns JSON values for an instance.
+    from_plain
+        Returns an instance for these values; raises ValueError, TypeError or KeyError for others.
+    """
+    _PLAIN_FORMS[cls] = cls.__name__, to_plain
+    _FACTORIES[cls.__name__] = from_plain
+
 
 Record = TypeVar("Record")
 

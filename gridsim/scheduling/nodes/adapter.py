@@ -513,6 +513,7 @@ class Adapter(CorePolicy):
 
     def _container_names(self) -> list[str]:
         """Return the attributes of compiled nodes that are containers, in the order of the core."""
+        assert isinstance(self.compiled, CompiledProgram)
         offsets = {field[1]: name for name, field in self.core.programs.dtype.fields.items()}
         return [offsets[offset] for offset, _ in self.compiled.containers]
 

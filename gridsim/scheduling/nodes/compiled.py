@@ -111,7 +111,10 @@ def compile_program(scheduler: Any) -> CompiledProgram:
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
-        [(name, type(entry), *entry.columns.names, *entry.columns.kinds) for name, entry in containers.items()],
+        [
+            (name, type(entry), entry.columns.names, entry.columns.kinds)
+            for name, entry in containers.items()
+        ],
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
         sorted(checked_kinds), scheduler.timers, tables, actions, entries,
@@ -176,9 +179,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
 # -- the parts of the program --------------------------------------------------------------------------------
 
 
-def _state(
-    policy: type[NodeProgram], scheduler: Any
-) -> tuple[np.ndarray[Any, Any], dict[str, Container]]:
+def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Container]]:
     """Return the state of a node that starts, a record array of shape [1], and its containers.
 
     The record has an empty head for each container.
@@ -364,8 +365,9 @@ def _key(policy: type, *dependencies: Any) -> str:
                 ),
             ]
         )
-    for source in ("numba_types.py", "numba_methods.py", "numba_containers.py", "numba_checks.py", "compilable.py", "compiled.py"):
-        digest.update((Path(__file__).parent / source).read_bytes())
+    folder = Path(__file__).parent
+    for source in (*sorted(folder.glob("numba_*.py")), folder / "compilable.py", folder / "compiled.py"):
+        digest.update(source.read_bytes())
     add(dependencies)
     return digest.hexdigest()
 

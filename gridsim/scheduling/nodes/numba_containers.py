@@ -114,13 +114,13 @@ def _method(kinds: tuple[type, ...], name: str, arguments: Any, result: Any) -> 
     return register
 
 
-_lowered: set[str] = set()
+_method_names: set[str] = set()
 
 
 def _lower_calls(name: str) -> None:
-    if name in _lowered:
+    if name in _method_names:
         return
-    _lowered.add(name)
+    _method_names.add(name)
 
     @lower_builtin(("gridsim container", name), ContainerType, types.VarArg(types.Any))
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -131,13 +131,14 @@ def _lower_calls(name: str) -> None:
         return context.get_dummy_value() if result is None else result
 
 
-def _as_number(path: str, wanted: Any, got: Any) -> Any:
-    whole = isinstance(got, (types.Integer, types.Boolean))
-    if wanted is types.int64 and not whole:
-        raise NotCompiled(f"{path} must be a whole number, got {type_text(got)}")
-    if not whole and not isinstance(got, types.Float):
-        raise NotCompiled(f"{path} must be a number, got {type_text(got)}")
-    return wanted
+def _as_number(path: str, kind: Any, value: Any) -> Any:
+    """Return `kind`, int64 or float64; raise NotCompiled if values of the type `value` cannot be passed so."""
+    is_whole = isinstance(value, (types.Integer, types.Boolean))
+    if kind is types.int64 and not is_whole:
+        raise NotCompiled(f"{path} must be a whole number, got {type_text(value)}")
+    if not is_whole and not isinstance(value, types.Float):
+        raise NotCompiled(f"{path} must be a number, got {type_text(value)}")
+    return kind
 
 
 @templates.infer_getattr
@@ -157,13 +158,13 @@ class _ContainerMethods(templates.AttributeTemplate):
             key = ("gridsim container", attr)
 
             def generic(self, args: Any, kws: Any) -> Any:
-                wanted, path = arguments(container), f"{kind.__name__}.{attr}"
-                if kws or len(args) != len(wanted):
-                    raise NotCompiled(f"{path} takes {len(wanted)} values by position, got {len(args) + len(kws)}")
-                for each, got in zip(wanted, args, strict=True):
-                    if not isinstance(each, types.BaseTuple):
-                        _as_number(f"a value of {path}", each, got)
-                return signature(result(container), *wanted, recvr=container)
+                expected, path = arguments(container), f"{kind.__name__}.{attr}"
+                if kws or len(args) != len(expected):
+                    raise NotCompiled(f"{path} takes {len(expected)} values by position, not by name")
+                for argument, value in zip(expected, args, strict=True):
+                    if not isinstance(argument, types.BaseTuple):
+                        _as_number(f"a value of {path}", argument, value)
+                return signature(result(container), *expected, recvr=container)
 
         return types.BoundFunction(Method, container)
 
@@ -176,11 +177,11 @@ def _key_argument(container: Any) -> list[Any]:
     return [types.int64]
 
 
-def _nothing(container: Any) -> Any:
+def _no_result(container: Any) -> Any:
     return types.none
 
 
-@_method((Fifo,), "push", _value_types, _nothing)
+@_method((Fifo,), "push", _value_types, _no_result)
 def _fifo_push(context: Any, builder: Any, container: Any, at: Any, head: Any, *values: Any) -> None:
     row = call_checked(context, builder, at, "queue_push", _WORDS, head, _words(container))
     _store_row(builder, container, row, values)
@@ -193,7 +194,7 @@ def _fifo_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) ->
     return _load_row(context, builder, container, row)
 
 
-@_method((Heap,), "push", _value_types, _nothing)
+@_method((Heap,), "push", _value_types, _no_result)
 def _heap_push(context: Any, builder: Any, container: Any, at: Any, head: Any, *values: Any) -> None:
     row = _scratch_row(builder, container)
     _store_row(builder, container, row, values)
@@ -207,17 +208,17 @@ def _heap_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) ->
     return _load_row(context, builder, container, row)
 
 
-@_method((IntSet,), "add", _key_argument, _nothing)
+@_method((IntSet,), "add", _key_argument, _no_result)
 def _set_add(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
     call_checked(context, builder, at, "map_put", _WORDS, head, key, _words(container))
 
 
-@_method((IntSet,), "discard", _key_argument, _nothing)
+@_method((IntSet,), "discard", _key_argument, _no_result)
 def _set_discard(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
     call_unchecked(builder, at, "map_discard", I64, head, key, _words(container))
 
 
-@_method((IntSet,), "remove", _key_argument, _nothing)
+@_method((IntSet,), "remove", _key_argument, _no_result)
 def _set_remove(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
     call_checked(context, builder, at, "map_remove", I32, head, key, _words(container))
 
@@ -230,9 +231,7 @@ def _set_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) -> 
 
 
 @_method((IntMap,), "get", lambda container: [types.int64, _row_type(container)], _row_type)
-def _map_get(
-    context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any, default: Any
-) -> Any:
+def _map_get(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any, default: Any) -> Any:
     row = call_unchecked(builder, at, "map_find", _WORDS, head, key, _words(container))
     out = cgutils.alloca_once_value(builder, default)
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, row)):
@@ -248,7 +247,7 @@ def _map_pop(context: Any, builder: Any, container: Any, at: Any, head: Any, key
     return value
 
 
-@_method((Fifo, Heap, IntMap, IntSet), "clear", _no_arguments, _nothing)
+@_method((Fifo, Heap, IntMap, IntSet), "clear", _no_arguments, _no_result)
 def _clear(context: Any, builder: Any, container: Any, at: Any, head: Any) -> None:
     call_unchecked(builder, at, "rows_clear", I32, head)
 
@@ -287,7 +286,9 @@ def _truth(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _infer_item(container: Any, index: Any) -> Any:
     result = types.int64 if container.kind is IntSet else _row_type(container)
     name = "key" if container.kind is IntMap else "index"
-    return signature(result, container, _as_number(f"{name} of {container.kind.__name__}", types.int64, index))
+    return signature(
+        result, container, _as_number(f"{name} of {container.kind.__name__}", types.int64, index)
+    )
 
 
 _infer(operator.getitem, _infer_item)
@@ -310,8 +311,8 @@ def _infer_assignment(container: Any, key: Any, value: Any) -> Any:
     if isinstance(row, types.BaseTuple) != isinstance(value, types.BaseTuple):
         raise NotCompiled(f"a value of an IntMap must be {row}, got {type_text(value)}")
     if isinstance(value, types.BaseTuple) and len(value) == len(row):
-        for each, got in zip(row, value, strict=True):
-            _as_number("a value of an IntMap", each, got)
+        for column, entry in zip(row, value, strict=True):
+            _as_number("a value of an IntMap", column, entry)
     elif not isinstance(value, types.BaseTuple):
         _as_number("a value of an IntMap", row, value)
     else:

@@ -17,15 +17,14 @@ from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
-from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
+from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
     I64,
     METHODS,
-    PTR,
     ApplicationType,
     MessageType,
     NameType,
@@ -35,7 +34,6 @@ from gridsim.scheduling.nodes.numba_types import (
     RandomType,
     ViewType,
     call_core,
-    load_slot,
     load_word,
     struct_of,
     type_text,
