@@ -1,7 +1,7 @@
 """What the acceptance rules of the fair tree cost, and how much they decide below the root.
 
 ``python benchmarks/bench_acceptance.py --out acceptance.json`` runs all rules in all cells with ten seeds,
-which takes two hours on one core, and prints a table (``--only REGEX``: cells of such names; ``--seeds N``).
+which takes two hours on one core, and prints tables (``--only REGEX``: cells of such names; ``--seeds N``).
 A file that is there is continued.  ``--plot acceptance.png`` draws the measurements of the file.
 docs/background/acceptance.md reports the results.
 
@@ -174,24 +174,36 @@ def rows(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             }
 
 
-def table(lines: list[dict[str, Any]]) -> None:
-    """Print the table: a row a cell, a column a rule."""
+def tables(lines: list[dict[str, Any]]) -> None:
+    """Print a table for each quantity: a row for each cell, a column for each rule."""
     rules = [rule for rule in RULES if rule not in (ROOT, LITERAL)]
-    print("| bags, machines | seeds |", " | ".join(rules), "|")
-    print("|---" * (len(rules) + 2) + "|")
     by_cell: dict[str, dict[str, dict[str, Any]]] = {}
     for row in rows(lines):
         by_cell.setdefault(row["cell"], {})[row["rule"]] = row
-    for cell, of in by_cell.items():
-        texts = [_text(of[rule], "failing" in cell) if rule in of else "" for rule in rules]
-        print(f"| {cell} | {of[DEFAULT]['seeds']} |", " | ".join(texts), "|")
+    for title, text in COLUMNS.items():
+        print(f"\n{title}\n\n| bags, machines | seeds |", " | ".join(rules), "|")
+        print("|---" * (len(rules) + 2) + "|")
+        for cell, of in by_cell.items():
+            texts = [text(of[rule]) if rule in of else "-" for rule in rules]
+            print(f"| {cell} | {of[DEFAULT]['seeds']} |", " | ".join(texts), "|")
 
 
-def _text(row: dict[str, Any], failing: bool) -> str:
+def _stretch(row: dict[str, Any]) -> str:
     interval = "" if row["seeds"] < 5 else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    share = row["requests_at_root" if failing else "applications_at_root"]
-    values = f"{row['mean_stretch']:.2f}; {100 * share:.0f} %; {row['messages']:.2f}"
-    return f"{row['max_stretch']:.2f}{interval}; {values}"
+    return f"{row['max_stretch']:.2f}{interval}"
+
+
+def _share(row: dict[str, Any]) -> str:
+    return f"{100 * row['requests_at_root' if 'failing' in row['cell'] else 'applications_at_root']:.0f}"
+
+
+#: Title of a table -> text of an entry.
+COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "Maximum stretch": _stretch,
+    "Decided at the root, %": _share,
+    "Mean stretch": lambda row: f"{row['mean_stretch']:.2f}",
+    "Messages": lambda row: f"{row['messages']:.2f}",
+}
 
 
 def plot(lines: list[dict[str, Any]], path: Path) -> None:
@@ -216,13 +228,13 @@ def plot(lines: list[dict[str, Any]], path: Path) -> None:
         axes.set_xlabel("% of requests decided at the root")
         axes.set_ylabel("maximum stretch / all at the root")
         axes.set_title("with failures" if failing else "without failures")
-    panels[0].legend(fontsize="small")
+    plots.shared_legend(made)
     with path.open("wb") as stream:
         plots.save(made, stream, dpi=130)
 
 
 def main() -> None:
-    """Measure, print the table, and draw."""
+    """Measure and print the tables, or draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("acceptance.json"))
     parser.add_argument("--only", default="", help="cells whose name contains this regular expression")
@@ -231,7 +243,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.plot is None:
         measure(given.out, given.only, given.seeds)
-        table(read(given.out))
+        tables(read(given.out))
     else:
         plot(read(given.out), given.plot)
 

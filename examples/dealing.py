@@ -23,7 +23,7 @@ class DealingNode(gs.NodeProgram):
 
 
 class Dealing(gs.NodeScheduler, frozen=True, kw_only=True):
-    """Divides each application among the machine where it is submitted and its neighbours."""
+    """A scheduler that divides each application among a machine and its neighbours."""
 
     name = "dealing"
     policy = DealingNode

@@ -1,4 +1,4 @@
-"""The classes of kernels, their methods and the arguments of both."""
+"""Classes of kernels, with the arguments of constructors and methods."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kinds import (
     flag,
     flags,
     grid,
-    later,
-    maybe,
+    index_in,
+    indices_in,
+    integer,
+    integers,
+    later_time,
     now,
+    object_time,
     one_of,
-    place,
-    places,
-    reached,
+    optional,
     real,
     reals,
-    whole,
-    wholes,
 )
 
 _state: Arguments = {}
@@ -34,7 +34,7 @@ _few_speeds = reals(POSITIVE, "machines", 1, 9)
 
 
 def _machines(high: int = 8) -> Kind:
-    return places("machines", "k", high=high)
+    return indices_in("machines", "k", high=high)
 
 
 bind_earliest = Part(
@@ -43,8 +43,8 @@ bind_earliest = Part(
         "free_at": lambda c: c.s.bytes(c.size("n")).astype(np.int64) * 10**7,
         "speed": reals(POSITIVE, "n"),
         "task_size": real(POSITIVE),
-        "n_tasks": whole(0, 255),
-        "now": whole(0, 255),
+        "n_tasks": integer(0, 255),
+        "now": integer(0, 255),
     },
     written=frozenset({"free_at"}),
 )
@@ -60,8 +60,8 @@ ENDS = Part(
         "bind": {
             "free_at": lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) * 10**7,
             "task_size": real(POSITIVE),
-            "n_tasks": whole(0, 255),
-            "now": later(10**11),
+            "n_tasks": integer(0, 255),
+            "now": later_time(10**11),
         },
     },
     ("now", "machines", "kinds"),
@@ -72,22 +72,22 @@ PULL = Part(
     {"speed": _speeds, "applications": lambda c: c.size("applications", 0, 5), "log": flag},
     {
         "run": {
-            "until": later(10**11),
-            "order": places("applications", "k"),
+            "until": later_time(10**11),
+            "order": indices_in("applications", "k"),
             "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
             "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
         },
         "run_released": {
-            "until": later(10**11),
+            "until": later_time(10**11),
             "released": lambda c: np.cumsum(c.s.bytes(c.sizes["applications"]).astype(np.int64)) * 10**7,
             "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
             "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
-            "first": whole(0, 0),
-            "came": whole(0, 0),
-            "waiting": whole(0, 9),
+            "first": integer(0, 0),
+            "came": integer(0, 0),
+            "waiting": integer(0, 9),
         },
-        "fail": {"machines": _machines(), "now": reached},
-        "restore": {"machines": _machines(), "now": reached},
+        "fail": {"machines": _machines(), "now": object_time},
+        "restore": {"machines": _machines(), "now": object_time},
         "backlog": {"now": now},
         "totals": {},
         "starts": {},
@@ -100,16 +100,16 @@ BACKFILL = Part(
     {
         "machines": lambda c: c.size("machines", 1, 70),
         "nodes": lambda c: 1 + c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64) % c.sizes["machines"],
-        "run": wholes(1, 200, "jobs"),
-        "estimate": wholes(1, 200, "jobs"),
+        "run": integers(1, 200, "jobs"),
+        "estimate": integers(1, 200, "jobs"),
         "easy": flag,
         "log": flag,
     },
     {
-        "submit": {"jobs": ascending("jobs", "k"), "now": lambda c: reached(c) + c.s.below(40)},
-        "run": {"until": lambda c: reached(c) + c.s.below(256)},
-        "fail": {"machines": ascending("machines", "k"), "now": reached},
-        "restore": {"machines": ascending("machines", "k"), "now": reached},
+        "submit": {"jobs": ascending("jobs", "k"), "now": lambda c: object_time(c) + c.s.below(40)},
+        "run": {"until": lambda c: object_time(c) + c.s.below(256)},
+        "fail": {"machines": ascending("machines", "k"), "now": object_time},
+        "restore": {"machines": ascending("machines", "k"), "now": object_time},
         "next_end": {},
         "totals": {},
         "starts": {},
@@ -121,18 +121,18 @@ BACKFILL = Part(
 def _tasks(c: Context) -> Any:
     made = 1 + c.s.bytes(c.size("bags", 0, 4)).astype(np.int64) % 5
     c.sizes["tasks"] = int(made.sum())
-    c.of["tasks"] = made
+    c.objects["tasks"] = made
     return made
 
 
 def _sequence(c: Context) -> Any:
-    bags = c.of["tasks"]
-    n = int(bags[c.of["bag"]]) if len(bags) else 0
+    bags = c.objects["tasks"]
+    n = int(bags[c.objects["bag"]]) if len(bags) else 0
     return np.argsort(c.s.bytes(n), kind="stable")
 
 
 def _bag(c: Context) -> int:
-    c.of["bag"] = bag = c.s.below(max(1, c.sizes["bags"]))
+    c.objects["bag"] = bag = c.s.below(max(1, c.sizes["bags"]))
     return bag
 
 
@@ -142,34 +142,34 @@ def _task(c: Context) -> int:
 
 def _fault_times(c: Context) -> Any:
     n = c.size("k", 0, 6 if c.sizes["machines"] else 0)
-    return reached(c) + np.cumsum(c.s.bytes(n).astype(np.int64)) * 10**7
+    return object_time(c) + np.cumsum(c.s.bytes(n).astype(np.int64)) * 10**7
 
 
 def _steps(kind: Kind) -> Kind:
-    return lambda c: kind(c) if c.of["period"] else None
+    return lambda c: kind(c) if c.objects["period"] else None
 
 
-def _kept(name: str, kind: Kind) -> Kind:
+def _remembered(name: str, kind: Kind) -> Kind:
     def make(c: Context) -> Any:
-        c.of[name] = kind(c)
-        return c.of[name]
+        c.objects[name] = kind(c)
+        return c.objects[name]
 
     return make
 
 
 def _period(c: Context) -> int:
-    """0 where a task would take a million of them: the reference implementation goes from one to the next."""
-    slowest, largest = c.of["speed"].min(initial=1.0), c.of["sizes"].max(initial=0.0)
-    c.of["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8)) if largest < 1e5 * slowest else 0
-    return int(c.of["period"])
+    """Draw a period; 0 if a task would take a million of them, since the reference steps through them."""
+    slowest, largest = c.objects["speed"].min(initial=1.0), c.objects["sizes"].max(initial=0.0)
+    c.objects["period"] = c.s.pick((0, 0, 10**9, 7 * 10**8)) if largest < 1e5 * slowest else 0
+    return int(c.objects["period"])
 
 
 WORK = Part(
     "WorkQueue",
     {
-        "speed": _kept("speed", reals(POSITIVE, "machines", 0, 70)),
+        "speed": _remembered("speed", reals(POSITIVE, "machines", 0, 70)),
         "tasks": _tasks,
-        "sizes": _kept("sizes", lambda c: POSITIVE[c.s.bytes(c.sizes["tasks"])]),
+        "sizes": _remembered("sizes", lambda c: POSITIVE[c.s.bytes(c.sizes["tasks"])]),
         "up_until": lambda c: np.where(
             (b := c.s.bytes(c.sizes["machines"]).astype(np.int64)) > 200, 2**62, b * 10**8
         ),
@@ -183,14 +183,14 @@ WORK = Part(
         "printed": flag,
         "prediction": one_of("told", "past", "age"),
         "faults": flag,
-        "seed": whole(0, 255),
+        "seed": integer(0, 255),
         "log": flag,
         "period": _period,
         "factors": _steps(lambda c: (1 + c.s.bytes(6).astype(np.float64)).reshape(2, 3) / 16),
         "series": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 2),
         "first": _steps(lambda c: c.s.bytes(c.sizes["machines"]).astype(np.int64) % 3),
         "step": flag,
-        "phase": lambda c: c.s.pick((0, 1, 3 * 10**8)) if c.of["period"] else 0,
+        "phase": lambda c: c.s.pick((0, 1, 3 * 10**8)) if c.objects["period"] else 0,
     },
     {
         "submit": {"bag": _bag, "sequence": _sequence},
@@ -198,28 +198,30 @@ WORK = Part(
             "time": _fault_times,
             "machine": lambda c: c.s.bytes(c.size("k", 0, 0)).astype(np.int64) % max(1, c.sizes["machines"]),
             "up": flags("k"),
-            "until": wholes(0, 255, "k"),
+            "until": integers(0, 255, "k"),
         },
-        "run": {"until": lambda c: reached(c) + c.s.below(256) ** 2 * 10**7},
+        "run": {"until": lambda c: object_time(c) + c.s.below(256) ** 2 * 10**7},
         "candidates": {},
         "idle_machines": {},
         "lasts": {"bag": _bag, "task": _task, "machines": _machines()},
         "pick_task": {},
         "pick_machine": {"bag": _bag, "task": _task},
-        "assign": {"bag": _bag, "task": _task, "machine": place("machines")},
+        "assign": {"bag": _bag, "task": _task, "machine": index_in("machines")},
         "wait": {},
-        "weigh": {"bag": _bag, "task": _task, "machine": place("machines")},
+        "weigh": {"bag": _bag, "task": _task, "machine": index_in("machines")},
         "totals": {},
         "copies": {},
     },
     ("machines", "bags", "now", "left", "log", "looked"),
 )
-_slot = whole(0, 120)
+_slot = integer(0, 120)
 
 
 def _as_of(c: Context) -> Any:
-    """When the nodes were seen, one instant for all."""
-    c.of["as_of"] = made = now(c) - c.s.below(99) if c.of["self"].stale and c.s.chance(128) else None
+    """Draw the time at which all nodes were seen, or None."""
+    c.objects["as_of"] = made = (
+        now(c) - c.s.below(99) if c.objects["self"].stale and c.s.chance(128) else None
+    )
     return made
 
 
@@ -228,31 +230,31 @@ SLOTS = Part(
     {"nodes": lambda c: c.size("nodes", 1, 9), "stale": flag},
     {
         "reserve": {
-            "nodes": places("nodes", "k"),
-            "starts": wholes(0, 200, "k"),
-            "slots": wholes(1, 40, "k"),
-            "jobs": wholes(0, 9, "k"),
-            "now": later(1000, 1),
+            "nodes": indices_in("nodes", "k"),
+            "starts": integers(0, 200, "k"),
+            "slots": integers(1, 40, "k"),
+            "jobs": integers(0, 9, "k"),
+            "now": later_time(1000, 1),
         },
         "release": {
-            "nodes": places("nodes", "k"),
-            "starts": wholes(0, 200, "k"),
-            "now": later(1000, 1),
-            "ends": maybe(wholes(0, 255, "k")),
-            "jobs": maybe(wholes(0, 9, "k")),
+            "nodes": indices_in("nodes", "k"),
+            "starts": integers(0, 200, "k"),
+            "now": later_time(1000, 1),
+            "ends": optional(integers(0, 255, "k")),
+            "jobs": optional(integers(0, 9, "k")),
         },
-        "lose": {"nodes": places("nodes", "k"), "slot": _slot, "now": later(1000, 1)},
-        "forget": {"slot": whole(0, 9), "before": whole(0, 9)},
-        "reservations": {"node": place("nodes")},
+        "lose": {"nodes": indices_in("nodes", "k"), "slot": _slot, "now": later_time(1000, 1)},
+        "forget": {"slot": integer(0, 9), "released_by": integer(0, 9)},
+        "reservations": {"node": index_in("nodes")},
         "is_free": {
-            "nodes": places("nodes", "k"),
+            "nodes": indices_in("nodes", "k"),
             "start": _slot,
-            "slots": whole(1, 40),
+            "slots": integer(1, 40),
             "as_of": _as_of,
         },
         "earliest_start": {
             "candidates": ascending("nodes", "k"),
-            "n_nodes": whole(1, 4),
+            "n_nodes": integer(1, 4),
             "slots": one_of(1, 2, 7, 40, 1500),
             "not_before": _slot,
             "as_of": _as_of,
@@ -261,19 +263,19 @@ SLOTS = Part(
             "views": lambda c: (
                 c.s.bytes(3 * c.sizes["nodes"]).astype(np.int32).reshape(-1, 3) % (c.sizes["nodes"] + 1) - 1
             ),
-            "searchers": places("nodes", "k"),
-            "n_nodes": wholes(1, 4, "k"),
+            "searchers": indices_in("nodes", "k"),
+            "n_nodes": integers(1, 4, "k"),
             "slots": one_of(1, 2, 7, 40, 1500),
             "not_before": _slot,
             "exclude": lambda c: c.s.below(c.sizes["nodes"] + 1) - 1,
-            "hops": whole(1, 3),
+            "hops": integer(1, 3),
             "wide": flag,
-            "away": maybe(flags("nodes")),
-            "suited": maybe(flags("nodes")),
+            "known_down": optional(flags("nodes")),
+            "suitable": optional(flags("nodes")),
             "as_of": _as_of,
-            "every": lambda c: c.s.pick((0, 7)) if c.of["as_of"] is not None else 0,
+            "poll_period": lambda c: c.s.pick((0, 7)) if c.objects["as_of"] is not None else 0,
             "until": now,
-            "itself": flag,
+            "include_searcher": flag,
         },
     },
     ("nodes", "stale"),
@@ -284,36 +286,36 @@ VIEWS = Part(
         "nodes": lambda c: c.size("nodes", 1, 40),
         "degree": lambda c: c.size("degree", 1, 12),
         "shuffle": lambda c: 1 + c.s.below(c.sizes["degree"]),
-        "seed": whole(0, 255),
+        "seed": integer(0, 255),
     },
     {
         "in_degree": {},
         "pick": {
-            "nodes": places("nodes", "k"),
-            "first": wholes(0, 255, "k"),
-            "second": wholes(0, 255, "k"),
-            "count": whole(0, 14),
-            "seed": whole(0, 255),
-            "away": maybe(flags("nodes")),
+            "nodes": indices_in("nodes", "k"),
+            "first": integers(0, 255, "k"),
+            "second": integers(0, 255, "k"),
+            "count": integer(0, 14),
+            "seed": integer(0, 255),
+            "known_down": optional(flags("nodes")),
         },
-        "cycle": {"up": maybe(flags("nodes"))},
-        "leave": {"nodes": places("nodes", "k", high=3)},
+        "cycle": {"up": optional(flags("nodes"))},
+        "leave": {"nodes": indices_in("nodes", "k", high=3)},
         "join": {
-            "node": place("nodes"),
-            "introducer": place("nodes"),
-            "steps": whole(0, 6),
-            "up": maybe(flags("nodes")),
+            "node": index_in("nodes"),
+            "introducer": index_in("nodes"),
+            "steps": integer(0, 6),
+            "up": optional(flags("nodes")),
         },
     },
     ("views", "ages", "nodes", "degree", "shuffle"),
 )
 
-#: Kinds of message of the links that are fuzzed alone.
+#: Record widths (bytes) of the kinds of messages.
 _WIDTHS = (16, 27, 40)
 
 
 def _records(c: Context) -> Any:
-    width = _WIDTHS[c.of["kind"]]
+    width = _WIDTHS[c.objects["kind"]]
     made = np.zeros((c.s.below(4), -(-width // 8)), np.int64)
     made[:, :2] = c.s.bytes(2 * len(made)).reshape(-1, 2) % c.sizes["nodes"]
     made[:, 2:] = np.arange(made[:, 2:].size).reshape(made[:, 2:].shape)
@@ -321,24 +323,27 @@ def _records(c: Context) -> Any:
 
 
 def _kind(c: Context) -> int:
-    c.of["kind"] = kind = c.s.below(3)
+    c.objects["kind"] = kind = c.s.below(3)
     return kind
 
 
 def _deferred(c: Context) -> Any:
-    c.of["deferred"] = made = c.s.bytes(3) % 2 == 1
+    c.objects["deferred"] = made = c.s.bytes(3) % 2 == 1
     return made
 
 
 _LINKS_METHODS: dict[str, Arguments] = {
     "send": {"now": now, "kind": _kind, "records": _records, "nbytes": one_of(0, 100, 2000, 10**6)},
-    "advance": {"limit": later(10**10)},
+    "advance": {"limit": later_time(10**10)},
     "collect": {"time": now},
     "drain": {"until": now},
     "lost": {},
     "fail": {"machines": _machines(3), "now": now, "down": flag},
     "restore": {"machines": _machines(3), "now": now},
-    "move": {"nodes": places("nodes", "m", high=3), "machines": lambda c: places("machines", "m", high=3)(c)},
+    "move": {
+        "nodes": indices_in("nodes", "m", high=3),
+        "machines": lambda c: indices_in("machines", "m", high=3)(c),
+    },
     "in_flight": {},
     "logged": {},
 }
@@ -353,9 +358,9 @@ LINKS = Part(
         "widths": lambda c: np.array(_WIDTHS),
         "deferred": _deferred,
         "fifo": flag,
-        "keep": lambda c: ~c.of["deferred"] & (c.s.bytes(3) % 2 == 1),
-        "level_of": maybe(wholes(0, 63, "nodes")),
-        "seed": whole(0, 255),
+        "keep": lambda c: ~c.objects["deferred"] & (c.s.bytes(3) % 2 == 1),
+        "level_of": optional(integers(0, 63, "nodes")),
+        "seed": integer(0, 255),
     },
     {
         **_LINKS_METHODS,
@@ -399,28 +404,28 @@ QUEUES = Part(
         "enqueue": {
             "machines": _machines(6),
             "applications": lambda c: c.s.bytes(c.sizes["k"]).astype(np.int64) % 4,
-            "tasks": wholes(1, 12, "k"),
-            "now": later(10**11),
+            "tasks": integers(1, 12, "k"),
+            "now": later_time(10**11),
         },
         "withdraw": {
-            "machine": place("machines"),
+            "machine": index_in("machines"),
             "application": lambda c: c.s.byte() % 4,
             "tasks": lambda c: c.s.byte() % 16,
-            "now": later(10**11),
+            "now": later_time(10**11),
         },
         "reschedule": {"machines": _machines(), "now": now},
-        "fail": {"machines": _machines(3), "now": later(10**11)},
-        "advance": {"until": later(10**11), "machines": maybe(_machines())},
-        "catch_up": {"until": later(10**11)},
+        "fail": {"machines": _machines(3), "now": later_time(10**11)},
+        "advance": {"until": later_time(10**11), "machines": optional(_machines())},
+        "catch_up": {"until": later_time(10**11)},
         "next_change": {},
-        "due": {"now": later(10**11)},
+        "due": {"now": later_time(10**11)},
         "minimum_stretch": {"machines": _machines(), "now": now},
         "summaries": {
             "machines": _machines(),
             "grid": grid,
             "now": now,
-            "cell": maybe(lambda c: now(c) + c.s.below(256) * 10**8),
-            "threads": whole(1, 2),
+            "cell": optional(lambda c: now(c) + c.s.below(256) * 10**8),
+            "threads": integer(1, 2),
         },
         "available": {
             "stretch": real(NOT_NEGATIVE),
@@ -428,10 +433,10 @@ QUEUES = Part(
             "size_new": real(POSITIVE),
             "task_size_new": real(POSITIVE),
             "now": now,
-            "machines": maybe(_machines()),
+            "machines": optional(_machines()),
         },
         "totals": {},
-        "queue": {"machine": place("machines")},
+        "queue": {"machine": index_in("machines")},
         "schedule": {},
         "arrivals": {},
         "is_busy": {"machines": _machines()},
@@ -440,7 +445,7 @@ QUEUES = Part(
 )
 
 
-_bytes = {name: maybe(reals(NOT_NEGATIVE, "j", 0, 3)) for name in ("input_bytes", "output_bytes")}
+_bytes = {name: optional(reals(NOT_NEGATIVE, "j", 0, 3)) for name in ("input_bytes", "output_bytes")}
 DATA_QUEUES = Part(
     "DataQueues",
     {**QUEUES.arguments, "bandwidth": reals(POSITIVE, "machines", 1, 9), "aware": flag},
@@ -454,19 +459,19 @@ DATA_QUEUES = Part(
             "machines": _machines(),
         },
     },
-    (*QUEUES.shown, "aware"),
+    (*QUEUES.attributes, "aware"),
 )
 
 
 def leaves(c: Context) -> Any:
-    """Speeds of the leaves; nodes of the tree are counted from them."""
+    """Draw speeds of leaves, and set the sizes of the tree."""
     made = POSITIVE[c.s.bytes(c.size("leaves", 1, 5)) % 216]
     c.sizes["tree"], c.sizes["routers"] = 2 * len(made) - 1, len(made) - 1
     return made
 
 
 def _tree_nodes(c: Context) -> Any:
-    return places("tree", "k")(c)
+    return indices_in("tree", "k")(c)
 
 
 TREE = Part(
@@ -477,7 +482,7 @@ TREE = Part(
         "size": reals(POSITIVE, "applications", 0, 4),
         "task_size": reals(POSITIVE, "applications"),
         "release": reals(NOT_NEGATIVE, "applications"),
-        "celled": flag,
+        "common_release": flag,
         "nbytes": one_of(0, 100),
         "rate": one_of(0.0, 1000.0),
         "hold_off": one_of(0, 10**8),
@@ -498,15 +503,19 @@ TREE = Part(
 )
 STREAM = Part(
     "RandomStream",
-    {"seed": whole(0, 255), "node": whole(0, 255)},
+    {"seed": integer(0, 255), "node": integer(0, 255)},
     {
-        "random": {"size": maybe(whole(0, 5))},
-        "uniform": {"low": real(FINITE), "high": real(FINITE), "size": maybe(whole(0, 5))},
-        "exponential": {"scale": real(NOT_NEGATIVE), "size": maybe(whole(0, 5))},
-        "normal": {"loc": real(FINITE), "scale": real(NOT_NEGATIVE), "size": maybe(whole(0, 5))},
-        "integers": {"low": whole(-99, 99), "high": maybe(whole(-99, 255)), "size": maybe(whole(0, 5))},
-        "permutation": {"x": whole(0, 9)},
-        "choice": {"a": whole(0, 9), "size": maybe(whole(0, 9)), "replace": flag},
+        "random": {"size": optional(integer(0, 5))},
+        "uniform": {"low": real(FINITE), "high": real(FINITE), "size": optional(integer(0, 5))},
+        "exponential": {"scale": real(NOT_NEGATIVE), "size": optional(integer(0, 5))},
+        "normal": {"loc": real(FINITE), "scale": real(NOT_NEGATIVE), "size": optional(integer(0, 5))},
+        "integers": {
+            "low": integer(-99, 99),
+            "high": optional(integer(-99, 255)),
+            "size": optional(integer(0, 5)),
+        },
+        "permutation": {"x": integer(0, 9)},
+        "choice": {"a": integer(0, 9), "size": optional(integer(0, 9)), "replace": flag},
     },
     ("drawn",),
 )

@@ -1,4 +1,4 @@
-"""What targets that read files share: files in memory, and what an error has to look like."""
+"""Helpers of targets that read files: files in memory, and checks of errors."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gridsim.errors import LONGEST, GridSimError
+from gridsim.errors import MAX_MESSAGE_LENGTH, GridSimError
 
-#: In memory where run.py started the process, which then removes it: libFuzzer ends the process at once.
+#: In memory if run.py started the process; run.py then removes it, since libFuzzer ends the process at once.
 FOLDER = tempfile.mkdtemp(prefix="fuzz-")
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
-def put(name: str, data: bytes) -> str:
-    """The path of a file of that content."""
+def write_file(name: str, data: bytes) -> str:
+    """Write a file, and return its path."""
     path = os.path.join(FOLDER, name)
     with open(path, "wb") as stream:
         stream.write(data)
@@ -25,12 +25,12 @@ def put(name: str, data: bytes) -> str:
 
 
 @contextmanager
-def refused(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
-    """What is raised within is of this kind, one short line that begins with `naming`, or a finding."""
+def check_refusal(kind: type[GridSimError], naming: str = "") -> Iterator[None]:
+    """Check that an error in the block is of `kind`, and one short line that begins with `naming`."""
     try:
         yield
     except kind as error:
-        said = str(error)
-        assert said.startswith(naming), f"names no {naming}: {said!r}"
-        assert said.isprintable(), f"not one line of printable text: {said!r}"
-        assert len(said) <= LONGEST + 5, f"a message of {len(said)} characters: {said[:200]!r}"
+        text = str(error)
+        assert text.startswith(naming), f"the error must name {naming}, got {text!r}"
+        assert text.isprintable(), f"the error must be one line of printable text, got {text!r}"
+        assert len(text) <= MAX_MESSAGE_LENGTH + 5, f"the error has {len(text)} characters: {text[:200]!r}"

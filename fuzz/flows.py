@@ -1,4 +1,4 @@
-"""The classes of kernels that run over links, and what goes with them."""
+"""Classes of kernels that run over links, and the objects that they need."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from kinds import (
     ascending,
     flag,
     grid,
-    later,
-    maybe,
+    index_in,
+    indices_in,
+    integer,
+    integers,
+    later_time,
     now,
     one_of,
-    place,
-    places,
-    whole,
-    wholes,
+    optional,
 )
 
 
 def _links_of(
     c: Context, module: Any, widths: list[int], deferred: list[bool], keep: list[bool], nodes: int
 ) -> None:
-    """Links for what runs over them; a node a machine."""
+    """Create links, with one node per machine."""
     c.sizes["nodes"] = c.sizes["machines"] = nodes
-    c.of["deferred"] = np.array(deferred)
+    c.objects["deferred"] = np.array(deferred)
     made = module.Links(
         np.arange(nodes), nodes, widths=widths, deferred=deferred, keep=keep,
         latency=c.s.pick((0, 10**6, 10**8)), bandwidth=c.s.pick((1000.0, 1e6, float("inf"))),
@@ -38,10 +38,10 @@ def _links_of(
     )  # fmt: skip
     if c.s.chance(64):
         made.log(50, [16] * len(widths))
-    c.of["links"] = made
+    c.objects["links"] = made
 
 
-def _before_walk(c: Context, module: Any) -> None:
+def _prepare_walk(c: Context, module: Any) -> None:
     _links_of(
         c, import_module(f"{module}.network.links"), [24] * 4, [False] * 4, [False] * 4, c.size("nodes", 1, 9)
     )
@@ -58,15 +58,15 @@ def _neighbours(c: Context) -> Any:
 WALK = Part(
     "JobWalks",
     {
-        "links": lambda c: c.of["links"],
+        "links": lambda c: c.objects["links"],
         "speed": lambda c: POSITIVE[c.s.bytes(c.sizes["nodes"]) % 216],
         "kinds": lambda c: np.arange(4),
         "release": lambda c: np.cumsum(c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64)) * 10**7,
         "node": lambda c: c.s.bytes(c.sizes["jobs"]).astype(np.int64) % c.sizes["nodes"],
         "work": lambda c: POSITIVE[c.s.bytes(c.sizes["jobs"]) % 216],
-        "data": wholes(0, 255, "jobs"),
+        "data": integers(0, 255, "jobs"),
         "rate": lambda c: np.where((b := c.s.bytes(c.sizes["nodes"])) > 100, np.nan, b / 50),
-        "probes": whole(0, 6),
+        "probes": integer(0, 6),
         "pick": one_of("first", "best", "fastest"),
         "rule": one_of("exactly-one", "at-least-one", "none"),
         "local_threshold": one_of(0.5, 0.1, 1.0),
@@ -76,24 +76,24 @@ WALK = Part(
         "probe_time": one_of(0, 0, 10**8),
         "queued": flag,
         "packet": one_of(100, 0),
-        "seed": whole(0, 255),
-        "neighbours": maybe(_neighbours),
+        "seed": integer(0, 255),
+        "neighbours": optional(_neighbours),
         "log": one_of(0, 5, 1000),
     },
     {
-        "advance": {"limit": later(10**11)},
+        "advance": {"limit": later_time(10**11)},
         "settle": {},
         "jobs": {},
         "looks": {},
         "totals": {},
     },
     ("nodes", "count", "unlogged"),
-    _before_walk,
+    _prepare_walk,
 )
 
 
-def _before_flow(c: Context, module: str) -> None:
-    """A tree, its queues and its links."""
+def _prepare_flow(c: Context, module: str) -> None:
+    """Create a tree, its queues and its links."""
     from gridcore import SummaryTree, TaskQueues
     from gridcore.fair_tree import summary_tree as tree
     from gridcore.fair_tree.protocol import SHARE
@@ -103,19 +103,19 @@ def _before_flow(c: Context, module: str) -> None:
     speed = leaves(c)
     applications = c.size("applications", 0, 3)
     size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
-    c.of["tree"] = SummaryTree(
+    c.objects["tree"] = SummaryTree(
         made, speed, size=size, task_size=task_size, nbytes=100, rate=c.s.pick((0.0, 1000.0)),
-        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), celled=c.s.chance(64),
+        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), common_release=c.s.chance(64),
     )  # fmt: skip
-    c.of["queues"] = TaskQueues(speed)
-    c.of["queues"].add_applications(np.zeros(applications), size, task_size)
+    c.objects["queues"] = TaskQueues(speed)
+    c.objects["queues"].add_applications(np.zeros(applications), size, task_size)
     widths = [tree.SUMMARY.itemsize, tree.REQUEST.itemsize, SHARE.itemsize, tree.SPREAD.itemsize]
     deferred, keep = [False, False, True, False], [True, True, False, False]
     _links_of(c, links, widths, deferred, keep, 2 * len(speed) - 1)
 
 
 def flow_records(c: Context) -> Any:
-    """Requests from anybody to anybody."""
+    """Draw requests between random nodes."""
     from gridcore.fair_tree import summary_tree as tree
 
     made = np.zeros(c.s.below(3) if c.sizes["applications"] else 0, tree.REQUEST)
@@ -128,7 +128,7 @@ def flow_records(c: Context) -> Any:
 FLOW = Part(
     "FairTreeProtocol",
     {
-        **{name: (lambda c, name=name: c.of[name]) for name in ("tree", "queues", "links")},
+        **{name: (lambda c, name=name: c.objects[name]) for name in ("tree", "queues", "links")},
         "summary": lambda c: (0, 100),
         "request": lambda c: (1, 100),
         "accept": lambda c: (2, 50),
@@ -138,36 +138,36 @@ FLOW = Part(
         "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["tree"],
         "goal": one_of(2**62, 10, 0),
         "run_on": flag,
-        "log": maybe(lambda c: (np.ones(c.sizes["leaves"], bool), lambda _: 1.0)),
+        "log": optional(lambda c: (np.ones(c.sizes["leaves"], bool), lambda _: 1.0)),
         "cell": one_of(0, 0, 10**9),
         "threads": one_of(1, 1, 2),
     },
     {
-        "advance": {"limit": later(10**10)},
-        "touch": {"nodes": places("tree", "k"), "now": now},
+        "advance": {"limit": later_time(10**10)},
+        "touch": {"nodes": indices_in("tree", "k"), "now": now},
         "act": {"now": now},
-        "noted": {"most": whole(0, 255), "now": now},
+        "read_log": {"max_rows": integer(0, 255), "now": now},
         "arrived": {},
         "decisions": {},
     },
     ("placed_at",),
-    _before_flow,
+    _prepare_flow,
 )
 
 
-def _before_jobflow(c: Context, module: str) -> None:
+def _prepare_jobflow(c: Context, module: str) -> None:
     from gridcore import SlotSchedules, Views
     from gridcore.dgs import negotiations as jobflow
     from gridcore.network import links
 
     nodes = c.size("nodes", 1, 9)
-    c.of["schedules"] = SlotSchedules(nodes, stale=c.s.chance(128))
-    c.of["views"] = Views(nodes, 1 + c.s.below(4), shuffle=1, seed=c.s.byte())
+    c.objects["schedules"] = SlotSchedules(nodes, stale=c.s.chance(128))
+    c.objects["views"] = Views(nodes, 1 + c.s.below(4), shuffle=1, seed=c.s.byte())
     kinds = [jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY]
     _links_of(c, links, [kind.itemsize for kind in kinds], [False] * 5, [False] * 5, nodes)
     jobs = c.size("jobs", 0, 6)
     names = ("attempt", "searches", "in_vain", "conflicts", "late", "reached", "resubmitted", "end", "done")
-    c.of["shared"] = {
+    c.objects["shared"] = {
         "jobs": {
             "phase": np.zeros(jobs, np.int8),
             "tasks": 1 + c.s.bytes(jobs).astype(np.int64) % 3,
@@ -195,7 +195,7 @@ def _settings(c: Context) -> dict[str, Any]:
         "at_least": c.s.pick((0, 10**7)), "opening": c.s.pick((0, 10**6)), "period": 10**9, "width": 3,
         "seed": 1,
         "forward": c.s.pick((3, 1, 0)), "hops": 2, "rounds": c.s.pick((2, 1)), "tries": c.s.pick((4, 1)),
-        "stale": c.of["schedules"].stale, "patience": 10**9, "detection": 10**9, "log": 0,
+        "stale": c.objects["schedules"].stale, "patience": 10**9, "detection": 10**9, "log": 0,
     }  # fmt: skip
     policy = c.s.pick(("push", "pull", "poll") if made["stale"] else ("push", "pull"))
     made |= {name: name == policy for name in ("push", "pull", "poll")}
@@ -205,31 +205,33 @@ def _settings(c: Context) -> dict[str, Any]:
 JOBFLOW = Part(
     "DgsProtocol",
     {
-        **{name: (lambda c, name=name: c.of[name]) for name in ("schedules", "views", "links")},
+        **{name: (lambda c, name=name: c.objects[name]) for name in ("schedules", "views", "links")},
         "kinds": lambda c: [(k, 100) for k in range(5)],
-        **{name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
+        **{name: (lambda c, name=name: c.objects["shared"][name]) for name in ("jobs", "nodes", "counts")},
         "settings": _settings,
-        "suited": lambda c: c.s.bytes(2 * c.sizes["nodes"]).reshape(2, -1) % 2 == 1,
+        "suitable": lambda c: c.s.bytes(2 * c.sizes["nodes"]).reshape(2, -1) % 2 == 1,
     },
     {
-        "bind": {name: (lambda c, name=name: c.of["shared"][name]) for name in ("jobs", "nodes", "counts")},
+        "bind": {
+            name: (lambda c, name=name: c.objects["shared"][name]) for name in ("jobs", "nodes", "counts")
+        },
         "search": {"jobs": ascending("jobs", "k"), "now": now},
         "flush": {"now": now},
-        "advance": {"limit": later(10**10)},
+        "advance": {"limit": later_time(10**10)},
         "finish": {"now": now},
-        "call_off": {"job": place("jobs"), "now": now},
-        "machines_of": {"job": place("jobs")},
+        "cancel": {"job": index_in("jobs"), "now": now},
+        "machines_of": {"job": index_in("jobs")},
         "read_outcomes": {},
     },
-    ("completed", "given_up", "over", "ending_now"),
-    _before_jobflow,
-    # shared with a policy, all through its life
+    ("completed", "rejected", "is_over", "last_reported_end"),
+    _prepare_jobflow,
+    # arrays shared with a policy
     frozenset(f"{of}{name}" for of in ("", "bind.") for name in ("jobs", "nodes", "counts")),
 )
 
 
 class _Node:
-    """A node that draws what it does."""
+    """Node with random actions."""
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
@@ -257,11 +259,13 @@ class _Node:
         self._act(view)
 
     def on_release(self, view: Any, application: int, tasks: int) -> None:
-        here = view.random.integers(tasks + 1)
-        if here:
-            view.enqueue(application, here)
-        if here < tasks:
-            view.send(view.random.integers(self.nodes), "share", application=application, tasks=tasks - here)
+        local_tasks = view.random.integers(tasks + 1)
+        if local_tasks:
+            view.enqueue(application, local_tasks)
+        if local_tasks < tasks:
+            view.send(
+                view.random.integers(self.nodes), "share", application=application, tasks=tasks - local_tasks
+            )
 
     on_lost = on_release
 
@@ -272,23 +276,23 @@ class _Node:
             view.send(message.sender, "note", left=message.left - 1, value=message.value)
 
 
-def _before_nodes(c: Context, module: str) -> None:
+def _prepare_nodes(c: Context, module: str) -> None:
     from gridcore import TaskQueues
     from gridcore.network import links
 
     nodes = c.size("nodes", 1, 6)
     applications = c.size("applications", 0, 4)
-    c.of["queues"] = TaskQueues(POSITIVE[c.s.bytes(nodes) % 216], order=c.s.pick(("edf", "fifo")))
+    c.objects["queues"] = TaskQueues(POSITIVE[c.s.bytes(nodes) % 216], order=c.s.pick(("edf", "fifo")))
     size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
-    c.of["queues"].add_applications(np.zeros(applications), size, task_size)
+    c.objects["queues"].add_applications(np.zeros(applications), size, task_size)
     _links_of(c, links, [32, 32], [False, False], [False, True], nodes)
 
 
 NODES = Part(
     "NodeCore",
     {
-        "links": lambda c: c.of["links"],
-        "queues": lambda c: c.of["queues"],
+        "links": lambda c: c.objects["links"],
+        "queues": lambda c: c.objects["queues"],
         "programs": lambda c: [_Node(c.sizes["nodes"]) for _ in range(c.sizes["nodes"])],
         "kinds": lambda c: [
             ("note", 0, 100, {"left": int, "value": float}, False, "on_message"),
@@ -302,13 +306,13 @@ NODES = Part(
         "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["nodes"],
         "tasks": lambda c: 1 + c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
         "application": one_of(int),
-        "seed": whole(0, 255),
+        "seed": integer(0, 255),
         **{name: (lambda c: lambda *_: None) for name in ("lost", "noted", "decided")},
         "checked": lambda c: lambda kind, value, *_: kind(value),
         "error": one_of(ValueError),
     },
     {
-        "advance": {"limit": later(10**11)},
+        "advance": {"limit": later_time(10**11)},
         "flush": {},
         "begin": {"machines": ascending("nodes", "k")},
         "resubmit": {
@@ -316,10 +320,10 @@ NODES = Part(
             "tasks": lambda c: np.ones(len(np.unique(c.s.bytes(c.sizes.get("k", 0)))), np.int64),
             "now": now,
         },
-        "work_of": {"machine": place("nodes")},
-        "waiting_at": {"machine": place("nodes")},
-        "tasks_at": {"machine": place("nodes")},
+        "work_of": {"machine": index_in("nodes")},
+        "waiting_at": {"machine": index_in("nodes")},
+        "tasks_at": {"machine": index_in("nodes")},
     },
     ("nodes", "now", "events", "finished", "exhausted"),
-    _before_nodes,
+    _prepare_nodes,
 )

@@ -1,4 +1,4 @@
-"""The functions of kernels and their arguments."""
+"""Functions of kernels, with their arguments."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from arrays import FINITE, NOT_NEGATIVE, POSITIVE
 from kinds import (
     Context,
     Part,
-    both,
+    all_or_none,
     cells,
     flag,
     grid,
-    maybe,
+    integer,
+    integers,
     offsets,
     one_of,
+    optional,
     real,
     reals,
     running,
-    whole,
-    wholes,
 )
 
 _queue = {
@@ -30,21 +30,21 @@ _queue = {
 }
 _node = {"speed": real(POSITIVE), "free_at": real(FINITE)}
 _running = {
-    "running_release": both(real(FINITE), "run"),
-    "running_size": both(real(POSITIVE), "run"),
+    "running_release": all_or_none(real(FINITE), "run"),
+    "running_size": all_or_none(real(POSITIVE), "run"),
 }
 _nodes = {
     "speed": reals(POSITIVE, "nodes", 0, 4),
     "free_at": reals(FINITE, "nodes", 0, 4),
-    "running_release": both(running(FINITE), "run"),
-    "running_size": both(running(POSITIVE), "run"),
+    "running_release": all_or_none(running(FINITE), "run"),
+    "running_size": all_or_none(running(POSITIVE), "run"),
 }
 _new = {"stretch": real(NOT_NEGATIVE), "release_new": real(FINITE), "size_new": real(POSITIVE)}
 
 
 def _whole_tasks(c: Context) -> Any:
-    """Work that is a whole number of tasks."""
-    c.of["task_size"] = size = POSITIVE[c.s.bytes(c.size("n"))]
+    """Draw work that is a whole number of tasks."""
+    c.objects["task_size"] = size = POSITIVE[c.s.bytes(c.size("n"))]
     return size * (c.s.bytes(c.size("n")) % 5)
 
 
@@ -62,22 +62,22 @@ def _ready(c: Context) -> Any:
 
 
 def _etc_of_kinds(c: Context) -> Any:
-    """With machines of kinds times are whole, so that adding them is exact."""
-    c.of["kind"], made = c.s.chance(128), _etc(c)
-    return 1 + np.floor(made) % 16 if c.of["kind"] else made
+    """Draw execution times; whole ones if machines have kinds, so that sums are exact."""
+    c.objects["kind"], made = c.s.chance(128), _etc(c)
+    return 1 + np.floor(made) % 16 if c.objects["kind"] else made
 
 
 def _ready_kinds(c: Context) -> Any:
     n = (
         c.size("machines", 1, 6)
-        if c.of["kind"]
+        if c.objects["kind"]
         else c.size("machines", c.sizes["columns"], c.sizes["columns"])
     )
-    return np.floor(c.s.bytes(n) / 16) if c.of["kind"] else NOT_NEGATIVE[c.s.bytes(n)]
+    return np.floor(c.s.bytes(n) / 16) if c.objects["kind"] else NOT_NEGATIVE[c.s.bytes(n)]
 
 
 def _machine_kinds(c: Context) -> Any:
-    return c.s.bytes(c.sizes["machines"]).astype(np.int64) % c.sizes["columns"] if c.of["kind"] else None
+    return c.s.bytes(c.sizes["machines"]).astype(np.int64) % c.sizes["columns"] if c.objects["kind"] else None
 
 
 FUNCTIONS: dict[str, tuple[Part, ...]] = {
@@ -111,7 +111,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "release": reals(FINITE, "n"),
                 "size": reals(POSITIVE, "n"),
                 "work": _whole_tasks,
-                "task_size": lambda c: c.of["task_size"],
+                "task_size": lambda c: c.objects["task_size"],
                 **_nodes,
                 "until": real(FINITE),
                 "preemptive": flag,
@@ -133,7 +133,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "offsets": offsets,
                 **_queue,
                 **_nodes,
-                "threads": whole(1, 2),
+                "threads": integer(1, 2),
             },
         ),
     ),
@@ -154,20 +154,20 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
                 "task_size": real(POSITIVE),
                 "release": real(FINITE),
                 "cell_release": real(FINITE),
-                "speed": maybe(real(POSITIVE)),
-                "leaves": maybe(whole(1, 9)),
-                "longest_task": maybe(real(NOT_NEGATIVE)),
+                "speed": optional(real(POSITIVE)),
+                "leaves": optional(integer(1, 9)),
+                "longest_task": optional(real(NOT_NEGATIVE)),
             },
         ),
-        Part("lowest_stretch", {"totals": _counts, "n_tasks": whole(0, 255)}),
-        Part("split", {"available": wholes(0, 255, "n", 0, 24), "n_tasks": whole(0, 255)}),
+        Part("lowest_stretch", {"totals": _counts, "n_tasks": integer(0, 255)}),
+        Part("split", {"available": integers(0, 255, "n", 0, 24), "n_tasks": integer(0, 255)}),
         Part(
             "debit_drop",
             {
-                "tasks": wholes(0, 255, "n"),
+                "tasks": integers(0, 255, "n"),
                 "task_size": reals(POSITIVE, "n"),
                 "cell_task_size": real(POSITIVE),
-                "leaves": whole(1, 9),
+                "leaves": integer(1, 9),
             },
         ),
         Part(
@@ -175,11 +175,11 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             {
                 "grid": grid,
                 "summary": cells(),
-                "tasks": wholes(0, 255, "n"),
+                "tasks": integers(0, 255, "n"),
                 "task_size": reals(POSITIVE, "n"),
                 "size": reals(POSITIVE, "n"),
                 "stretch": reals(POSITIVE, "n"),
-                "leaves": whole(1, 9),
+                "leaves": integer(1, 9),
                 "rule": one_of("subtree", "printed"),
             },
         ),
@@ -189,7 +189,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             "map_in_turn",
             {
                 "etc": _etc,
-                "counts": wholes(0, 4, "rows", 0, 5),
+                "counts": integers(0, 4, "rows", 0, 5),
                 "ready": _ready,
                 "rule": one_of("mct", "met", "olb", "switching", "kpb"),
                 "percent": one_of(20.0, 100.0, 1.0, 60.0),
@@ -203,7 +203,7 @@ FUNCTIONS: dict[str, tuple[Part, ...]] = {
             "map_batch",
             {
                 "etc": _etc_of_kinds,
-                "counts": wholes(0, 4, "rows", 0, 5),
+                "counts": integers(0, 4, "rows", 0, 5),
                 "ready": _ready_kinds,
                 "rule": one_of("min-min", "max-min", "sufferage"),
                 "kind": _machine_kinds,

@@ -1,4 +1,4 @@
-"""Kinds of arguments, and what is called with them: a kind makes a well-formed value of bytes."""
+"""Kinds of arguments, and parts of kernels; a kind draws a well-formed value from bytes."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from numpy.typing import NDArray
 
 @dataclass
 class Context:
-    """One execution: the bytes left, sizes of what is described, and the instant reached (ns)."""
+    """State of one execution: remaining bytes, drawn sizes, objects, and the current time (ns)."""
 
     s: Source
     sizes: dict[str, int] = field(default_factory=dict)
     now: int = 0
-    #: The object under test and what goes with it, by name.
-    of: dict[str, Any] = field(default_factory=dict)
-    #: What it has told, which is there when the object is gone.
-    told: list[NDArray[Any]] = field(default_factory=list)
+    #: The object under test and those that it needs, by name.
+    objects: dict[str, Any] = field(default_factory=dict)
+    #: Returned arrays, which must outlive their object.
+    results: list[NDArray[Any]] = field(default_factory=list)
 
     def keep(self, result: Any) -> None:
-        """The arrays of what a call has returned; not iterators, which hold the object."""
+        """Keep the arrays in the result of a call, but no iterators, which hold the object."""
         if isinstance(result, np.ndarray):
-            self.told.append(result)
+            self.results.append(result)
         elif isinstance(result, tuple | list | dict):
             for each in result.values() if isinstance(result, dict) else result:
                 self.keep(each)
 
     def size(self, name: str, low: int = 0, high: int = 6) -> int:
-        """The same for all arguments that have this name for it."""
+        """Return the size `name`, which is drawn once for all arguments."""
         if name not in self.sizes:
             self.sizes[name] = low + self.s.below(high - low + 1)
         return self.sizes[name]
@@ -44,16 +44,16 @@ Arguments = Mapping[str, Kind]
 
 @dataclass
 class Part:
-    """A function, or a class with its methods."""
+    """Function, or class with its methods."""
 
     name: str
     arguments: Arguments
     methods: Mapping[str, Arguments] = field(default_factory=dict)
     #: Attributes to read.
-    shown: tuple[str, ...] = ()
-    #: Makes what goes with it, before it; hostile executions use that too.
-    before: Callable[[Context, Any], None] | None = None
-    #: Arguments that are written in place; "method.argument" of a method.
+    attributes: tuple[str, ...] = ()
+    #: Creates the objects that the constructor needs; hostile executions also call these.
+    prepare: Callable[[Context, Any], None] | None = None
+    #: Arguments that are written in place; those of a method as "method.argument".
     written: frozenset[str] = frozenset()
 
 
@@ -68,11 +68,11 @@ def reals(table: np.ndarray[Any, Any], size: str, low: int = 0, high: int = 6) -
     return lambda c: table[c.s.bytes(c.size(size, low, high))]
 
 
-def whole(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> Kind:
     return lambda c: low + c.s.below(high - low + 1)
 
 
-def wholes(low: int, high: int, size: str, low_size: int = 0, high_size: int = 6) -> Kind:
+def integers(low: int, high: int, size: str, low_size: int = 0, high_size: int = 6) -> Kind:
     return lambda c: low + c.s.bytes(c.size(size, low_size, high_size)).astype(np.int64) % (high - low + 1)
 
 
@@ -80,8 +80,8 @@ def one_of(*values: Any) -> Kind:
     return lambda c: c.s.pick(values)
 
 
-def places(size: str, count: str, at_least: int = 0, high: int = 8) -> Kind:
-    """Numbers below a size, with repetitions; none if there is nothing."""
+def indices_in(size: str, count: str, at_least: int = 0, high: int = 8) -> Kind:
+    """Draw numbers below a size, with repetitions; none if the size is 0."""
 
     def make(c: Context) -> Any:
         n = c.sizes[size] - at_least
@@ -91,10 +91,10 @@ def places(size: str, count: str, at_least: int = 0, high: int = 8) -> Kind:
 
 
 def ascending(size: str, count: str) -> Kind:
-    return lambda c: np.unique(places(size, count)(c))
+    return lambda c: np.unique(indices_in(size, count)(c))
 
 
-def place(size: str) -> Kind:
+def index_in(size: str) -> Kind:
     return lambda c: c.s.below(max(1, c.sizes[size]))
 
 
@@ -105,12 +105,12 @@ def flags(size: str) -> Kind:
 flag = one_of(False, True)
 
 
-def maybe(kind: Kind, part: int = 128) -> Kind:
+def optional(kind: Kind, part: int = 128) -> Kind:
     return lambda c: kind(c) if c.s.chance(part) else None
 
 
-def later(most: int = 10**9, step: int = 10**7) -> Kind:
-    """An instant not before the last one."""
+def later_time(most: int = 10**9, step: int = 10**7) -> Kind:
+    """Draw a time (ns) that is not before the previous one."""
 
     def make(c: Context) -> int:
         c.now += c.s.below(256) ** 2 * (most // 65536) // step * step
@@ -123,9 +123,9 @@ def now(c: Context) -> int:
     return c.now
 
 
-def reached(c: Context) -> int:
-    """The instant that the object itself has reached."""
-    return int(c.of["self"].now)
+def object_time(c: Context) -> int:
+    """Return the current time (ns) of the object."""
+    return int(c.objects["self"].now)
 
 
 # -- well-formed structures ---------------------------------------------------------------------------------
@@ -135,20 +135,20 @@ def grid(c: Context) -> Any:
     from gridcore import SummaryGrid
 
     axes = [np.unique(POSITIVE[c.s.bytes(1 + c.s.below(3))]) for _ in range(3)]
-    c.of["grid"] = made = SummaryGrid(*axes)
+    c.objects["grid"] = made = SummaryGrid(*axes)
     return made
 
 
 def cells(count: str | None = None) -> Kind:
-    """Summaries."""
+    """Draw summaries."""
 
     def make(c: Context) -> Any:
-        shape = c.of["grid"].shape if "grid" in c.of else (1 + c.s.below(3), 2, 1 + c.s.below(2))
+        shape = c.objects["grid"].shape if "grid" in c.objects else (1 + c.s.below(3), 2, 1 + c.s.below(2))
         if count is not None:
             shape = (c.size(count, 0, 5), *shape)
         made = c.s.bytes(int(np.prod(shape))).astype(np.uint32).reshape(shape)
         made = np.where(made == 255, np.uint32(2**32 - 1), made)
-        # more with the stretch and the size, less with the size of a task, as summaries are
+        # summaries are non-decreasing in stretch and size, and non-increasing in task size
         made = np.maximum.accumulate(np.maximum.accumulate(made, axis=-3), axis=-2)
         return np.maximum.accumulate(made[..., ::-1], axis=-1)[..., ::-1].copy()
 
@@ -162,23 +162,23 @@ def offsets(c: Context) -> Any:
 
 
 def running(table: np.ndarray[Any, Any]) -> Kind:
-    """Of some nodes; the same ones for all arguments."""
+    """Draw values for some nodes, the same nodes for all arguments; NaN for the others."""
 
     def make(c: Context) -> Any:
         nodes = c.size("nodes", 0, 4)
-        which = c.of.setdefault("running", c.s.bytes(nodes) % 2 == 1)
-        return np.where(which, table[c.s.bytes(nodes)], np.nan)
+        has_task = c.objects.setdefault("running", c.s.bytes(nodes) % 2 == 1)
+        return np.where(has_task, table[c.s.bytes(nodes)], np.nan)
 
     return make
 
 
-def both(kind: Kind, name: str) -> Kind:
-    """None for all arguments of this name, or for none."""
-    return lambda c: kind(c) if c.of.setdefault(name, c.s.chance(128)) else None
+def all_or_none(kind: Kind, name: str) -> Kind:
+    """Draw None for all arguments of this name, or for none of them."""
+    return lambda c: kind(c) if c.objects.setdefault(name, c.s.chance(128)) else None
 
 
 def rows(dtype: str, count: str, **fields: Kind) -> Kind:
-    """Structs of a dtype of `gridcore.fair_tree.summary_tree`."""
+    """Draw structs of a dtype of `gridcore.fair_tree.summary_tree`."""
 
     def make(c: Context) -> Any:
         from gridcore.fair_tree import summary_tree as tree

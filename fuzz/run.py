@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of what reads files and of the kernels; see README.md beside this.
+"""Coverage-guided fuzzing of file readers and kernels; README.md in this folder describes it.
 
 python fuzz/run.py list
 python fuzz/run.py swf result --seconds 60
@@ -30,28 +30,38 @@ import click
 from targets import load, names
 
 HERE = Path(__file__).resolve().parent
-#: Where kernels with sanitizers and native coverage are built.
+#: Folder of kernels built with sanitizers and native coverage.
 NATIVE = HERE / "build"
-#: Bounds of one execution: s, MB held, bytes of address space, bytes of input.
+#: Limits of one execution: time (s), memory (MB), address space (bytes), input (bytes).
 TIMEOUT, MEMORY, SPACE, INPUT = 20, 2048, 6 << 30, 1 << 16
-#: MB at which a target ends: libFuzzer and atheris grow as they go on, too.
-GROWN = 2 * MEMORY
-#: s after which a target that does not end is killed: libFuzzer does not look at the time of mutators.
+#: Memory (MB) at which a target ends, higher since libFuzzer and atheris also grow.
+TARGET_MEMORY = 2 * MEMORY
+#: Time (s) after which a target that does not end is killed; libFuzzer ignores the time of mutators.
 GRACE = 120
-#: Lines of libFuzzer's that say nothing of a finding.
+#: Lines of libFuzzer's output that are not about a finding.
 NOISE = re.compile(r"#|stat::|INFO: |WARNING: |MS: |0x|Base64: |artifact_prefix|.*site-packages/click")
-#: Of the kernels of `build`.
+#: Sanitizers of the kernels of `build`.
 SANITIZERS = "address,undefined,fuzzer-no-link"
-#: What is instrumented; numpy is compiled, and its Python parts are not ours.
+#: Instrumented packages.
 PACKAGES = ["gridsim", "gridcore", "tests.reference"]
 
 
 @dataclass
 class Outcome:
-    """One target's share of a call.
+    """Outcome of fuzzing one target.
 
-    executions, seconds : how many, in how many s of a processor.  features : coverage: edges, and how often.
-    corpus : inputs kept.  findings : files that show one.  said : the end of the output, with a finding.
+    Parameters
+    ----------
+    executions, seconds
+        Number of executions, and their processor time (s).
+    features
+        Coverage: edges, and how often each was met.
+    corpus
+        Number of inputs in the corpus.
+    findings
+        Files with inputs that cause a finding.
+    output_end
+        End of the output if there is a finding, else empty.
     """
 
     target: str
@@ -60,7 +70,7 @@ class Outcome:
     features: int = 0
     corpus: int = 0
     findings: list[str] = field(default_factory=list)
-    said: str = field(default="", repr=False)
+    output_end: str = field(default="", repr=False)
 
     def line(self) -> str:
         rate = self.executions / self.seconds if self.seconds else 0.0
@@ -73,8 +83,8 @@ class Outcome:
 HEAD = f"{'target':<24} {'executions':>12} {'':>12} {'features':>9} {'corpus':>7} {'findings':>9}"
 
 
-class Default(click.Group):
-    """What names no command names targets."""
+class DefaultGroup(click.Group):
+    """Command group that takes unknown commands for targets."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         known = args and args[0] in self.commands
@@ -82,7 +92,7 @@ class Default(click.Group):
 
 
 @click.group(
-    cls=Default, help=__doc__.splitlines()[0], context_settings={"help_option_names": ["-h", "--help"]}
+    cls=DefaultGroup, help=__doc__.splitlines()[0], context_settings={"help_option_names": ["-h", "--help"]}
 )
 def main() -> None:
     pass
@@ -97,15 +107,19 @@ def list_() -> None:
 
 @main.command()
 @click.argument("targets", nargs=-1, required=True)
-@click.option("--seconds", type=float, help="Wall time of all targets together.")
+@click.option("--seconds", type=float, help="Wall time of all targets together (s).")
 @click.option("--runs", type=int, help="Executions of each target.")
 @click.option(
-    "--corpus", type=click.Path(file_okay=False, path_type=Path), help="Keep the inputs found here."
+    "--corpus", type=click.Path(file_okay=False, path_type=Path), help="Folder for the inputs found."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the choices made.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Targets at a time.")
-@click.option("--json", "ledger", type=click.Path(path_type=Path), help="Add a line a target to this ledger.")
-@click.option("--native", is_flag=True, help="With the kernels of `build`: coverage and sanitizers in them.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of the fuzzer.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Number of concurrent targets."
+)
+@click.option(
+    "--json", "ledger", type=click.Path(path_type=Path), help="Add a line per target to this ledger."
+)
+@click.option("--native", is_flag=True, help="Use the kernels of `build`, with coverage and sanitizers.")
 @click.option(
     "--findings",
     type=click.Path(file_okay=False, path_type=Path),
@@ -124,14 +138,14 @@ def fuzz(
     findings: Path,
 ) -> None:
     """Fuzz TARGETS, or "all"; without a limit, 60 s."""
-    chosen = list(names()) if targets == ("all",) else list(targets)
-    for name in chosen:
+    selected = list(names()) if targets == ("all",) else list(targets)
+    for name in selected:
         if name not in names():
-            raise click.BadParameter(f"{name!r} is no target; known: {', '.join(names())}")
+            raise click.BadParameter(f"target must be one of {', '.join(names())}, got {name!r}")
     if native:
-        os.environ.update(of_native())
+        os.environ.update(native_environment())
     if runs is None:
-        seconds = (60.0 if seconds is None else seconds) * min(jobs, len(chosen)) / len(chosen)
+        seconds = (60.0 if seconds is None else seconds) * min(jobs, len(selected)) / len(selected)
     failed: list[Outcome] = []
     click.echo(HEAD)
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -140,19 +154,21 @@ def fuzz(
         ThreadPoolExecutor(jobs) as workers,
     ):
 
-        def one(name: str) -> Outcome:
+        def fuzz_target(name: str) -> Outcome:
             kept = corpus / name if corpus else Path(folder) / name
             return run_target(name, kept, Path(folder), seconds, runs, seed, findings)
 
-        for outcome in workers.map(one, chosen):
+        for outcome in workers.map(fuzz_target, selected):
             click.echo(outcome.line())
             if ledger:
                 with ledger.open("a") as stream:
-                    stream.write(json.dumps({k: v for k, v in asdict(outcome).items() if k != "said"}) + "\n")
-            if outcome.said:
+                    stream.write(
+                        json.dumps({k: v for k, v in asdict(outcome).items() if k != "output_end"}) + "\n"
+                    )
+            if outcome.output_end:
                 failed.append(outcome)
     for outcome in failed:
-        click.echo(f"\n== {outcome.target}\n{outcome.said}", err=True)
+        click.echo(f"\n== {outcome.target}\n{outcome.output_end}", err=True)
         for file in outcome.findings:
             click.echo(f"replay: python fuzz/run.py replay {outcome.target} {file}", err=True)
     sys.exit(1 if failed else 0)
@@ -173,15 +189,15 @@ def build() -> None:
     subprocess.run(command, cwd=NATIVE, env={**os.environ, **tools}, check=True)
 
 
-def of_native() -> dict[str, str]:
-    """The environment of a process with the kernels of `build`."""
+def native_environment() -> dict[str, str]:
+    """Return the environment of a process with the kernels of `build`."""
     import atheris
 
     return {
-        # before the kernels that are installed
+        # takes precedence over installed kernels
         "PYTHONPATH": os.pathsep.join([str(NATIVE), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "LD_PRELOAD": str(Path(atheris.path()) / "asan_with_fuzzer.so"),
-        # what cannot be had is a MemoryError; Python keeps much until its end
+        # failed allocations become a MemoryError; Python frees much only at its end
         "ASAN_OPTIONS": "allocator_may_return_null=1:max_allocation_size_mb=1024:detect_leaks=0:"
         "handle_segv=1:quarantine_size_mb=16",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -197,7 +213,7 @@ def run_target(
     seed: int,
     findings: Path,
 ) -> Outcome:
-    """Fuzz one target in a process of its own: libFuzzer ends the process."""
+    """Fuzz one target in its own process, which libFuzzer ends."""
     found, scratch = folder / f"{name}.found", folder / f"{name}.scratch"
     for each in (corpus, found, scratch):
         each.mkdir(parents=True, exist_ok=True)
@@ -206,59 +222,59 @@ def run_target(
         "-print_final_stats=1",
         f"-seed={seed}",
         f"-timeout={TIMEOUT}",
-        f"-rss_limit_mb={GROWN}",
+        f"-rss_limit_mb={TARGET_MEMORY}",
         f"-max_len={INPUT}",
         *([f"-max_total_time={max(1, round(seconds))}"] if seconds is not None else []),
         *([f"-runs={runs}"] if runs is not None else []),
     ]
-    # one thread each, and what a target writes into temporary folders goes away with this one
-    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(scratch)}
+    # one thread per target; temporary files of a target are removed with `scratch`
+    variables = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "TMPDIR": str(scratch)}
     command = [sys.executable, __file__, "child", name, str(corpus), "--", *options]
     output = folder / f"{name}.output"
     with output.open("wb") as stream:
-        process = subprocess.Popen(command, env={**os.environ, **alone}, stdout=stream, stderr=stream)
-        late = threading.Timer(
+        process = subprocess.Popen(command, env={**os.environ, **variables}, stdout=stream, stderr=stream)
+        timer = threading.Timer(
             GRACE + 2 * seconds if seconds is not None else threading.TIMEOUT_MAX, process.kill
         )
-        late.start()
+        timer.start()
         _, status, used = os.wait4(process.pid, 0)
-        late.cancel()
+        timer.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    said = output.read_text(errors="replace")
+    text = output.read_text(errors="replace")
     outcome = Outcome(
         name, seconds=round(used.ru_utime + used.ru_stime, 3), corpus=len(list(corpus.iterdir()))
     )
-    if executed := re.findall(r"(?:number_of_executed_units: |^#)(\d+)", said, re.MULTILINE):
+    if executed := re.findall(r"(?:number_of_executed_units: |^#)(\d+)", text, re.MULTILINE):
         outcome.executions = max(map(int, executed))
-    if features := re.findall(r" ft: (\d+)", said):
+    if features := re.findall(r" ft: (\d+)", text):
         outcome.features = int(features[-1])
-    grown = False
+    ended_by_growth = False
     for file in sorted(found.iterdir()):
-        if file.name.startswith("oom-") and takes_little(name, file):
-            grown = True
+        if file.name.startswith("oom-") and uses_little_memory(name, file):
+            ended_by_growth = True
             continue
         findings.mkdir(parents=True, exist_ok=True)
         to = findings / f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"
         shutil.copyfile(file, to)
         outcome.findings.append(str(to))
-    # libraries with threads of their own may hang when libFuzzer, done, ends the process
-    ended = grown or re.search(r"^Done \d+ runs", said, re.MULTILINE)
-    if outcome.findings or (process.returncode and not ended):
-        lines = [line for line in said.splitlines() if line.strip() and not NOISE.match(line)]
-        outcome.said = "\n".join(lines[-40:]) or f"ended with {process.returncode}"
-        outcome.said += "".join(map(spelt_out, outcome.findings))
+    # libraries with threads may hang when libFuzzer ends the process
+    has_ended = ended_by_growth or re.search(r"^Done \d+ runs", text, re.MULTILINE)
+    if outcome.findings or (process.returncode and not has_ended):
+        lines = [line for line in text.splitlines() if line.strip() and not NOISE.match(line)]
+        outcome.output_end = "\n".join(lines[-40:]) or f"ended with exit code {process.returncode}"
+        outcome.output_end += "".join(map(encoded_input, outcome.findings))
     return outcome
 
 
-def spelt_out(file: str) -> str:
-    """The input itself, for where the file does not outlive what is said, unless it is large."""
+def encoded_input(file: str) -> str:
+    """Return the input in base64, in case the file is lost; "" if it is large."""
     content = Path(file).read_bytes()
     text = base64.b64encode(zlib.compress(content)).decode()
     return f"\n{Path(file).name}, compressed by zlib, in base64: {text}" if len(text) < 8000 else ""
 
 
-def takes_little(name: str, file: Path) -> bool:
-    """Whether it was not this input that took all the memory."""
+def uses_little_memory(name: str, file: Path) -> bool:
+    """Return whether the input alone does not exceed the memory limit."""
     native = ["--native"] if "ASAN_OPTIONS" in os.environ else []
     command = [sys.executable, __file__, "replay", name, str(file), *native]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -284,19 +300,19 @@ def child(target: str, corpus: Path, options: tuple[str, ...]) -> None:
     words = getattr(module, "DICTIONARY", ())
     if words:
         file = corpus.parent / f"{corpus.name}.dict"
-        spelt = ("".join(rf"\x{byte:02x}" for byte in word) for word in words)
-        file.write_text("".join(f'"{word}"' + "\n" for word in spelt))
+        entries = ("".join(rf"\x{byte:02x}" for byte in word) for word in words)
+        file.write_text("".join(f'"{word}"' + "\n" for word in entries))
         options = (*options, f"-dict={file}")
     limit_memory()
-    warnings.simplefilter("ignore")  # of repairs; each would be put together, counted and printed
+    warnings.simplefilter("ignore")  # warnings about repaired traces are slow to format
     hooks = {"custom_mutator": module.mutate} if hasattr(module, "mutate") else {}
-    atheris.Setup([sys.argv[0], *options, str(corpus)], module.one, **hooks)
+    atheris.Setup([sys.argv[0], *options, str(corpus)], module.execute, **hooks)
     atheris.Fuzz()
 
 
 def limit_memory() -> None:
-    """What asks for too much fails, instead of being promised memory that it never touches."""
-    if "ASAN_OPTIONS" not in os.environ:  # whose shadow is larger than any limit
+    """Limit the address space, so that large allocations fail even if they are never touched."""
+    if "ASAN_OPTIONS" not in os.environ:  # AddressSanitizer needs more address space than any limit
         resource.setrlimit(resource.RLIMIT_AS, (SPACE, SPACE))
 
 
@@ -305,23 +321,23 @@ def limit_memory() -> None:
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
-@click.option("--native", is_flag=True, help="With the kernels of `build`.")
+@click.option("--native", is_flag=True, help="Use the kernels of `build`.")
 def replay(target: str, files: tuple[Path, ...], native: bool) -> None:
     """Run one execution of TARGET on each of FILES, without atheris."""
     if native and "ASAN_OPTIONS" not in os.environ:
         command = [sys.executable, *sys.argv]
-        sys.exit(subprocess.run(command, env={**os.environ, **of_native()}, check=False).returncode)
+        sys.exit(subprocess.run(command, env={**os.environ, **native_environment()}, check=False).returncode)
     module = load(target)
     limit_memory()
     for file in files:
-        module.one(file.read_bytes())
+        module.execute(file.read_bytes())
         click.echo(f"{file}: nothing found")
 
 
 @main.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def ledger(file: Path) -> None:
-    """Add up a ledger."""
+    """Print the totals of a ledger."""
     totals: dict[str, Outcome] = {}
     for line in file.read_text().splitlines():
         each = Outcome(**json.loads(line))
@@ -330,16 +346,16 @@ def ledger(file: Path) -> None:
         total.seconds += each.seconds
         total.findings += each.findings
         total.features, total.corpus = each.features, each.corpus
-    whole = Outcome("all")
+    sum_of_all = Outcome("all")
     for name in sorted(totals):
         total = totals[name]
         click.echo(total.line())
-        whole.executions += total.executions
-        whole.seconds += total.seconds
-        whole.findings += total.findings
-        whole.features += total.features
-        whole.corpus += total.corpus
-    click.echo(whole.line())
+        sum_of_all.executions += total.executions
+        sum_of_all.seconds += total.seconds
+        sum_of_all.findings += total.findings
+        sum_of_all.features += total.features
+        sum_of_all.corpus += total.corpus
+    click.echo(sum_of_all.line())
 
 
 if __name__ == "__main__":

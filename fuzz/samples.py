@@ -21,7 +21,7 @@ RIGID = gs.Scenario(
     platform=Platform.equal(3), workload=Workload.jobs_of([0.0, 1.0, 2.0], [1, 3, 2], [5.0, 6.0, 7.0])
 )
 
-#: With lists that files keep as arrays.
+#: Scenario with lists that files store as arrays.
 LISTED = gs.Scenario(
     platform=Platform.equal(3), workload=Workload.of([0.5 * k for k in range(120)], 2, [900.0] * 120)
 )
@@ -36,7 +36,7 @@ SWF = b"""; Version: 2.2
 
 @cache
 def scheduler(name: str) -> gs.Scheduler:
-    """The scheduler known by that name."""
+    """Return the registered scheduler `name`."""
     from gridsim.scheduling.registry import make_scheduler
 
     return make_scheduler(name)
@@ -44,31 +44,31 @@ def scheduler(name: str) -> gs.Scheduler:
 
 @cache
 def result(rigid: bool) -> gs.Result:
-    """A recorded run."""
+    """Return the result of a recorded run."""
     return gs.simulate(RIGID if rigid else BAGS, scheduler("backfill" if rigid else "mincent"), record=True)
 
 
 @cache
 def messages() -> gs.Result:
-    """A run with messages and decisions, in which all is recorded."""
+    """Return the result of a run with messages and decisions, all recorded."""
     return gs.simulate(BAGS, gs.FairTree(samples=(2, 2, 2)), record="all")
 
 
 @cache
 def long_lists() -> gs.Result:
-    """A run of many listed bags."""
+    """Return the result of a run of many listed bags."""
     return gs.simulate(LISTED, scheduler("mincent"))
 
 
-def saved(of: gs.Result) -> bytes:
-    """A result's file."""
+def file_of(result: gs.Result) -> bytes:
+    """Return the content of the file of a result."""
     path = Path(FOLDER, "seed.npz")
-    of.save(path)
+    result.save(path)
     return path.read_bytes()
 
 
 def log(rigid: bool, batsim: bool) -> bytes:
-    """A schedule as others write it."""
+    """Return a schedule in the format of another program."""
     path = Path(FOLDER, "seed.log")
     (to_batsim if batsim else to_swf)(result(rigid), path)
     return path.read_bytes()

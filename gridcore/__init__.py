@@ -2,7 +2,7 @@
 
 Units: seconds, Mflop, Mflop/s, bytes, bytes/s; instants of the bulk kernels are int64 nanoseconds.
 
-A kernel is loaded when it is first used: a run needs a few of them.  Their names are those of `__init__.pyi`.
+A kernel is imported on first use, since a run needs only a few.  `__init__.pyi` lists all of them.
 """
 
 from importlib.util import find_spec
@@ -11,7 +11,7 @@ import lazy_loader
 
 if find_spec("gridcore.queues.edf") is None:
     raise ImportError(
-        "gridcore is not compiled in this folder: it is the source tree. Start Python in another folder, "
+        "gridcore is not compiled in this folder, which is the source tree. Start Python in another folder, "
         "or compile in place with `pip install -e .`"
     )
 

@@ -1,4 +1,4 @@
-# Where each public kernel is: the one list of them, which `__init__.py` reads.
+# The public kernels and their modules; `__init__.py` reads this list.
 
 from .centralized.earliest_ends import EarliestEnds as EarliestEnds
 from .centralized.earliest_ends import bind_earliest as bind_earliest

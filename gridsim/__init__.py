@@ -30,10 +30,10 @@ Scheduler, Policy, Run, Outcome, Applications; register.
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
 InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning, PluginWarning.
 
-Names are imported at their first use, so that ``import gridsim`` takes no time.
+Names are imported at their first use, so that ``import gridsim`` is fast.
 """
 
-# `__init__.pyi` is the list of the public names.
+# `lazy_loader` reads the public names from `__init__.pyi`.
 
 from __future__ import annotations
 

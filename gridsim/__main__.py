@@ -1,10 +1,10 @@
-"""``python -m gridsim`` is the command `gridsim`."""
+"""Entry point of ``python -m gridsim``, which is the command `gridsim`."""
 
 from gridsim.cli.signals import install_handlers
 
 
 def main() -> None:
-    """Run the command line interface; handlers of signals are installed before the other imports."""
+    """Run the command line interface, with signal handlers installed before the other imports."""
     install_handlers()
     from gridsim.cli.main import main
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-#: Most characters of a message; a longer one is cut in the middle, between two words.
-LONGEST = 2000
+#: Largest number of characters of a message; a longer one is cut in the middle, between two words.
+MAX_MESSAGE_LENGTH = 2000
 
 
 def printable(text: str) -> str:
@@ -22,25 +22,28 @@ def printable(text: str) -> str:
     )
 
 
-def in_line(text: str) -> str:
-    """Return `text` as a part of one line: `printable`, with blanks for line breaks."""
+def without_line_breaks(text: str) -> str:
+    """Return `text` as printable characters, with blanks in place of line breaks."""
     return printable(text).replace("\n", " ")
 
 
 def one_line(text: str) -> str:
-    """Return `text` as one printable line of about `LONGEST` characters at most."""
-    text = in_line(text.strip())
-    if len(text) <= LONGEST:
+    """Return `text` as one printable line of about `MAX_MESSAGE_LENGTH` characters at most."""
+    text = without_line_breaks(text.strip())
+    if len(text) <= MAX_MESSAGE_LENGTH:
         return text
-    head, tail = text[: LONGEST // 2].rsplit(" ", 1)[0], text[-LONGEST // 2 :].split(" ", 1)[-1]
+    head, tail = (
+        text[: MAX_MESSAGE_LENGTH // 2].rsplit(" ", 1)[0],
+        text[-MAX_MESSAGE_LENGTH // 2 :].split(" ", 1)[-1],
+    )
     return f"{head} ... {tail}"
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error, or the reason why it has none if ``str()`` of a foreign error raises."""
+    """Return the text of an error; if ``str()`` of the error raises, return that reason instead."""
     try:
         return str(error)
-    except (Exception, SystemExit) as failure:  # its `__str__` may do anything
+    except (Exception, SystemExit) as failure:  # the `__str__` of a foreign error may raise anything
         return f"no text: str() of the error raises {type(failure).__name__}"
 
 
@@ -52,14 +55,14 @@ class _OneLine:
 
 
 class GridSimError(_OneLine, Exception):
-    """Root of every error that gridsim raises on purpose."""
+    """Base class of every error that gridsim raises on purpose."""
 
 
 @contextmanager
-def naming(files: Collection[str]) -> Iterator[None]:
+def name_files_in_errors(files: Collection[str]) -> Iterator[None]:
     """Prefix a GridSimError raised in the block with the names of `files`, unless it names one already.
 
-    Use it for work on content that was read from the files, such as a scenario.
+    It is for code that uses the content of the files, such as a scenario.
     """
     try:
         yield
@@ -70,7 +73,7 @@ def naming(files: Collection[str]) -> Iterator[None]:
 
 
 class ScenarioError(GridSimError, ValueError):
-    """A scenario, platform, workload, network or scheduler parameter is wrong.
+    """Error about an invalid value in a scenario, platform, workload, network or scheduler parameter.
 
     The message starts with the configuration path (``platform.speeds[3]``), followed by the condition that
     the value must satisfy and the value.
@@ -78,46 +81,46 @@ class ScenarioError(GridSimError, ValueError):
 
 
 class FileChanged(ScenarioError):
-    """A trace file has changed since it was read, or since its run or study began."""
+    """Error about a trace file that changed after it was read, or after its run or study began."""
 
 
 class TraceFormatError(GridSimError, ValueError):
-    """A trace file cannot be read.
+    """Error about a trace file that cannot be read.
 
     The message starts with ``file:line``, or with ``file`` if the file cannot be opened.
     """
 
 
 class OutOfMemory(GridSimError, MemoryError):
-    """A run needs more memory than is available; the message states both amounts."""
+    """Error about a run that needs more memory than is available; the message states both amounts."""
 
 
 class SchedulerError(GridSimError, RuntimeError):
-    """A scheduler broke its contract; the message carries the simulated time in seconds."""
+    """Error about a scheduler that breaks its contract; the message states the simulated time in seconds."""
 
 
 class CompileError(SchedulerError):
-    """A node program cannot be compiled; the message states the place and a remedy."""
+    """Error about a node program that cannot be compiled; the message states the place and a remedy."""
 
 
 class InvariantViolation(GridSimError, AssertionError):
-    """An invariant of the simulation is violated.
+    """Error about a violated invariant of the simulation.
 
     Examples are a task that is lost, completed twice, or run on a failed machine.
     """
 
 
 class TraceWarning(_OneLine, UserWarning):
-    """Trace records were repaired or left out; the message counts them and names the first."""
+    """Warning about trace records that were repaired or left out, with their number and the first line."""
 
 
 class PluginWarning(_OneLine, UserWarning):
-    """An entry point of an installed package is ignored; the message names it and the reason."""
+    """Warning about an entry point of an installed package that is ignored, with the reason."""
 
 
 class CheckpointWarning(_OneLine, UserWarning):
-    """A checkpoint could not be written; the run continues, and the previous checkpoint is kept."""
+    """Warning about a failed write of a checkpoint; the run continues and keeps the previous checkpoint."""
 
 
 class ModelWarning(_OneLine, UserWarning):
-    """A model is questionable: a paper is ambiguous and gridsim chose one reading, or a value is unusual."""
+    """Warning about a questionable model: a paper is ambiguous, or a value is unusual."""

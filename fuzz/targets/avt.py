@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 
 import gridsim as gs
 from gridsim.errors import ScenarioError, TraceFormatError
@@ -22,21 +22,21 @@ def seeds() -> Iterator[bytes]:
     yield b"a 1 0 1e308\n"
 
 
-def one(data: bytes) -> None:
-    path = put("hosts.avt", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("hosts.avt", data)
+    with check_refusal(TraceFormatError, naming=path):
         trace = read_avt(path)
-        sound(trace)
+        check_sound(trace)
         if len(data) % 8 == 0:
-            again(trace)
+            check_round_trip(trace)
             info(path)
-            machines(path, trace)
+            check_faults(path, trace)
     if len(data) % 16 == 0:
         lint(path)
 
 
-def sound(trace: AvailabilityTrace) -> None:
-    """Finite; sorted, disjoint intervals of a length within each host."""
+def check_sound(trace: AvailabilityTrace) -> None:
+    """Check that times are finite, and intervals of each host sorted, disjoint and not empty."""
     assert trace.offsets[0] == 0 and trace.offsets[-1] == len(trace.start) == len(trace.end)
     assert (
         len(trace.offsets) == len(trace) + 1 == len(trace.first) + 1 and (np.diff(trace.offsets) >= 0).all()
@@ -49,19 +49,19 @@ def sound(trace: AvailabilityTrace) -> None:
         assert (end[:-1] < start[1:]).all()
 
 
-def again(trace: AvailabilityTrace) -> None:
-    """What is written as it was read is read as it was."""
+def check_round_trip(trace: AvailabilityTrace) -> None:
+    """Check that a written copy is read with the same content."""
     lines = []
     for host in range(len(trace)):
         times = np.ravel(np.column_stack(trace.intervals(host))).tolist()
         lines.append(" ".join([f"h{host}", str(len(times) // 2), *map(repr, times)]))
-    written = read_avt(put("again.avt", "\n".join(lines).encode()))
+    written = read_avt(write_file("again.avt", "\n".join(lines).encode()))
     assert np.array_equal(written.start, trace.start) and np.array_equal(written.end, trace.end)
     assert np.array_equal(written.offsets, trace.offsets)
 
 
-def machines(path: str, trace: AvailabilityTrace) -> None:
-    """The failures of machines that are drawn among these hosts."""
+def check_faults(path: str, trace: AvailabilityTrace) -> None:
+    """Check failures of machines that are drawn from these hosts."""
     try:
         course = gs.Faults.trace(path, seed=1, repeat=False).course(min(3, len(trace)))
     except ScenarioError as error:

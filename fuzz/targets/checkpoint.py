@@ -1,11 +1,11 @@
-"""Checkpoints: what is told of the run, and the state, put into a small run."""
+"""Checkpoints: header and state, which is restored in a small run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from files import FOLDER, put, refused
+from files import FOLDER, check_refusal, write_file
 from samples import BAGS, LISTED, scheduler
 from zips import mutate
 
@@ -13,7 +13,7 @@ from gridsim.errors import GridSimError
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.simulation.simulate import Options, Simulation
 
-__all__ = ["mutate", "one", "seeds"]
+__all__ = ["execute", "mutate", "seeds"]
 
 NAMES = ("mincent", "fair-tree", "fcfs", "wave")
 
@@ -31,9 +31,9 @@ def seeds() -> Iterator[bytes]:
     yield path.read_bytes()
 
 
-def one(data: bytes) -> None:
-    path = put("run.checkpoint", data)
-    with refused(GridSimError, naming=path), Checkpoint(path) as kept:
+def execute(data: bytes) -> None:
+    path = write_file("run.checkpoint", data)
+    with check_refusal(GridSimError, naming=path), Checkpoint(path) as kept:
         name = kept.header.scheduler.name
         simulation = Simulation(BAGS, scheduler(name if name in NAMES else NAMES[0]), Options())
         kept.restore(simulation)

@@ -1,4 +1,4 @@
-"""Results with a digest of their own, whatever is in their tables: each command that looks at one."""
+"""Results with arbitrary tables and a matching digest: each command that reads a result."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import chdir
 from pathlib import Path
 
 from click.testing import CliRunner
-from files import put, refused
-from samples import messages, result, saved
+from files import check_refusal, write_file
+from samples import file_of, messages, result
 from zips import mutate
 
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.errors import GridSimError
 
-__all__ = ["mutate", "one", "seeds"]
+__all__ = ["execute", "mutate", "seeds"]
 
 _PLOT = ["plot", "sealed.npz", "--figure", "chart.svg", "--kind"]
 _EXPORT = ["export", "sealed.npz", "--out", "exported", "--format"]
@@ -31,20 +31,20 @@ COMMANDS = (
 
 def seeds() -> Iterator[bytes]:
     for sample in (result(False), result(True), messages()):
-        file = saved(sample)
-        # another length is another command
-        yield from (file + bytes(more) for more in range(len(COMMANDS)))
+        file = file_of(sample)
+        # the length chooses the command
+        yield from (file + bytes(length) for length in range(len(COMMANDS)))
 
 
-def one(data: bytes) -> None:
-    path = put("result.npz", data)
-    sealed = Path(put("sealed.npz", b""))
-    with refused(GridSimError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("result.npz", data)
+    sealed = Path(write_file("sealed.npz", b""))
+    with check_refusal(GridSimError, naming=path):
         gs.Result.load(path, verify=False).save(sealed)
         command = COMMANDS[len(data) % len(COMMANDS)]
         with chdir(sealed.parent):
             code, lines = _run(command)
-            # what cannot be shown is no result of a run, and `validate` must know why
+            # a result that cannot be shown is invalid, and `validate` must report why
             if any("cannot be shown" in line for line in lines):
                 assert command != VALIDATE and _run(VALIDATE)[0], (command, lines)
 

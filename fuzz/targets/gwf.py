@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 
 from gridsim.errors import TraceFormatError
 from gridsim.traces import read_gwf, read_jobs
 from gridsim.traces.lint import lint
 
-from .swf import sound
+from .swf import check_sound
 
 ROW = b"1 0 3 10 2 -1 -1 2 20 -1 1 U1 G1 X Q P" + b" -1" * 13 + b"\n"
 DICTIONARY = [b"# JobID", b" U12", b" -1", b"1e308", b"nan", b"9007199254740992", b"1_0"]
@@ -23,11 +23,11 @@ def seeds() -> Iterator[bytes]:
     yield ROW.replace(b"U1", b"9007199254740992") + ROW
 
 
-def one(data: bytes) -> None:
-    path = put("log.gwf", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("log.gwf", data)
+    with check_refusal(TraceFormatError, naming=path):
         log = read_gwf(path)
-        sound(log)
+        check_sound(log)
         if len(data) % 8 == 0:
             assert np.array_equal(read_jobs(path).jobs, log.jobs)
     if len(data) % 16 == 0:

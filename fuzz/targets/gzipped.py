@@ -1,4 +1,4 @@
-"""Texts that are gzip, or are called so: as lines, and as a trace whose format has to be found."""
+"""Texts with or without gzip: reading of lines, and detection of the trace format."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 import zlib
 from collections.abc import Iterator
 
-from files import put, refused
+from files import check_refusal, write_file
 from samples import SWF
-from zips import usual
+from zips import default_mutation
 
 from gridsim.errors import TraceFormatError
 from gridsim.traces._text import text_lines
@@ -29,24 +29,24 @@ def seeds() -> Iterator[bytes]:
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """Of the text, which is packed again, or of the bytes."""
+    """Return mutated bytes, or compress a mutated text again."""
     if random.Random(seed).random() < 0.3:
-        return usual(data, max_size)
+        return default_mutation(data, max_size)
     try:
         text = zlib.decompressobj(31).decompress(data, 1 << 13)
     except zlib.error:
-        return usual(data, max_size)
-    return gzip.compress(usual(text, max_size), 1, mtime=0)[:max_size]
+        return default_mutation(data, max_size)
+    return gzip.compress(default_mutation(text, max_size), 1, mtime=0)[:max_size]
 
 
-def one(data: bytes) -> None:
-    path = put("text.gz" if len(data) % 2 else "text", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("text.gz" if len(data) % 2 else "text", data)
+    with check_refusal(TraceFormatError, naming=path):
         lines = list(text_lines(path))
         assert all("\n" not in line and "\0" not in line for line in lines)
         if data[:2] == b"\x1f\x8b":
             text = gzip.decompress(data).decode()
             assert sum(map(len, lines)) + text.count("\n") + text.count("\ufeff") >= len(text)
-            assert list(text_lines(put("plain", text.encode()))) == lines
-    with refused(TraceFormatError, naming=path):
+            assert list(text_lines(write_file("plain", text.encode()))) == lines
+    with check_refusal(TraceFormatError, naming=path):
         detect_format(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 
 from gridsim.errors import TraceFormatError
 from gridsim.model.platform import Platform
@@ -31,9 +31,9 @@ def seeds() -> Iterator[bytes]:
     yield b"cpu_model,computers,gflops_core\n" + b"A,1099511627776,1e18\n" * 3
 
 
-def one(data: bytes) -> None:
-    path = put("hosts.csv", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("hosts.csv", data)
+    with check_refusal(TraceFormatError, naming=path):
         hosts = read_host_speeds(path)
         assert len(hosts) == len(hosts.speed) == len(hosts.weight)
         assert np.isfinite(hosts.speed).all() and (hosts.speed > 0).all() and (hosts.weight > 0).all()

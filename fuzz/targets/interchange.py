@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from files import FOLDER, put, refused
+from files import FOLDER, check_refusal, write_file
 
 import gridsim as gs
 from gridsim.errors import GridSimError
@@ -22,14 +22,14 @@ def seeds() -> Iterator[bytes]:
     yield b"; MaxProcs: 1073741824\n1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 -1\n"
 
 
-def one(data: bytes) -> None:
-    path = put("log.swf", data)
-    with refused(GridSimError):
+def execute(data: bytes) -> None:
+    path = write_file("log.swf", data)
+    with check_refusal(GridSimError):
         result = result_from_log(path)
         assert isinstance(result, gs.Result) and len(result.applications)
         assert str(result).isprintable()
         again = str(Path(FOLDER, "again.swf"))
         to_swf(result, again)
-        with refused(GridSimError):
+        with check_refusal(GridSimError):
             written = result_from_log(again)
             assert np.array_equal(written.applications["tasks"], result.applications["tasks"])

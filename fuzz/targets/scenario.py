@@ -1,4 +1,4 @@
-"""Scenario files: what is read is written the same again, and small ones are made."""
+"""Scenario files: they are written as they were read, and small workloads are realized."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 from samples import BAGS, RIGID
 
 import gridsim as gs
@@ -61,19 +61,19 @@ def seeds() -> Iterator[bytes]:
     yield b"seed = 0x" + b"f" * 5000 + b"\n"
 
 
-def one(data: bytes) -> None:
-    path = put("scenario.toml", data)
-    with suppress(OSError), refused(GridSimError):  # what it names need not be there
+def execute(data: bytes) -> None:
+    path = write_file("scenario.toml", data)
+    with suppress(OSError), check_refusal(GridSimError):  # files that it names may be missing
         scenario = gs.Scenario.from_toml(path)
-        said = scenario.to_toml()
-        again = gs.Scenario.from_toml(said)
-        assert again == scenario and again.to_toml() == said
-        with refused(ScenarioError):
-            made(scenario)
+        text = scenario.to_toml()
+        copy = gs.Scenario.from_toml(text)
+        assert copy == scenario and copy.to_toml() == text
+        with check_refusal(ScenarioError):
+            check_workload(scenario)
 
 
-def made(scenario: gs.Scenario) -> None:
-    """What a run begins with, of a small scenario: numbers that are numbers."""
+def check_workload(scenario: gs.Scenario) -> None:
+    """Check that the workload of a small scenario has valid numbers."""
     document = scenario.document()
     if scenario.platform.nodes > 1000 or document["workload"].get("applications", 0) > 1000:
         return

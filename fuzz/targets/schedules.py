@@ -1,10 +1,10 @@
-"""Schedules of others, validated: Batsim's jobs table, and job logs."""
+"""Validation of schedules of other programs: jobs tables of Batsim, and job logs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from files import put, refused
+from files import check_refusal, write_file
 from samples import SWF, log
 
 from gridsim.errors import TraceFormatError
@@ -23,12 +23,12 @@ def seeds() -> Iterator[bytes]:
     yield SWF.replace(b"MaxProcs: 8", "MaxProcs: ²".encode())
 
 
-def one(data: bytes) -> None:
-    path, given = put("schedule", data), put("given.swf", SWF)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path, job_log = write_file("schedule", data), write_file("given.swf", SWF)
+    with check_refusal(TraceFormatError, naming=path):
         table = b"job_id" in data[:200]
         check = validate_batsim if table else validate_swf
         for violation in check(
-            path, machines=3 if len(data) % 2 else None, job_log=given if len(data) % 3 else None
+            path, machines=3 if len(data) % 2 else None, job_log=job_log if len(data) % 3 else None
         ):
             assert str(violation).isprintable() and violation.count >= 1

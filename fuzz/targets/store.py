@@ -1,4 +1,4 @@
-"""Folders of sweeps: what says that they are, and shards (Parquet)."""
+"""Folders of sweeps: their header, and shards (Parquet)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from files import FOLDER, refused
+from files import FOLDER, check_refusal
 from samples import BAGS, scheduler
-from zips import usual
+from zips import default_mutation
 
 from gridsim.errors import GridSimError
 from gridsim.studies.execution.cell import Cell, measure
@@ -25,7 +25,7 @@ DICTIONARY = [b'"gridsim store"', b"{", b"PAR1"]
 
 @cache
 def shards() -> dict[str, bytes]:
-    """Of a store of one cell."""
+    """Return the shards of a store of one cell, by kind."""
     folder = Path(FOLDER, "seed-store")
     store = Store(folder)
     cell = Cell(BAGS, scheduler("mincent"), {"makespan": None})
@@ -40,15 +40,15 @@ def seeds() -> Iterator[bytes]:
     for name, content in shards().items():
         yield name[:1].encode() + content
         for number in range(8):
-            yield name[:1].encode() + altered(content, random.Random(number))
+            yield name[:1].encode() + with_odd_column(content, random.Random(number))
 
 
-def altered(content: bytes, chance: random.Random) -> bytes:
-    """A sound shard with one more column, called like another one, or one in which there is nothing."""
+def with_odd_column(content: bytes, draw: random.Random) -> bytes:
+    """Return a valid shard with a duplicate column, or with a column of nulls."""
     table = pq.read_table(io.BytesIO(content))
-    at = chance.randrange(table.num_columns)
+    at = draw.randrange(table.num_columns)
     name, column = table.column_names[at], table.column(at)
-    if chance.random() < 0.5:
+    if draw.random() < 0.5:
         table = table.append_column(name, column)
     else:
         table = table.set_column(at, name, pa.nulls(len(table), column.type))
@@ -58,24 +58,24 @@ def altered(content: bytes, chance: random.Random) -> bytes:
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:
-    """A shard with some bytes changed, mostly of its footer, of which nothing is left if it is moved."""
-    chance = random.Random(seed)
-    if data[:1] not in (b"c", b"s") or len(data) < 20 or chance.random() < 0.1:
-        return usual(data, max_size)
-    if chance.random() < 0.1:
+    """Return a shard with some bytes changed, mostly in its footer, whose length is kept."""
+    draw = random.Random(seed)
+    if data[:1] not in (b"c", b"s") or len(data) < 20 or draw.random() < 0.1:
+        return default_mutation(data, max_size)
+    if draw.random() < 0.1:
         name = "cells" if data[:1] == b"c" else "scenarios"
-        return (data[:1] + altered(shards()[name], chance))[:max_size]
+        return (data[:1] + with_odd_column(shards()[name], draw))[:max_size]
     content, end = bytearray(data), len(data) - 8
     length = int.from_bytes(data[end : end + 4], "little")
-    first = end - length if 0 < length < end and chance.random() < 0.7 else 1
-    for _ in range(chance.choice((1, 1, 2, 4, 8))):
-        at = chance.randrange(first, end)
+    first = end - length if 0 < length < end and draw.random() < 0.7 else 1
+    for _ in range(draw.choice((1, 1, 2, 4, 8))):
+        at = draw.randrange(first, end)
         old = content[at]
-        content[at] = chance.choice((0, 127, 128, 255, old ^ 1 << chance.randrange(8), chance.randrange(256)))
+        content[at] = draw.choice((0, 127, 128, 255, old ^ 1 << draw.randrange(8), draw.randrange(256)))
     return bytes(content)
 
 
-def one(data: bytes) -> None:
+def execute(data: bytes) -> None:
     folder = Path(FOLDER, "store")
     for name in ("cells", "scenarios", "results"):
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def one(data: bytes) -> None:
     for name in ("cells", "scenarios"):
         (folder / name / "a.parquet").write_bytes(content if kind == name[:1].encode() else shards()[name])
     found = {}
-    with refused(GridSimError, naming=str(folder)):
+    with check_refusal(GridSimError, naming=str(folder)):
         store = Store(folder)
         keys = store.to_arrow()["key"].to_pylist()
         found = store.find(keys, ["makespan"])

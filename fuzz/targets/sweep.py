@@ -1,4 +1,4 @@
-"""Files of sweeps: read, the cells of small ones made, and told of as if they were run."""
+"""Sweep files: reading, and output of small sweeps as if they had run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 
-from files import put, refused
+from files import check_refusal, write_file
 from samples import BAGS
 
 from gridsim.errors import GridSimError
@@ -16,8 +16,8 @@ from gridsim.studies.sweep import Sweep
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import to_json
 
-#: Runs of a sweep whose cells are made.
-MOST = 64
+#: Maximum number of runs of a sweep whose cells are created.
+MAX_RUNS = 64
 
 DICTIONARY = [
     b"replicates = ", b"[over]\n", b'"platform.nodes" = ', b"schedulers = [", b'"mincent"', b"metrics = [",
@@ -37,20 +37,20 @@ def seeds() -> Iterator[bytes]:
     yield head + b"[over]\n" + b'"a.b" = [' + b"1," * 300 + b"]\n" + document
 
 
-def one(data: bytes) -> None:
-    put("scenario.toml", BAGS.to_toml().encode())
-    path = put("sweep.toml", data)
-    with suppress(OSError), refused(GridSimError):  # what it names need not be there
+def execute(data: bytes) -> None:
+    write_file("scenario.toml", BAGS.to_toml().encode())
+    path = write_file("sweep.toml", data)
+    with suppress(OSError), check_refusal(GridSimError):  # files that it names may be missing
         sweep = Sweep.from_toml(path)
         runs = math.prod(map(len, sweep.labels.values())) * sweep.replicates * len(sweep.schedulers)
-        if runs > MOST:
+        if runs > MAX_RUNS:
             return
         Keys().key(sweep.cells[0])
-        tell(sweep)
+        check_output(sweep)
 
 
-def tell(sweep: Sweep) -> None:
-    """What is found out after the runs would lose them: it is no refusal."""
+def check_output(sweep: Sweep) -> None:
+    """Check that results can be written; an error at this point would lose them."""
     metrics = tuple(sweep.metrics or ["makespan"])
     measured = [Measured(values=dict.fromkeys(metrics, 1.0))] * len(sweep.cells)
     found = SweepResult(
@@ -61,4 +61,4 @@ def tell(sweep: Sweep) -> None:
         to_json(found.to_dict())
         found.format()
     except Exception as error:
-        raise AssertionError(f"what was run cannot be told: {error!r}") from error
+        raise AssertionError(f"results cannot be written: {error!r}") from error

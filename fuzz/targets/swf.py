@@ -1,11 +1,11 @@
-"""Job logs in Standard Workload Format, and what is made of them."""
+"""Job logs in Standard Workload Format, and workloads made of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 from samples import SWF, log
 
 from gridsim.errors import TraceFormatError
@@ -34,20 +34,20 @@ def seeds() -> Iterator[bytes]:
     yield b"1 0 3 10 2 -1 -1 2 20 -1 1 1 1 -1 1 -1 -1 " + b"9" * 5000 + b"\n"
 
 
-def one(data: bytes) -> None:
-    path = put("log.swf", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("log.swf", data)
+    with check_refusal(TraceFormatError, naming=path):
         read = read_swf(path)
-        sound(read)
+        check_sound(read)
         if len(data) % 8 == 0:
-            again(read)
+            check_round_trip(read)
             info(path)
     if len(data) % 16 == 0:
         lint(path)
 
 
-def sound(read: JobLog) -> None:
-    """Finite, sorted, whole; and so are bags and jobs."""
+def check_sound(read: JobLog) -> None:
+    """Check that jobs, and bags and rigid jobs made of them, are finite, sorted and complete."""
     jobs = read.jobs
     assert len(jobs) and all(np.isfinite(jobs[name]).all() for name in jobs.dtype.names)
     assert (np.diff(jobs["submit"]) >= 0).all() and (np.diff(np.sort(jobs["line"])) > 0).all()
@@ -59,8 +59,8 @@ def sound(read: JobLog) -> None:
     assert (np.diff(rigid.release) >= 0).all() and (rigid.run_time > 0).all() and (rigid.requested > 0).all()
 
 
-def again(read: JobLog) -> None:
-    """What is written as it was read is read as it was."""
+def check_round_trip(read: JobLog) -> None:
+    """Check that a written copy is read with the same content."""
     rows = (" ".join(repr(row[name].item()) for name in JOB_FIELDS) for row in read.jobs)
-    written = read_swf(put("again.swf", "\n".join(rows).encode()))
+    written = read_swf(write_file("again.swf", "\n".join(rows).encode()))
     assert all(np.array_equal(written.jobs[name], read.jobs[name]) for name in JOB_FIELDS)

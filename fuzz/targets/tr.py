@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from files import put, refused
+from files import check_refusal, write_file
 
 from gridsim.errors import TraceFormatError
 from gridsim.traces import bags_of_tasks, read_tr
@@ -21,9 +21,9 @@ def seeds() -> Iterator[bytes]:
     yield b"1 1 5 " + b"9" * 5000 + b"\n"
 
 
-def one(data: bytes) -> None:
-    path = put("log.tr", data)
-    with refused(TraceFormatError, naming=path):
+def execute(data: bytes) -> None:
+    path = write_file("log.tr", data)
+    with check_refusal(TraceFormatError, naming=path):
         log = read_tr(path)
         sound(log)
         if len(data) % 8 == 0:
@@ -48,11 +48,11 @@ def sound(log: TaskLog) -> None:
 
 
 def again(log: TaskLog) -> None:
-    """What is written as it was read is read as it was."""
+    """Check that a written copy is read with the same content."""
     lines = []
     for job, durations in enumerate(np.split(log.duration, log.offsets[1:-1])):
         row = (log.submit[job].item(), len(durations), log.mean[job].item(), *durations.tolist())
         lines.append(" ".join(map(repr, row)))
-    written = read_tr(put("again.tr", "\n".join(lines).encode()))
+    written = read_tr(write_file("again.tr", "\n".join(lines).encode()))
     for name in ("submit", "tasks", "mean", "duration"):
         assert np.array_equal(getattr(written, name), getattr(log, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from files import put, refused
+from files import check_refusal, write_file
 from zips import mutate
 
 import gridsim as gs
@@ -13,16 +13,16 @@ from gridsim.validation.results import validate_result
 
 from . import result
 
-__all__ = ["mutate", "one", "seeds"]
+__all__ = ["execute", "mutate", "seeds"]
 
 
 def seeds() -> Iterator[bytes]:
     return result.seeds()
 
 
-def one(data: bytes) -> None:
-    path = put("result.npz", data)
-    with refused(GridSimError):
+def execute(data: bytes) -> None:
+    path = write_file("result.npz", data)
+    with check_refusal(GridSimError):
         read = gs.Result.load(path, verify=False)
         for violation in validate_result(read):
             assert str(violation).isprintable()

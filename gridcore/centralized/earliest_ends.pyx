@@ -18,8 +18,8 @@ import numpy as np
 
 __all__ = ["EarliestEnds", "bind_earliest"]
 
-# The last double before 2**63.
-cdef long long _LAST = 9223372036854774784
+# The greatest float64 below 2**63.
+cdef long long _MAX_FLOAT_INSTANT = 9223372036854774784
 
 
 def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks: SupportsIndex,
@@ -31,7 +31,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
 
     A machine runs its tasks in order, so each task ends one duration after the one before, and the tasks take the
     `n_tasks` earliest of these ends over all machines.  The ends up to an instant with at most `n_tasks` ends before it
-    are taken together, and the rest by a heap.  Time O(machines * log(machines)) for any number of tasks.
+    are used together, and the rest by a heap.  Time O(machines * log(machines)) for any number of tasks.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     ValueError
         If there are tasks but no machines, or an argument is out of range.
     OverflowError
-        If a task ends after the last instant.
+        If a task would end after the last instant.
     """
     cdef long long[::1] at = writable(free_at, "free_at")
     cdef const double[::1] s = doubles(speed, "speed")
@@ -73,12 +73,12 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     if now < 0:
         raise ValueError(f"now must be >= 0, got {now}")
     result = np.zeros(n, np.int64)
-    cdef long long[::1] out = result         # OUT
+    cdef long long[::1] out = result       
     rest = n_tasks
     if rest == 0:
         return result
     if n == 0:
-        raise ValueError(f"speed must have an entry, there are {n_tasks} tasks to bind")
+        raise ValueError(f"speed must have at least one entry to bind {n_tasks} tasks, got none")
     heap = <Entry*> malloc(n * (sizeof(Entry) + sizeof(long long)))
     if heap == NULL:
         raise MemoryError
@@ -86,32 +86,32 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     with nogil:
         for u in range(n):
             length[u] = duration(task_size, s[u])
-        bulk = take_bulk(at, length, out, rest, now) if rest > n else 0
-        is_in_time = bulk >= 0 and take_first(at, length, heap, out, rest - bulk, now)
+        bulk = bind_bulk(at, length, out, rest, now) if rest > n else 0
+        is_in_time = bulk >= 0 and bind_rest(at, length, heap, out, rest - bulk, now)
         if is_in_time:
             for u in range(n):
                 if out[u] > 0:
                     at[u] = (at[u] if at[u] > now else now) + out[u] * length[u]
     free(heap)
     if not is_in_time:
-        raise OverflowError("a task ends after the last instant")
+        raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
     return result
 
 
-cdef long long take_bulk(const long long[::1] at, const long long* length, long long[::1] out,
+cdef long long bind_bulk(const long long[::1] at, const long long* length, long long[::1] out,
                          long long tasks, long long now) noexcept nogil:
-    """Take all ends up to an instant by which there are at most `tasks` of them; return how many are taken.
+    """Bind tasks to all ends up to some instant, at most `tasks` of them; return how many tasks are bound.
 
     The instant is the one at which the machines would have completed `tasks` if tasks were divisible.  It is
-    computed by Newton steps on a convex function, from above.  If the result is too inexact, nothing is taken.
+    computed by Newton steps on a convex function, from above.  If the result is too inexact, no task is bound.
     Returns -1 if the last end is certainly after the last instant.
     """
     cdef Py_ssize_t n = at.shape[0], u, step
-    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, aim = <double> tasks
-    cdef long long limit = _LAST, base, count = 0
+    cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, goal = <double> tasks
+    cdef long long limit = _MAX_FLOAT_INSTANT, base, count = 0
     if tasks > 1048576:
-        # float64 cannot count so many tasks exactly: aim a little lower, and take the rest one by one
-        aim -= aim * 4e-12
+        # float64 cannot count so many tasks exactly: stay a little below, and bind the rest one by one
+        goal -= goal * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now
         if length[u] == 0:
@@ -124,7 +124,7 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
         rate += 1.0 / <double> length[u]
     if rate == 0.0:
         return 0
-    instant = latest + aim / rate
+    instant = latest + goal / rate
     for step in range(64):
         rate = 0.0
         done = 0.0
@@ -133,14 +133,14 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
             if gap > 0.0 and length[u] > 0:
                 rate += 1.0 / <double> length[u]
                 done += gap / <double> length[u]
-        if not done > aim * (1.0 + 1e-12):
+        if not done > goal * (1.0 + 1e-12):
             break
-        instant -= (done - aim) / rate
+        instant -= (done - goal) / rate
     if not instant > 0.0:
         return 0
-    if instant < <double> _LAST:
+    if instant < <double> _MAX_FLOAT_INSTANT:
         limit = min(limit, <long long> instant)
-    elif instant > 9.3e18 and limit == _LAST:
+    elif instant > 9.3e18 and limit == _MAX_FLOAT_INSTANT:
         return -1
     for u in range(n):
         base = at[u] if at[u] > now else now
@@ -154,9 +154,9 @@ cdef long long take_bulk(const long long[::1] at, const long long* length, long 
     return count
 
 
-cdef bint take_first(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
+cdef bint bind_rest(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
                      long long tasks, long long now) noexcept nogil:
-    """Take the next `tasks` ends one by one; False if one is after the last instant."""
+    """Bind `tasks` tasks to the next ends one by one; return False if one is after the last instant."""
     cdef Py_ssize_t n = at.shape[0], u
     cdef long long base
     for u in range(n):
@@ -201,10 +201,10 @@ cdef class EarliestEnds:
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
     cdef const long long[::1] kind          # by machine
-    cdef const long long[::1] first         # kind k has the places first[k] .. first[k + 1] - 1 of both heaps
+    cdef const long long[::1] first         # kind k has the entries first[k] .. first[k + 1] - 1 of both heaps
     cdef long long[::1] n_busy, n_idle      # by kind
-    cdef Entry* busy                        # by (when it is free, machine)
-    cdef Entry* idle                        # machines free by `now`, by machine; at is 0
+    cdef Entry* busy                        # by (end of its last task, machine)
+    cdef Entry* idle                        # machines free by `now`, by id; `at` is 0
 
     def __cinit__(self, speed: ArrayLike):
         cdef const double[::1] speeds = doubles(speed, "speed")
@@ -267,7 +267,7 @@ cdef class EarliestEnds:
                     else:
                         entry.at = 0
                         self.idle[self.first[k] + self.n_idle[k]] = entry
-                        self.n_idle[k] += 1  # ascending, and so a heap
+                        self.n_idle[k] += 1  # in ascending order, which is a heap
             for k in range(self.kinds):
                 heap_make(self.busy + self.first[k], self.n_busy[k])
 
@@ -285,14 +285,14 @@ cdef class EarliestEnds:
         n_tasks
             Number of tasks, >= 0 and < 2**31.
         now
-            ns; not before the last call.
+            ns; not before that of the last call.
 
         Raises
         ------
         ValueError
             If an argument is out of range, or there are tasks and no machine is up.
         OverflowError
-            If a task ends after the last instant.
+            If a task would end after the last instant.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef long long[::1] at = writable(free_at, "free_at")
@@ -307,10 +307,10 @@ cdef class EarliestEnds:
         if not 0 <= n_tasks < 2**31:
             raise ValueError(f"n_tasks must be in 0..{2**31 - 1}, got {n_tasks}")
         if now < self.now:
-            raise ValueError(f"now must be at least {self.now}, got {now}")
+            raise ValueError(f"now must be at least {self.now} ns, got {now}")
         count = n_tasks
         result = np.empty(count, np.int64)
-        cdef long long[::1] out = result         # OUT
+        cdef long long[::1] out = result       
         with nogil:
             self.now = now
             for k in range(self.kinds):
@@ -354,7 +354,7 @@ cdef class EarliestEnds:
                     heap_push(self.busy + self.first[best], self.n_busy[best], earliest)
                     self.n_busy[best] += 1
         if not has_machine:
-            raise ValueError(f"up must have a machine, there are {count} tasks to bind")
+            raise ValueError(f"up must be True for at least one machine to bind {count} tasks")
         if not is_in_time:
-            raise OverflowError("a task ends after the last instant")
+            raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
         return result

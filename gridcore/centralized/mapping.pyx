@@ -36,8 +36,8 @@ cdef struct Item:
 cdef struct Columns:                           # the machines of each column
     Item* machines                             # for column c a heap by ready time, from begin[c] to begin[c + 1]
     Py_ssize_t* begin
-    double* at                                 # by column: when its first machine is ready; infinite if it has none
-    double* next                               # by column: when its second machine is ready
+    double* first_ready                        # by column: when its first machine is ready; infinite if it has none
+    double* second_ready                       # by column: when its second machine is ready
     int* first_machine                         # by column: its first machine
 
 
@@ -62,17 +62,17 @@ cdef const double[:, ::1] matrix(object values):
     return entries
 
 
-cdef double[::1] ready_times(object values, Py_ssize_t machines, str like):
+cdef double[::1] ready_times(object values, Py_ssize_t machines, str counterpart):
     cdef Py_ssize_t u
     values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.float64:
-        raise TypeError("ready must be a float64 array, it is changed in place")
+        raise TypeError("ready must be a float64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError("ready must be contiguous and writable, it is changed in place")
+        raise ValueError("ready must be contiguous and writable to be changed in place")
     cdef double[::1] ready = values
-    check_lengths(machines, ready.shape[0], like, "ready")
+    check_lengths(machines, ready.shape[0], counterpart, "ready")
     for u in range(machines):
         if not isfinite(ready[u]) or ready[u] < 0.0:
             raise ValueError(f"ready[{u}] must be finite and >= 0, got {ready[u]!r}")
@@ -85,10 +85,10 @@ cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t
     check_lengths(rows, counts.shape[0], "etc", "counts")
     for i in range(rows):
         if counts[i] > 0x7fffffffffff - total:
-            raise ValueError(f"counts must add up to less than 2**47, got {counts[i]} in counts[{i}]")
+            raise ValueError(f"the sum of counts must be below 2**47, got {total + counts[i]} up to counts[{i}]")
         total += counts[i]
     if total and not machines:
-        raise ValueError(f"ready must have an entry, there are {total} tasks to map")
+        raise ValueError(f"ready must have at least one entry to map {total} tasks, got none")
     return total
 
 
@@ -131,8 +131,8 @@ cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* fir
 
     Parameters
     ----------
-    who
-        The first machine of each; NULL if columns are machines.
+    first_machine
+        The first machine of each column; NULL if columns are machines.
     """
     cdef Py_ssize_t u
     for u in range(n):
@@ -160,9 +160,9 @@ cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at
 cdef inline double second_best(Item* heap, Py_ssize_t n, const Columns* machine_columns,
                                const double* etc) noexcept nogil:
     """Return the second earliest completion time of a heap whose top is settled; infinite for one machine."""
-    cdef double second = machine_columns.next[heap[0].column] + etc[heap[0].column]
-    settle(heap, n, 1, machine_columns.at, machine_columns.first_machine, etc)
-    settle(heap, n, 2, machine_columns.at, machine_columns.first_machine, etc)
+    cdef double second = machine_columns.second_ready[heap[0].column] + etc[heap[0].column]
+    settle(heap, n, 1, machine_columns.first_ready, machine_columns.first_machine, etc)
+    settle(heap, n, 2, machine_columns.first_ready, machine_columns.first_machine, etc)
     if n > 1 and heap[1].at < second:
         second = heap[1].at
     if n > 2 and heap[2].at < second:
@@ -171,14 +171,14 @@ cdef inline double second_best(Item* heap, Py_ssize_t n, const Columns* machine_
 
 
 cdef inline void refresh_column(Columns* machine_columns, Py_ssize_t c) noexcept nogil:
-    """Update `at`, `first_machine` and `next` of column c, whose heap has changed."""
+    """Update `first_ready`, `first_machine` and `second_ready` of column c, whose heap has changed."""
     cdef Item* heap = machine_columns.machines + machine_columns.begin[c]
     cdef Py_ssize_t n = machine_columns.begin[c + 1] - machine_columns.begin[c]
-    machine_columns.at[c] = heap[0].at if n > 0 else INFINITY
+    machine_columns.first_ready[c] = heap[0].at if n > 0 else INFINITY
     machine_columns.first_machine[c] = heap[0].machine if n > 0 else 0x7fffffff
-    machine_columns.next[c] = heap[1].at if n > 1 else INFINITY
-    if n > 2 and heap[2].at < machine_columns.next[c]:
-        machine_columns.next[c] = heap[2].at
+    machine_columns.second_ready[c] = heap[1].at if n > 1 else INFINITY
+    if n > 2 and heap[2].at < machine_columns.second_ready[c]:
+        machine_columns.second_ready[c] = heap[2].at
 
 
 cdef inline int assign(Columns* machine_columns, Py_ssize_t c, double length, double* ready) noexcept nogil:
@@ -213,7 +213,8 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
         machine_columns.begin[c] = machine_columns.begin[c - 1]
     machine_columns.begin[0] = 0
     for c in range(columns):
-        heap, size = machine_columns.machines + machine_columns.begin[c], machine_columns.begin[c + 1] - machine_columns.begin[c]
+        heap = machine_columns.machines + machine_columns.begin[c]
+        size = machine_columns.begin[c + 1] - machine_columns.begin[c]
         for k in range(size // 2 - 1, -1, -1):
             sink(heap, size, k)
         refresh_column(machine_columns, c)
@@ -246,9 +247,9 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
         whatever its etc; "kpb": "mct" among the ceil(percent *
         machines / 100) (to a billionth) that take the least time; "switching": "mct" until the balance
         min(ready) / max(ready) is `high` or more, then "met" until it is `low` or less, and so on.  While
-        max(ready) is 0 it does not change.
+        max(ready) is 0, the rule does not change.
     percent
-        In 0..100 and not 0; 100 is "mct", 100 / machines is "met".
+        > 0 and <= 100; 100 is "mct", 100 / machines is "met".
     low, high
         0 <= low < high <= 1.
     on_met
@@ -268,9 +269,9 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     cdef long long total = total_of(c, rows, n)
     cdef int rule_index = rule_of(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
-        raise ValueError(f"percent must be in 0..100 and not 0, got {percent!r}")
+        raise ValueError(f"percent must be > 0 and <= 100, got {percent!r}")
     if not 0.0 <= low < high <= 1.0:
-        raise ValueError(f"low and high must be 0 <= low < high <= 1, got {low!r} and {high!r}")
+        raise ValueError(f"low and high must satisfy 0 <= low < high <= 1, got {low!r} and {high!r}")
     machine = np.zeros(total, np.int64)
     cdef long long[::1] out = machine
     if total == 0:
@@ -280,13 +281,14 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     if heaps == NULL:
         raise MemoryError
     with nogil:
-        on_met = in_turn(e, c, &r[0], rule_index, n_fastest, low, high, on_met, out, heaps)
+        on_met = assign_in_turn(e, c, &r[0], rule_index, n_fastest, low, high, on_met, out, heaps)
     free(heaps)
     return machine, bool(on_met)
 
 
-cdef bint in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule, Py_ssize_t n_fastest,
-                  double low, double high, bint on_met, long long[::1] out, Item* heaps) noexcept nogil:
+cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule,
+                         Py_ssize_t n_fastest, double low, double high, bint on_met, long long[::1] out,
+                         Item* heaps) noexcept nogil:
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
     cdef long long task, at = 0
     cdef const double* etc
@@ -348,7 +350,7 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
     """Map all tasks, with a choice among all remaining tasks for each assignment.
 
     Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
-    Memory for rows * columns items of 16 bytes.  An assignment, or a pass of sufferage, takes O(rows), and mostly
+    Takes rows * columns * 16 bytes of memory.  An assignment, or a pass of sufferage, takes O(rows), and mostly
     O(log(columns)) for each row that had the same best machine.
 
     Parameters
@@ -377,7 +379,7 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
         If `ready` is not a float64 array.
     """
     cdef const double[:, ::1] e = matrix(etc)
-    cdef Py_ssize_t rows = e.shape[0], columns = e.shape[1], n, i, alive
+    cdef Py_ssize_t rows = e.shape[0], columns = e.shape[1], n, i, n_rows
     cdef const long long[::1] c = indices(counts, "counts", 0, 0x800000000000)
     cdef const long long[::1] kinds = indices(np.arange(columns) if kind is None else kind,
                                               "kind", 0, columns)
@@ -390,78 +392,79 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
     if total == 0:
         return assignments[0], assignments[1]
     if n > 0x7ffffffe:
-        raise ValueError(f"ready must have less than 2**31 - 1 entries, got {n}")
+        raise ValueError(f"ready must have fewer than 2**31 - 1 entries, got {n}")
     left_array = np.array(c)
     cdef long long[::1] left = left_array
     cdef long long[::1] row = np.flatnonzero(left_array)                 # rows with tasks left
-    alive = row.shape[0]
-    cdef long long[::1] best = np.full(alive, -1, np.int64)              # column of the best time
-    cdef double[::1] time = np.zeros(alive)                              # best time, or sufferage, of a task
+    n_rows = row.shape[0]
+    cdef long long[::1] best = np.full(n_rows, -1, np.int64)             # column of the best time
+    cdef double[::1] time = np.zeros(n_rows)                             # best time, or sufferage, of a task
     cdef long long[::1] claim = np.full(columns, -1, np.int64)
     cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
     cdef int[::1] first_machine = np.zeros(columns, np.intc)
     cdef Py_ssize_t[::1] begin = np.zeros(columns + 1, np.intp)
     cdef Item** heap = <Item**> malloc(rows * sizeof(Item*))
-    cdef Item* items = <Item*> malloc((n + alive * columns) * sizeof(Item))
+    cdef Item* items = <Item*> malloc((n + n_rows * columns) * sizeof(Item))
     if heap == NULL or items == NULL:
         free(heap)
         free(items)
         raise MemoryError
     cdef Columns machine_columns
     machine_columns.machines, machine_columns.begin = items, &begin[0]
-    machine_columns.at, machine_columns.next, machine_columns.first_machine = &at[0], &second[0], &first_machine[0]
+    machine_columns.first_ready, machine_columns.second_ready = &at[0], &second[0]
+    machine_columns.first_machine = &first_machine[0]
     with nogil:
         build_columns(&machine_columns, columns, kinds, r)
-        for i in range(alive):
+        for i in range(n_rows):
             heap[row[i]] = items + n + i * columns
-            fill(heap[row[i]], columns, machine_columns.at, machine_columns.first_machine, &e[row[i], 0])
+            fill(heap[row[i]], columns, machine_columns.first_ready, machine_columns.first_machine, &e[row[i], 0])
         if rule_index == SUFFERAGE:
-            by_sufferage(e, &r[0], left, row, best, time, claim, heap, &machine_columns, out)
+            assign_by_sufferage(e, &r[0], left, row, best, time, claim, heap, &machine_columns, out)
         else:
-            by_time(e, &r[0], left, row, best, time, rule_index == MIN_MIN, heap, &machine_columns, out)
+            assign_by_time(e, &r[0], left, row, best, time, rule_index == MIN_MIN, heap, &machine_columns, out)
     free(heap)
     free(items)
     return assignments[0], assignments[1]
 
 
-cdef void by_time(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
-                  long long[::1] best, double[::1] time, bint earliest, Item** heap, Columns* machine_columns,
-                  long long[:, ::1] out) noexcept nogil:
-    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, n_left, best_row
+cdef void assign_by_time(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
+                         long long[::1] best, double[::1] time, bint earliest, Item** heap, Columns* machine_columns,
+                         long long[:, ::1] out) noexcept nogil:
+    cdef Py_ssize_t n = e.shape[1], n_rows = row.shape[0], k, n_left, best_row
     cdef long long i, at, total = out.shape[1], last = -1
     for at in range(total):
         n_left = 0
         best_row = -1
-        for k in range(alive):
+        for k in range(n_rows):
             i = row[k]
             if left[i] == 0:
                 continue
             if best[k] == last:
-                settle(heap[i], n, 0, machine_columns.at, machine_columns.first_machine, &e[i, 0])
+                settle(heap[i], n, 0, machine_columns.first_ready, machine_columns.first_machine, &e[i, 0])
                 best[k], time[k] = heap[i][0].column, heap[i][0].at
             row[n_left], best[n_left], time[n_left] = i, best[k], time[k]
             if best_row < 0 or (time[n_left] < time[best_row] if earliest else time[n_left] > time[best_row]):
                 best_row = n_left
             n_left += 1
-        alive = n_left
+        n_rows = n_left
         i, last = row[best_row], best[best_row]
         left[i] -= 1
         out[0, at] = i
         out[1, at] = assign(machine_columns, last, e[i, last], ready)
 
 
-cdef void by_sufferage(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
-                       long long[::1] best, double[::1] time, long long[::1] claim, Item** heap,
-                       Columns* machine_columns, long long[:, ::1] out) noexcept nogil:
-    cdef Py_ssize_t n = e.shape[1], alive = row.shape[0], k, n_left, u
+cdef void assign_by_sufferage(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
+                              long long[::1] best, double[::1] time, long long[::1] claim, Item** heap,
+                              Columns* machine_columns, long long[:, ::1] out) noexcept nogil:
+    cdef Py_ssize_t n = e.shape[1], n_rows = row.shape[0], k, n_left, u
     cdef long long i, at = 0, total = out.shape[1]
     while at < total:
         n_left = 0
-        for k in range(alive):
+        for k in range(n_rows):
             i = row[k]
             if left[i] == 0:
                 continue
-            settle(heap[i], n, 0, machine_columns.at, machine_columns.first_machine, &e[i, 0])
+            settle(heap[i], n, 0, machine_columns.first_ready, machine_columns.first_machine, &e[i, 0])
             u = heap[i][0].column              # the claim is on the first machine of this column
             row[n_left], best[n_left] = i, u
             time[n_left] = second_best(heap[i], n, machine_columns, &e[i, 0]) - heap[i][0].at
@@ -469,7 +472,7 @@ cdef void by_sufferage(const double[:, ::1] e, double* ready, long long[::1] lef
             if claim[u] < 0 or time[claim[u]] < time[n_left]:
                 claim[u] = n_left
             n_left += 1
-        alive = n_left
+        n_rows = n_left
         for u in range(n):
             if claim[u] >= 0:
                 i = row[claim[u]]

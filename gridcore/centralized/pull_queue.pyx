@@ -25,7 +25,7 @@ from gridcore.queues.pairs cimport Pairs, pair_of, pairs_add, pairs_free, pairs_
 import numpy as np
 
 from gridcore.common.state import (
-    ANY, FLAG, INSTANT, OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
+    ANY, FLAG, INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
 )
 
 __all__ = ["PullQueue"]
@@ -45,7 +45,7 @@ cdef struct Machine:                    # a cache line
     int number                          # its id
     int last                            # the application of its last task, or `applications` if it was lost
     int down                            # whether it is down
-    int waits                           # whether it is in the heap of idle machines
+    int is_waiting                      # whether it is in the heap of idle machines
     double unused
 
 
@@ -56,7 +56,7 @@ _TYPES = {"away": np.int8, "free": np.int64, "last": np.int64, "busy": np.int64,
           "interrupted": np.int64}
 
 if sizeof(Machine) != _MACHINE.itemsize:
-    raise ImportError("the table of machines is not the struct of gridcore/centralized/pull_queue.pyx")
+    raise ImportError(f"_MACHINE must have the {sizeof(Machine)} bytes of the struct Machine, got {_MACHINE.itemsize}")
 
 
 cdef const long long[::1] instants(object values):
@@ -67,17 +67,17 @@ cdef const long long[::1] instants(object values):
     return integers(values, "released")
 
 
-cdef struct Turn:                       # the progress of `PullQueue.run_released`
-    Py_ssize_t first, came
+cdef struct Progress:                   # the progress of `PullQueue.run_released`
+    Py_ssize_t first, n_released
     long long waiting, peak
 
 
-cdef int _check_done(long long done) except -1:
-    """Raise the error that a negative number stands for."""
+cdef int _raise_error_of(long long done) except -1:
+    """Raise the error of a negative result."""
     if done == -1:
         raise MemoryError
     if done == -2:
-        raise OverflowError("a task ends after the last instant")
+        raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
     return 0
 
 
@@ -106,14 +106,14 @@ cdef class PullQueue:
     cdef readonly long long now
     cdef readonly bint log
     # by rank; ranks go from the fastest machine to the slowest, ties by id
-    cdef object table                       # the records as an array
+    cdef object table                   # the array of the structs in `machine`
     cdef Machine* machine
     cdef const long long[::1] rank          # by id
     # busy machines by (end, rank); entries of machines that are down, wait or are free at other instants are invalid
     cdef RadixHeap ends
-    cdef Entry* idle                    # a heap of waiting machines by rank, and of some that are down; at is 0
+    cdef Entry* idle                    # a heap of waiting machines by rank, and some that are down; `at` is 0
     cdef Py_ssize_t n_idle
-    # finish covers only tasks with a successor on their machine; its extra entry is for `last` of lost tasks
+    # `finish` covers only tasks with a successor on their machine; its extra entry is for machines that lost their last
     cdef long long[::1] first_start, finish, started, nodes
     # by application: the first machine that began a task of it, or -1; pairs (machine, application) of the next
     # machines, up to `max_pairs`; and bits of further machines, which then take less memory
@@ -155,7 +155,7 @@ cdef class PullQueue:
         order = np.argsort(-speed, kind="stable")
         size = self.machines * _MACHINE.itemsize
         block = np.zeros(size + 64, np.uint8)
-        start = -block.ctypes.data % 64  # so that no record is in two cache lines
+        start = -block.ctypes.data % 64  # aligned, so that no struct is in two cache lines
         raw = block[start:]
         self.machine = <Machine*> &raw[0]
         self.table = block[start : start + size].view(_MACHINE)
@@ -169,7 +169,7 @@ cdef class PullQueue:
         radix_clear(&self.ends)
         self.n_idle = 0
         for r in range(self.machines):
-            self.machine[r].waits = False
+            self.machine[r].is_waiting = False
             if self.machine[r].down:
                 continue
             if self.machine[r].free > self.now:
@@ -178,15 +178,15 @@ cdef class PullQueue:
                 self._wait(r)
 
     cdef inline void _wait(self, Py_ssize_t r) noexcept nogil:
-        """Put a machine into the heap of those that wait."""
+        """Put a machine into the heap of waiting machines."""
         cdef Entry entry
         entry.at, entry.number = 0, r
         heap_push(self.idle, self.n_idle, entry)
         self.n_idle += 1
-        self.machine[r].waits = True
+        self.machine[r].is_waiting = True
 
     cdef inline void _busy_until(self, Py_ssize_t r, long long at) noexcept nogil:
-        """Put a machine, which is free at `at`, into the heap of those that are busy."""
+        """Put a machine, which is busy until `at` ns, into the heap of busy machines."""
         cdef Py_ssize_t v
         if not radix_full(&self.ends):
             radix_push(&self.ends, at, r)
@@ -194,7 +194,7 @@ cdef class PullQueue:
         # the heap has room for twice as many entries as machines can be busy
         radix_clear(&self.ends)
         for v in range(self.machines):
-            if not (self.machine[v].down or self.machine[v].waits):
+            if not (self.machine[v].down or self.machine[v].is_waiting):
                 radix_push(&self.ends, self.machine[v].free, v)
 
     def __dealloc__(self):
@@ -218,7 +218,7 @@ cdef class PullQueue:
         return self.table[name][np.asarray(self.rank)].astype(_TYPES[name])
 
     def backlog(self, long long now) -> float:
-        """Return the Mflop of started tasks that remain after `now` ns, summed in order of machine."""
+        """Return the Mflop of started tasks that remain after `now` ns, summed in the order of machines."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
@@ -303,15 +303,15 @@ cdef class PullQueue:
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         known = self._columns()
         entries = read(state, {
-            **array_entries(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=OR_NEVER,
-                   finish=OR_NEVER, one=(-1, self.machines)),
+            **array_entries(known, INSTANT, last=(0, self.applications + 1), away=FLAG, first_start=INSTANT_OR_NEVER,
+                   finish=INSTANT_OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
         if (entries["busy"] > entries["free"]).any():
             raise ValueError("state['busy'] must be at most state['free'] of the same machine")
         now = entries["now"]
         if ((entries["last"] == self.applications) & (entries["free"] > now)).any():
-            raise ValueError("state['last'] must be an application where a machine works")
+            raise ValueError("state['last'] must be an application for each busy machine")
         for name, column in known.items():
             if name in _TYPES:
                 self.table[name][np.asarray(self.rank)] = entries[name]
@@ -347,7 +347,7 @@ cdef class PullQueue:
             ("nodes", self.nodes), ("one", self.first_machine))}}
 
     def run(self, long long until, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
-        """Start tasks from the instant reached so far up to, but not at, `until` ns.
+        """Start tasks from the current instant up to, but not at, `until` ns.
 
         Whenever a machine is free, it starts a task of the first application of `order` that has one
         left; if none has, it waits.  No task is started at exactly `until`, so that arrivals at that
@@ -368,7 +368,7 @@ cdef class PullQueue:
         Raises
         ------
         OverflowError
-            If a task ends after the last instant.
+            If a task would end after the last instant.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
@@ -387,53 +387,52 @@ cdef class PullQueue:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
         with nogil:
             count = self._run(until, first, rest, size)
-        _check_done(count)
+        _raise_error_of(count)
         return count
 
     def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
-                     Py_ssize_t first, Py_ssize_t came, long long waiting) -> tuple[int, int, int, int]:
+                     Py_ssize_t first, Py_ssize_t n_released, long long waiting) -> tuple[int, int, int, int]:
         """Start tasks as `run` does, in order of application, each application from its release on.
 
         Running to t1 and then to t2 equals running to t2.
 
-        Returns `first`, `came` and `waiting` after the call, which counts the applications released before `until`, and
-        the largest number of waiting tasks at one of these releases, else `waiting` as given.  Entries of the arrays are
-        checked when they are used.
+        Returns (first, n_released, waiting, peak): the parameters as of `until`, and the largest number of waiting
+        tasks, at the beginning or just after a release.  Entries of the arrays are checked when they are used.
 
         Parameters
         ----------
         released
-            int64[applications], ns, not descending: when the tasks of each application become available.
+            int64[applications], ns, ascending, when the tasks of each application become available.
         left
             int64[applications], unstarted tasks; changed in place.
         task_size
             float64[applications], Mflop > 0.
         first
             The first application that may have tasks left.
-        came
-            The number of applications that have been counted as released.
+        n_released
+            The number of applications released so far.
         waiting
-            The number of unstarted tasks of these.
+            The number of their unstarted tasks.
 
         Raises
         ------
         ValueError
             If an argument is out of range.
         OverflowError
-            If a task ends after the last instant.
+            If a task would end after the last instant.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] at = instants(released)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
-        cdef Turn t
+        cdef Progress t
         cdef long long done
         for name, count in ("released", at.shape[0]), ("left", rest.shape[0]), ("task_size", size.shape[0]):
             check_lengths(self.applications, count, "applications", name)
-        for name, value in ("first", first), ("came", came):
+        for name, value in ("first", first), ("n_released", n_released):
             if not 0 <= value <= self.applications:
                 raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
-        t.first, t.came, t.waiting, t.peak = first, came, waiting, waiting
+        t.first, t.n_released, t.waiting, t.peak = first, n_released, waiting, waiting
         with nogil:
             done = self._run_released(until, at, rest, size, &t)
         if done == -3:
@@ -441,12 +440,13 @@ cdef class PullQueue:
                 raise ValueError(f"left[{t.first}] must be >= 0, got {rest[t.first]}")
             raise refuse("task_size", t.first, "must be finite and > 0", size[t.first])
         if done == -4:
-            raise ValueError(f"released[{t.came}] must be at least {at[t.came - 1]}, the one before, got {at[t.came]}")
-        _check_done(done)
-        return t.first, t.came, t.waiting, t.peak
+            raise ValueError(f"released[{t.n_released}] must be >= released[{t.n_released - 1}], "
+                             f"got {at[t.n_released]} and {at[t.n_released - 1]}")
+        _raise_error_of(done)
+        return t.first, t.n_released, t.waiting, t.peak
 
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers]:
-        """Make `machines` fail at `now` ns, the instant reached by `run`; their running tasks are lost.
+        """Make `machines` fail at `now` ns, the end of the last `run`; their running tasks are lost.
 
         They take no tasks until `restore`; machines that are down already stay down.
 
@@ -479,7 +479,7 @@ cdef class PullQueue:
         return lost[0, :n].copy(), lost[1, :n].copy()
 
     def restore(self, machines: ArrayLike, long long now):
-        """Make `machines` recover at `now` ns, the instant reached by `run`; machines that are up are unchanged."""
+        """Make `machines` recover at `now` ns, the end of the last `run`; machines that are up are unchanged."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, r
@@ -487,26 +487,26 @@ cdef class PullQueue:
             r = self.rank[ids[k]]
             if self.machine[r].down:
                 self.machine[r].down = False
-                if not self.machine[r].waits:
+                if not self.machine[r].is_waiting:
                     self._wait(r)
 
     cdef const long long[::1] _machines(self, machines, long long now):
         if now != self.now:
-            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
         return indices(machines, "machines", 0, self.machines)
 
     cdef void _wake(self) noexcept nogil:
-        """Make the machines idle whose tasks have ended by now."""
+        """Put the machines whose tasks have ended into the heap of waiting machines."""
         cdef Py_ssize_t r
         while self._next_end() <= self.now:
             r = self.ends.front[0].number
             radix_pop(&self.ends)
             self._wait(r)
 
-    cdef inline long long _next(self) noexcept nogil:
+    cdef inline long long _next_free(self) noexcept nogil:
         """Return when the next machine is free, which is then the first in its heap; NEVER if there is none."""
         while self.n_idle > 0 and self.machine[self.idle[0].number].down:
-            self.machine[self.idle[0].number].waits = False
+            self.machine[self.idle[0].number].is_waiting = False
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1
         return self.now if self.n_idle > 0 else self._next_end()
@@ -524,12 +524,12 @@ cdef class PullQueue:
                 return NEVER
             first = &self.ends.front[0]
             m = &self.machine[first.number]
-            if m.free == first.at and not m.down and not m.waits:
+            if m.free == first.at and not m.down and not m.is_waiting:
                 return first.at
             radix_pop(&self.ends)
 
-    cdef inline int _begin(self, long long i, double task_size) noexcept nogil:
-        """Start a task of application `i` on the next free machine; return 0, or an error for `_check_done`."""
+    cdef inline int _start_task(self, long long i, double task_size) noexcept nogil:
+        """Start a task of application `i` on the next free machine; return 0, or an error for `_raise_error_of`."""
         cdef bint waiting = self.n_idle > 0
         cdef Py_ssize_t r = self.idle[0].number if waiting else self.ends.front[0].number, k
         cdef Machine* m = &self.machine[r]
@@ -557,7 +557,7 @@ cdef class PullQueue:
         elif end > self.now:
             heap_pop(self.idle, self.n_idle)
             self.n_idle -= 1
-            m.waits = False
+            m.is_waiting = False
             self._busy_until(r, end)
             prefetch(&self.machine[self.idle[0].number])
         return 0
@@ -566,25 +566,25 @@ cdef class PullQueue:
                         const double[::1] task_size) noexcept nogil:
         cdef Py_ssize_t k
         cdef long long i, count = 0
-        cdef int failed
+        cdef int error
         if until <= self.now:
             return 0
         self._wake()
         for k in range(order.shape[0]):
             i = order[k]
-            while left[i] > 0 and self._next() < until:
-                failed = self._begin(i, task_size[i])
-                if failed:
-                    return failed
+            while left[i] > 0 and self._next_free() < until:
+                error = self._start_task(i, task_size[i])
+                if error:
+                    return error
                 left[i] -= 1
                 count += 1
         self.now = until
         return count
 
     cdef long long _run_released(self, long long until, const long long[::1] released, long long[::1] left,
-                                 const double[::1] task_size, Turn* t) noexcept nogil:
+                                 const double[::1] task_size, Progress* t) noexcept nogil:
         cdef long long at
-        cdef int failed
+        cdef int error
         if until <= self.now:
             return 0
         self._wake()
@@ -595,38 +595,39 @@ cdef class PullQueue:
                 break
             if left[t.first] < 0 or not (isfinite(task_size[t.first]) and task_size[t.first] > 0.0):
                 return -3
-            if released[t.first] > self.now:  # nothing can start before it
+            if released[t.first] > self.now:  # no task can start before this release
                 self.now = released[t.first]
                 self._wake()
-            at = self._next()
+            at = self._next_free()
             if at >= until:
                 break
-            if not self._count(at + 1, released, left, t):
+            if not self._count_released(at + 1, released, left, t):
                 return -4
-            failed = self._begin(t.first, task_size[t.first])
-            if failed:
-                return failed
+            error = self._start_task(t.first, task_size[t.first])
+            if error:
+                return error
             left[t.first] -= 1
             t.waiting -= 1
-        if not self._count(until, released, left, t):
+        if not self._count_released(until, released, left, t):
             return -4
         self.now = until
         return 0
 
-    cdef inline bint _count(self, long long until, const long long[::1] released, const long long[::1] left,
-                            Turn* t) noexcept nogil:
+    cdef inline bint _count_released(self, long long until, const long long[::1] released, const long long[::1] left,
+                            Progress* t) noexcept nogil:
         """Count the applications released before `until`; False if one is released before the one before it."""
-        while t.came < self.applications and released[t.came] < until:
-            if t.came > 0 and released[t.came] < released[t.came - 1]:
+        while t.n_released < self.applications and released[t.n_released] < until:
+            if t.n_released > 0 and released[t.n_released] < released[t.n_released - 1]:
                 return False
-            t.waiting += left[t.came]
-            t.came += 1
-            if t.waiting > t.peak and (t.came == self.applications or released[t.came] > released[t.came - 1]):
+            t.waiting += left[t.n_released]
+            t.n_released += 1
+            if t.waiting > t.peak and (
+                    t.n_released == self.applications or released[t.n_released] > released[t.n_released - 1]):
                 t.peak = t.waiting  # after all releases of this instant
         return True
 
     cdef inline bint _count_machine(self, long long i, Machine* m) noexcept nogil:
-        """Set the application of the last task of a machine; count the machine once in the nodes of `i`."""
+        """Set the application of the last task of a machine; count the machine once for application `i`."""
         cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         m.last = <int> i
@@ -649,14 +650,14 @@ cdef class PullQueue:
         return True
 
     cdef inline bint _log_start(self, long long u, long long i, long long at, long long end) noexcept nogil:
-        cdef long long* wider
+        cdef long long* larger
         cdef Py_ssize_t room
         if self.n_log == self.log_room:
             room = 2 * self.log_room + 256
-            wider = <long long*> realloc(self.entries, room * 4 * sizeof(long long))
-            if wider == NULL:
+            larger = <long long*> realloc(self.entries, room * 4 * sizeof(long long))
+            if larger == NULL:
                 return False
-            self.entries = wider
+            self.entries = larger
             self.log_room = room
         self.entries[4 * self.n_log] = u
         self.entries[4 * self.n_log + 1] = i

@@ -4,9 +4,9 @@ cdef enum:
     FINITE = 0
     NOT_NEGATIVE = 1
     POSITIVE = 2
-    NUMBER = 3                     # +inf is allowed, nan and -inf are not
+    NUMBER = 3                     # or +inf, but not nan or -inf
 
-cdef class _Guard:                  # a reservation of an object, see `guard`
+cdef class _Guard:                  # the reservation of an object by `guard`
     cdef bint* occupied
     cdef _Guard inner
 
@@ -18,7 +18,7 @@ cdef object doubles_copy(object values, str name)
 cdef int check_entry(double value, str name, Py_ssize_t index, int rule) except -1
 cdef int check_scalar(double value, str name, int rule) except -1
 cdef int check_array(const double[::1] values, str name, int rule) except -1
-cdef int check_instant(long long value, str name, long long room=*) except -1
+cdef int check_instant(long long value, str name, long long margin=*) except -1
 cdef int check_lengths(Py_ssize_t n, Py_ssize_t m, str first, str second) except -1
 cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except -1
 cdef object plain(object values)

@@ -76,11 +76,11 @@ cdef long long[::1] writable(object values, str name):
     """Return `values`; raise TypeError or ValueError unless it is an int64 vector that can be written in place."""
     values = plain(values)
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+        raise TypeError(f"{name} must be an int64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")
+        raise ValueError(f"{name} must be contiguous and writable to be changed in place")
     return values
 
 
@@ -101,10 +101,10 @@ cdef int check_array(const double[::1] values, str name, int rule) except -1:
     return 0
 
 
-cdef int check_instant(long long value, str name, long long room=0) except -1:
-    """Raise ValueError unless `value` is an instant (ns) with at least `room` more ns after it."""
-    cdef long long end = 9223372036854775807  # a C variable, since Cython would compute with integers of Python
-    end -= room
+cdef int check_instant(long long value, str name, long long margin=0) except -1:
+    """Raise ValueError unless `value` is an instant (ns) with at least `margin` more ns after it."""
+    cdef long long end = 9223372036854775807  # a C variable, because Cython would use Python integers for the constant
+    end -= margin
     if not 0 <= value < end:
         raise ValueError(f"{name} must be in 0..{end - 1} ns, got {value}")
     return 0
@@ -152,7 +152,7 @@ cdef _Guard guard(bint* occupied, _Guard inner=None):
         If the object is in use.
     """
     if occupied[0]:
-        raise RuntimeError("this object is in use: it is for one thread, and one call, at a time")
+        raise RuntimeError("this object is in use by another call; make one call at a time, from one thread")
     cdef _Guard result = _Guard.__new__(_Guard)
     result.occupied, result.inner = occupied, inner
     occupied[0] = True

@@ -21,7 +21,7 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
-    # no branch on the order of the times, because it cannot be predicted; ties are rare or the rule
+    # no branch on the order of the times, because it cannot be predicted; whether two are equal can be
     if a.time == b.time:
         return a.sequence < b.sequence
     return a.time < b.time

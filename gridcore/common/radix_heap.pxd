@@ -2,8 +2,8 @@
 
 A radix heap (Ahuja, Mehlhorn, Orlin and Tarjan, J. ACM 37(2), 1990).  Entries that are far ahead wait without an
 order in buckets, by the highest digit in which their instants differ from `base`.  Only the next few are in a heap,
-which stays in the cache.  So an entry is written and read in a row a few times, where a heap of all would wait for
-memory at each of its lower levels, and the owner can prefetch what the next entries need.
+which stays in the cache.  An entry is therefore written and read sequentially a few times, whereas one large heap would
+wait for memory at each of its lower levels.  The owner can prefetch the data of the next entries.
 
 The owner knows which entries are still valid.  An invalid one stays until it is first, or until `radix_clear`.
 """
@@ -17,14 +17,14 @@ from gridcore.common.memory cimport reallocate
 
 cdef enum:
     DIGIT = 6                           # bits of a digit
-    DIGITS = 11                         # of an instant
-    FULL = 16                           # entries of a batch
-    FEW = 48                            # a bucket with at most so many entries is not divided; the heap takes as many
-    AHEAD = 8                           # the heap has at least so many entries, so that their owner can prefetch
+    DIGITS = 11                         # digits of an instant
+    BATCH_SIZE = 16                     # entries of a full batch
+    MAX_FRONT = 48                      # the most entries with which `front` is filled, and a bucket is not divided
+    MIN_FRONT = 8                       # `front` is refilled if it has fewer, so that its owner can prefetch
 
 
 cdef struct Batch:
-    Entry item[FULL]
+    Entry item[BATCH_SIZE]
 
 
 cdef struct Bucket:
@@ -40,12 +40,12 @@ cdef struct RadixHeap:                  # initialised by `radix_make`
     unsigned long long used[DIGITS]     # by digit: bits of the buckets that are not empty
     Batch* batch
     int* next                           # by batch, the next one of its bucket or of the unused, -1
-    int unused, fresh                   # the first unused batch; the batches from `fresh` on were never used
+    int unused, first_never_used        # the first of the batches that are unused again, and of those never used
 
 
 cdef inline int radix_make(RadixHeap* q, Py_ssize_t room) except -1:
     """Make an empty heap with room for `room` entries; `q` must be all zero or initialised."""
-    cdef Py_ssize_t batches = room // FULL + min(room, <Py_ssize_t> (DIGITS << DIGIT)) + 2
+    cdef Py_ssize_t batches = room // BATCH_SIZE + min(room, <Py_ssize_t> (DIGITS << DIGIT)) + 2
     q.front = <Entry*> reallocate(q.front, (room + 1) * sizeof(Entry))
     q.batch = <Batch*> reallocate(q.batch, batches * sizeof(Batch))
     q.next = <int*> reallocate(q.next, batches * sizeof(int))
@@ -65,7 +65,7 @@ cdef inline void radix_clear(RadixHeap* q) noexcept nogil:
     memset(q.bucket, 0, sizeof(q.bucket))
     memset(q.used, 0, sizeof(q.used))
     q.n_front = q.n_far = q.base = 0
-    q.unused, q.fresh = -1, 0
+    q.unused, q.first_never_used = -1, 0
 
 
 cdef inline bint radix_full(const RadixHeap* q) noexcept nogil:
@@ -77,17 +77,17 @@ cdef inline void _radix_defer(RadixHeap* q, Entry new) noexcept nogil:
     cdef int level = highest_bit(<unsigned long long> (new.at ^ q.base)) // DIGIT
     cdef int digit = (new.at >> level * DIGIT) & ((1 << DIGIT) - 1), batch
     cdef Bucket* bucket = &q.bucket[(level << DIGIT) + digit]
-    if bucket.n % FULL == 0:
+    if bucket.n % BATCH_SIZE == 0:
         batch = q.unused
         if batch >= 0:
             q.unused = q.next[batch]
         else:
-            batch = q.fresh
-            q.fresh += 1
+            batch = q.first_never_used
+            q.first_never_used += 1
         q.next[batch] = bucket.batch
         bucket.batch = batch
         q.used[level] |= <unsigned long long> 1 << digit
-    q.batch[bucket.batch].item[bucket.n % FULL] = new
+    q.batch[bucket.batch].item[bucket.n % BATCH_SIZE] = new
     bucket.n += 1
     q.n_far += 1
 
@@ -110,32 +110,32 @@ cdef inline void radix_pop(RadixHeap* q) noexcept nogil:
 
 
 cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
-    """Move the next entries into `front` if it has hardly any; return whether it did."""
+    """Move the next entries into `front` if it has fewer than `MIN_FRONT`; return whether it did."""
     cdef int level, digit, batch, next_batch
     cdef Py_ssize_t n, k
     cdef Bucket* bucket
     cdef Entry entry
     cdef bint fits
-    if q.n_front >= AHEAD or q.n_far == 0:
+    if q.n_front >= MIN_FRONT or q.n_far == 0:
         return False
-    while q.n_far > 0 and q.n_front < FEW // 2:
+    while q.n_far > 0 and q.n_front < MAX_FRONT // 2:
         level = 0
         while q.used[level] == 0:
             level += 1
         digit = lowest_bit(q.used[level])
         bucket = &q.bucket[(level << DIGIT) + digit]
         n, batch = bucket.n, bucket.batch
-        fits = level == 0 or n <= FEW
-        if fits and q.n_front > 0 and q.n_front + n > FEW:
+        fits = level == 0 or n <= MAX_FRONT
+        if fits and q.n_front > 0 and q.n_front + n > MAX_FRONT:
             break
         if not fits:
-            # from here on the entries of this bucket differ from `base` in lower digits only
+            # with the new `base`, the entries of this bucket differ from it in lower digits only
             q.base = q.batch[batch].item[0].at >> level * DIGIT << level * DIGIT
         bucket.n = 0
         q.used[level] &= ~(<unsigned long long> 1 << digit)
         q.n_far -= n
         while n > 0:
-            for k in range((n - 1) % FULL + 1):
+            for k in range((n - 1) % BATCH_SIZE + 1):
                 entry = q.batch[batch].item[k]
                 if fits and entry.at > q.base:
                     q.base = entry.at
@@ -144,7 +144,7 @@ cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
                 else:
                     q.front[q.n_front] = entry
                     q.n_front += 1
-            n = (n - 1) // FULL * FULL
+            n = (n - 1) // BATCH_SIZE * BATCH_SIZE
             next_batch = q.next[batch]
             q.next[batch] = q.unused
             q.unused = batch

@@ -33,7 +33,7 @@ def read_only(state: dict[str, Any]) -> dict[str, Any]:
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     memory: Any = array  # the types of NumPy do not declare the buffer protocol
-    return np.asarray(memoryview(memory).toreadonly())  # a flag of the array could be set again
+    return np.asarray(memoryview(memory).toreadonly())  # the writeable flag of an array could be set again
 
 
 Size: TypeAlias = "int | str | None"
@@ -42,7 +42,8 @@ Limits: TypeAlias = "tuple[float | str | None, float | str | None]"
 
 ANY: Limits = (None, None)
 INSTANT: Limits = (0, LATEST + 1)
-OR_NEVER: Limits = (-1, LATEST + 1)
+#: An instant, or -1 if there is none.
+INSTANT_OR_NEVER: Limits = (-1, LATEST + 1)
 FLAG: Limits = (0, 2)
 #: Floats that are finite and not negative.
 AMOUNT: Limits = (0.0, float("inf"))
@@ -112,7 +113,7 @@ class ArraysEntry:
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> Iterator[NDArray[Any]]:
         if not isinstance(value, Iterable) or isinstance(value, np.ndarray):
-            raise ValueError(f"{name} must be arrays, got {type(value).__name__}")
+            raise ValueError(f"{name} must be an iterable of arrays, got {type(value).__name__}")
         entry = ArrayEntry(self.dtype, self.shape)
         return (entry.read(f"{name}[{number}]", array, sizes) for number, array in enumerate(value))
 
@@ -198,6 +199,6 @@ def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) 
 
 
 def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
-    """Raise ValueError with the `condition` that rows must meet for the first `bad` row of an entry."""
+    """Raise ValueError for the first row of entry `name` that is marked in `bad`; it must be `condition`."""
     for k in np.flatnonzero(bad)[:1]:
         raise ValueError(f"state[{name!r}][{k}] must be {condition}")

@@ -1,8 +1,8 @@
-"""Writes stubs of kernels (`.pyi`) from their sources, for type checkers and editors.
+"""Stubs of kernels (`.pyi`), generated from their sources, for type checkers and editors.
 
 `setup.py` calls `write` before it compiles; ``python gridcore/common/stubs.py`` does the same.  The type of
 a parameter is its annotation or its C type, that of a result its annotation (else None), that of an attribute
-its C type or its comment ``# type:``.  A stub that begins with `BY_HAND` is not replaced.
+its C type or its comment ``# type:``.  A stub that begins with `HANDWRITTEN` is not replaced.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-BY_HAND = "# by hand"
+HANDWRITTEN = "# by hand"
 #: Imports at the top of each stub.
 HEADER = """\
 from collections.abc import Callable, Iterable, Sequence
@@ -26,9 +26,9 @@ from typing_extensions import disjoint_base
 from gridcore.common.arrays import Bools, Floats, Integers
 """
 _INTEGER_TYPES = ("Py_ssize_t", "size_t", "int", "long long", "unsigned int", "unsigned long long")
-PLAIN = dict.fromkeys(_INTEGER_TYPES, "int") | dict.fromkeys(("", "object"), "Any")
-PLAIN |= {"double": "float", "bint": "bool", "dict": "dict[str, Any]", "list": "list[Any]"}
-CELLS = {"double": "float64", "long long": "int64", "int": "int32", "unsigned char": "uint8"}
+PYTHON_TYPES = dict.fromkeys(_INTEGER_TYPES, "int") | dict.fromkeys(("", "object"), "Any")
+PYTHON_TYPES |= {"double": "float", "bint": "bool", "dict": "dict[str, Any]", "list": "list[Any]"}
+NUMPY_TYPES = {"double": "float64", "long long": "int64", "int": "int32", "unsigned char": "uint8"}
 
 
 class Parameter(NamedTuple):
@@ -39,29 +39,29 @@ class Parameter(NamedTuple):
     default: str | None
 
 
-def cut(text: str, at: str) -> list[str]:
-    """Split at a character, but not in brackets or quotes."""
+def split_outside(text: str, separator: str) -> list[str]:
+    """Split a text at a character, except inside brackets or quotes."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
         quote = ("" if quote == letter else quote) if quote else letter if letter in "\"'" else ""
         depth += 0 if quote else (letter in "([{") - (letter in ")]}")
-        if letter == at and not depth and not quote:
+        if letter == separator and not depth and not quote:
             parts.append("")
         else:
             parts[-1] += letter
     return parts
 
 
-def python_type(c: str) -> str:
+def python_type(c_type: str) -> str:
     """Return the Python type of a C type; that of a class is its name."""
-    c = c.removeprefix("const ").strip()
-    cell = re.fullmatch(r"([\w ]+?)\[.*\]", c)
-    return f"NDArray[np.{CELLS[cell[1]]}]" if cell else PLAIN.get(c, c)
+    c_type = c_type.removeprefix("const ").strip()
+    cell = re.fullmatch(r"([\w ]+?)\[.*\]", c_type)
+    return f"NDArray[np.{NUMPY_TYPES[cell[1]]}]" if cell else PYTHON_TYPES.get(c_type, c_type)
 
 
 def parameter(text: str) -> Parameter:
-    left, *default = (part.strip() for part in cut(text, "="))
-    left, *annotation = (part.strip() for part in cut(left, ":"))
+    left, *default = (part.strip() for part in split_outside(text, "="))
+    left, *annotation = (part.strip() for part in split_outside(left, ":"))
     match = re.fullmatch(r"(.*?)(\**\w*)", left, re.DOTALL)
     assert match is not None, text
     kind = annotation[0] if annotation else python_type(match[1].strip())
@@ -72,7 +72,7 @@ def parameter(text: str) -> Parameter:
 
 def parameters(text: str) -> list[Parameter]:
     """Return the parameters between the brackets of a ``def``."""
-    return [parameter(" ".join(part.split())) for part in cut(text, ",") if part.strip()]
+    return [parameter(" ".join(part.split())) for part in split_outside(text, ",") if part.strip()]
 
 
 DEFINITION = re.compile(r"(?m)^(    )?def (\w+)\(([^)]*(?:\([^)]*\)[^)]*)*)\)(?: -> ([^\n]+))?:(?: *#.*)?$")
@@ -142,12 +142,12 @@ def constant(name: str, value: str) -> str:
     return f"{name}: tuple[str, ...]" if value.startswith(("(", "tuple(")) else f"{name}: int"
 
 
-def stub(path: Path, homes: dict[str, str]) -> str:
+def stub(path: Path, class_modules: dict[str, str]) -> str:
     """Return the stub of a kernel; "" if the kernel exports nothing to Python.
 
     Parameters
     ----------
-    homes
+    class_modules
         The module of each class.
     """
     code = re.sub(r'(?m)^ *r?"""(?:.|\n)*?"""\n', "", path.read_text(encoding="utf-8"))
@@ -171,8 +171,8 @@ def stub(path: Path, homes: dict[str, str]) -> str:
     ]
     text = "\n".join(lines)
     imports = [
-        f"from {home} import {name}"
-        for name, home in homes.items()
+        f"from {module} import {name}"
+        for name, module in class_modules.items()
         if re.search(rf"\b{name}\b", text) and not re.search(rf"\bclass {name}\b", text)
     ]
     for source, names in re.findall(r"(?m)^from (gridcore[\w.]*) import (.*)$", code):
@@ -182,15 +182,15 @@ def stub(path: Path, homes: dict[str, str]) -> str:
 
 def write(folder: Path) -> None:
     """Write the stubs of all kernels of the package `folder`."""
-    homes = {
+    class_modules = {
         match[2]: ".".join(path.relative_to(folder.parent).with_suffix("").parts)
         for path in sorted([*folder.rglob("*.pyx"), *folder.rglob("*.py")])
         for match in CLASS.findall(path.read_text(encoding="utf-8"))
     }
     for path in sorted(folder.rglob("*.pyx")):
         target = path.with_suffix(".pyi")
-        by_hand = target.is_file() and target.read_text(encoding="utf-8").startswith(BY_HAND)
-        if not by_hand and (text := stub(path, homes)):
+        is_handwritten = target.is_file() and target.read_text(encoding="utf-8").startswith(HANDWRITTEN)
+        if not is_handwritten and (text := stub(path, class_modules)):
             target.write_text(text, encoding="utf-8")
 
 

@@ -18,7 +18,7 @@ def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] 
     text
         Lines, separated by newlines; words are separated by blanks and tabs.
     columns
-        The number of words that are read of each line, at least 1; the rest of the line is ignored.
+        The number of words to read in each line, at least 1; the rest of the line is ignored.
 
     Returns
     -------
@@ -71,7 +71,7 @@ cdef const char* read_line(const char* at, const char* end, long long* numbers, 
             return NULL
         numbers[k] = -value if negative else value
     while at < end and at[0] != c'\n':
-        if at[0] == c'\r':  # the caller decides on line ends
+        if at[0] == c'\r':  # the caller chooses the line ends
             return NULL
         at += 1
     return at + 1

@@ -1,4 +1,4 @@
-"""The optional log of the decisions of `gridcore.dgs.protocol`, which hands its rows over whenever there are many."""
+"""The optional log of the decisions of `gridcore.dgs.protocol`, which passes rows on when there are many."""
 
 from libc.math cimport NAN
 from libc.stdlib cimport free
@@ -10,7 +10,7 @@ cdef enum:                              # the actions, in the order of `gridcore
     WAITED, WAITED_FOR_ROOM, WAITED_FOR_MACHINES, TOO_LARGE, GAVE_UP, OVERDUE, MISSED, TOO_LATE, CALLED_OFF, EXTENDED, DISPLACED
 
 cdef enum:
-    DECISIONS = 4096                    # rows that are handed over at a time, or somewhat more
+    DECISIONS = 4096                    # rows are passed on once there are so many
 
 
 cdef struct Decision:                   # a row; the fields are those of `gridcore.dgs.state.DECISION`
@@ -21,8 +21,8 @@ cdef struct Decision:                   # a row; the fields are those of `gridco
 cdef struct DecisionLog:                # all zero when it is empty
     Decision* row
     Py_ssize_t n, room
-    long long left                      # how many rows will still be kept
-    long long lost                      # rows since the last handover that were not
+    long long left                      # number of rows that may still be logged
+    long long lost                      # number of rows since the last transfer that were not logged
 
 
 cdef inline void decisions_free(DecisionLog* l) noexcept nogil:
@@ -31,7 +31,7 @@ cdef inline void decisions_free(DecisionLog* l) noexcept nogil:
 
 cdef inline int decisions_add(DecisionLog* l, int action, long long time, long long job, long long decider,
                               Decision** row) except -1:
-    """Add a row and have `row` point to it, for the caller to fill in; NULL if no more rows are kept."""
+    """Add a row and set `row` to it, for the caller to fill in; NULL if no more rows may be logged."""
     cdef Decision* d
     row[0] = NULL
     if l.left == 0:

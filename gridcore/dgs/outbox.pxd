@@ -1,4 +1,4 @@
-"""Messages about jobs that wait to be sent, at the end of a wave or later: for `gridcore.dgs.protocol`."""
+"""Messages about jobs that are sent at the end of a wave or later: for `gridcore.dgs.protocol`."""
 
 from libc.stdlib cimport free
 
@@ -28,7 +28,7 @@ cdef inline Row* outbox_add(Outbox* o, long long node, long long sender, long lo
 
 
 cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
-    """Sort rows by sender, stably (merge sort; they are nearly always in order already)."""
+    """Sort rows by sender with a stable merge sort; they are nearly always in order already."""
     cdef Py_ssize_t width = 1, low, middle, high, i, j, k
     cdef Row* source = row
     cdef Row* target = spare
@@ -91,7 +91,7 @@ cdef inline int delayed_add(Delayed* d, long long time, const Row* row) except -
 
 
 cdef inline const Event* delayed_first(Delayed* d) noexcept nogil:
-    """Return when the next row is due, and which; NULL if there is none."""
+    """Return the time and the slot of the next row; NULL if there is none."""
     cdef const Event* first
     while True:
         first = pending_first(&d.due)
@@ -102,15 +102,15 @@ cdef inline const Event* delayed_first(Delayed* d) noexcept nogil:
 
 
 cdef inline void delayed_drop(Delayed* d, long long node) noexcept nogil:
-    """Drop the rows that `node` was to send, which has failed."""
+    """Drop the rows of sender `node`, which has failed."""
     cdef Py_ssize_t k
     for k in range(d.n):
         if d.row[k].sender == node:
-            d.row[k].node = -1          # a row that is not in use may be changed, too
+            d.row[k].node = -1          # also in rows that are not in use, where it has no effect
 
 
 cdef inline const Row* delayed_take(Delayed* d, long long now) noexcept nogil:
-    """Take and return the next row that is due by `now`, NULL if none is; it is valid until a row is added."""
+    """Remove and return the next row due by `now`, NULL if there is none; it is valid until a row is added."""
     cdef const Event* first = delayed_first(d)
     if first == NULL or first.time > now:
         return NULL

@@ -1,62 +1,64 @@
-"""Reservations that were released, as readers see them who saw the node before.
+"""Released reservations of a node, for readers that saw the node before.
 
-They are in the order in which they were made.  Those that a reader sees were made by the instant at which it saw the
-node and dropped after it; most live for a moment only, so with the last drop so far beside each, going back from the
-last one that was made by then soon comes to where all have been dropped.
+They are in the order in which they were made.  A reader sees those that were made by the instant at which it saw the
+node and were released after it.  Most reservations are short-lived, and each entry has the last release up to it, so
+a backward scan from the last entry made by that instant ends soon.
 """
 
 from gridcore.common.memory cimport reallocate
 
-cdef struct Gone:
+cdef struct ReleasedReservation:
     long long start, end                # slots
-    long long made, dropped             # ns
-    long long latest                    # ns, when the last of it and those before it was dropped
+    long long made_at, released_at      # ns
+    long long last_release              # ns, the last release of it and the entries before it
 
 cdef struct Released:                   # all zero when empty
-    Gone* item
+    ReleasedReservation* item
     int n, room
 
 
-cdef inline Py_ssize_t released_seen(const Released* r, long long as_of) noexcept nogil:
-    """Return the last one that was made by `as_of` ns; -1 for none."""
+cdef inline Py_ssize_t released_last_made(const Released* r, long long as_of) noexcept nogil:
+    """Return the index of the last entry that was made by `as_of` ns; -1 for none."""
     cdef Py_ssize_t low = 0, high = r.n, middle
     while low < high:
         middle = (low + high) >> 1
-        if r.item[middle].made <= as_of:
+        if r.item[middle].made_at <= as_of:
             low = middle + 1
         else:
             high = middle
     return low - 1
 
 
-cdef inline void released_count(Released* r, Py_ssize_t k) noexcept nogil:
-    """Compute `latest` from the k-th on."""
+cdef inline void released_update(Released* r, Py_ssize_t k) noexcept nogil:
+    """Compute `last_release` from entry k on."""
     for k in range(k, r.n):
-        r.item[k].latest = max(r.item[k].dropped, r.item[k - 1].latest) if k else r.item[k].dropped
+        r.item[k].last_release = r.item[k].released_at
+        if k:
+            r.item[k].last_release = max(r.item[k].last_release, r.item[k - 1].last_release)
 
 
-cdef inline int released_keep(Released* r, const Gone* one) except -1:
-    """Add one: most were made but a moment before."""
+cdef inline int released_add(Released* r, const ReleasedReservation* entry) except -1:
+    """Insert an entry; the scan begins at the end because most are released soon after they were made."""
     cdef Py_ssize_t k = r.n
     if r.n == r.room:
-        r.item = <Gone*> reallocate(r.item, (2 * r.room + 4) * sizeof(Gone))
+        r.item = <ReleasedReservation*> reallocate(r.item, (2 * r.room + 4) * sizeof(ReleasedReservation))
         r.room = 2 * r.room + 4
-    while k > 0 and r.item[k - 1].made > one.made:
+    while k > 0 and r.item[k - 1].made_at > entry.made_at:
         r.item[k] = r.item[k - 1]
         k -= 1
-    r.item[k] = one[0]
+    r.item[k] = entry[0]
     r.n += 1
-    released_count(r, k)
+    released_update(r, k)
     return 0
 
 
 cdef inline void released_forget(Released* r, long long slot, long long before) noexcept nogil:
-    """Drop those that end by `slot` or were dropped by `before` ns."""
+    """Drop the entries that end by `slot` or were released by `before` ns."""
     cdef Py_ssize_t k
     cdef int n = 0
     for k in range(r.n):
-        if r.item[k].end > slot and r.item[k].dropped > before:
+        if r.item[k].end > slot and r.item[k].released_at > before:
             r.item[n] = r.item[k]
             n += 1
     r.n = n
-    released_count(r, 0)
+    released_update(r, 0)

@@ -1,8 +1,8 @@
-/* One turn of CYCLON on records of views, with AVX-512 where the processor has it: chosen when the program runs,
-   since a wheel is built for all processors.  Both variants do the same to the bit.
+/* A cycle of CYCLON on records of views.  AVX-512 is selected at run time where the processor has it, since a wheel
+   is built for all processors.  Both variants have equal results, bit for bit.
 
-   A node's record is its neighbours (int32, `width` of them, -1 what is empty), their ages (one byte each) and how
-   many there are (int32): all that a turn touches of a node lies in as few lines of the cache as it can. */
+   A node's record is its neighbours (int32[degree], -1 for empty places), their ages (one byte each) and their number
+   (int32), so that a turn of a node touches few cache lines. */
 
 #ifndef GRIDCORE_SHUFFLE_H
 #define GRIDCORE_SHUFFLE_H
@@ -21,19 +21,19 @@
 #define GRIDCORE_INLINE static inline
 #endif
 
-/* Rows of up to this many neighbours lie in two vectors. */
+/* Rows of up to this many neighbours fit into two vectors. */
 #define GRIDCORE_ROW 32
-/* So many nodes ahead of its turn the record of the one whom a node will turn to is fetched. */
+/* The record of a node's partner is prefetched this many turns ahead. */
 #define GRIDCORE_AHEAD 8
 
 typedef struct {
     unsigned char *records;
     ptrdiff_t nodes, stride, age_at, count_at; /* bytes */
     int32_t degree, shuffle;
-    uint64_t chance;                           /* state of SplitMix64 */
-    int32_t *entry;                            /* [2][degree], what two nodes send one another */
+    uint64_t random_state;                     /* state of SplitMix64 */
+    int32_t *entry;                            /* [2][degree], the entries that two nodes exchange */
     unsigned char *entry_age;
-    int32_t *drawn;                            /* [2 * degree + 16], which ones */
+    int32_t *draws;                            /* [2 * degree + 16], numbers drawn to select entries */
 } gridcore_views;
 
 GRIDCORE_INLINE int32_t *gridcore_known(const gridcore_views *v, ptrdiff_t u)
@@ -54,13 +54,13 @@ GRIDCORE_INLINE int32_t *gridcore_count(const gridcore_views *v, ptrdiff_t u)
 /* The next number of SplitMix64 (Steele, Lea and Flood 2014). */
 GRIDCORE_INLINE uint64_t gridcore_next(gridcore_views *v)
 {
-    uint64_t x = v->chance += 0x9E3779B97F4A7C15u;
+    uint64_t x = v->random_state += 0x9E3779B97F4A7C15u;
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
     x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
     return x ^ (x >> 31);
 }
 
-/* A number below n < 2**32: the upper bits, multiplied, so that nothing is divided. */
+/* Draw a number below n < 2**32 by a multiplication of the upper bits, which is faster than a division. */
 GRIDCORE_INLINE uint64_t gridcore_below(gridcore_views *v, uint64_t n)
 {
     return (gridcore_next(v) >> 32) * n >> 32;
@@ -74,21 +74,21 @@ GRIDCORE_INLINE void gridcore_swap(int32_t *known, unsigned char *age, ptrdiff_t
     known[b] = entry, age[b] = years;
 }
 
-/* -- what the variants differ in ----------------------------------------------------------------------- */
+/* -- differences of the variants ----------------------------------------------------------------------- */
 
-/* The first of the oldest of n entries. */
+/* Return the index of the first of the oldest of n entries. */
 typedef ptrdiff_t gridcore_find_oldest(const unsigned char *age, ptrdiff_t n);
-/* n entries one cycle older, up to 255. */
+/* Add one cycle to the ages of n entries, up to 255. */
 typedef void gridcore_make_older(unsigned char *age, ptrdiff_t n);
-/* Draw numbers below n, n - 1, ..., m of them, and j below p, p - 1, ... */
+/* Draw m numbers, below n, n - 1, ..., and j numbers, below p, p - 1, ... */
 typedef void gridcore_draw(gridcore_views *v, ptrdiff_t n, ptrdiff_t m, ptrdiff_t p, ptrdiff_t j);
-/* A node gets m entries for the last `given` of its own: how many were new to it. */
-typedef ptrdiff_t gridcore_take_entries(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given, const int32_t *entry,
+/* Give node u m entries in exchange for the last `n_sent` of its own; return how many were new to it. */
+typedef ptrdiff_t gridcore_take_entries(const gridcore_views *v, ptrdiff_t u, ptrdiff_t n_sent, const int32_t *entry,
                                         const unsigned char *entry_age, ptrdiff_t m);
 
 static inline ptrdiff_t gridcore_oldest_plain(const unsigned char *age, ptrdiff_t n)
 {
-    /* one number an entry, of age and place: no branch that cannot be foretold */
+    /* a key of age and place for each entry avoids unpredictable branches */
     int32_t best = -1, k;
     for (k = 0; k < n; k++) {
         int32_t key = (int32_t)age[k] << 16 | (0xFFFF - k);
@@ -108,26 +108,26 @@ static inline void gridcore_draw_plain(gridcore_views *v, ptrdiff_t n, ptrdiff_t
 {
     ptrdiff_t k;
     for (k = 0; k < m; k++)
-        v->drawn[k] = (int32_t)gridcore_below(v, (uint64_t)(n - k));
+        v->draws[k] = (int32_t)gridcore_below(v, (uint64_t)(n - k));
     for (k = 0; k < j; k++)
-        v->drawn[m + k] = (int32_t)gridcore_below(v, (uint64_t)(p - k));
+        v->draws[m + k] = (int32_t)gridcore_below(v, (uint64_t)(p - k));
 }
 
 GRIDCORE_INLINE int gridcore_knows(const gridcore_views *v, ptrdiff_t u, int32_t other)
 {
     const int32_t *known = gridcore_known(v, u);
-    int32_t k, found = 0;
-    for (k = 0; k < v->degree; k++) /* all of the row: what is empty is -1 */
-        found |= known[k] == other;
-    return found;
+    int32_t k, is_known = 0;
+    for (k = 0; k < v->degree; k++) /* the whole row, since empty places are -1 */
+        is_known |= known[k] == other;
+    return is_known;
 }
 
-static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given,
+static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u, ptrdiff_t n_sent,
                                             const int32_t *entry, const unsigned char *entry_age, ptrdiff_t m)
 {
     int32_t *known = gridcore_known(v, u), n = *gridcore_count(v, u);
     unsigned char *age = gridcore_ages(v, u);
-    ptrdiff_t k, place = n - 1, last = n - given, fresh = 0;
+    ptrdiff_t k, place = n - 1, last = n - n_sent, n_new = 0;
     for (k = 0; k < m; k++) {
         if (entry[k] == u || gridcore_knows(v, u, entry[k]))
             continue;
@@ -140,10 +140,10 @@ static inline ptrdiff_t gridcore_take_plain(const gridcore_views *v, ptrdiff_t u
         } else {
             break;
         }
-        fresh++;
+        n_new++;
     }
     *gridcore_count(v, u) = n;
-    return fresh;
+    return n_new;
 }
 
 #ifdef GRIDCORE_AVX512
@@ -167,7 +167,7 @@ GRIDCORE_TARGET static inline void gridcore_older_wide(unsigned char *age, ptrdi
     _mm256_mask_storeu_epi8(age, here, _mm256_adds_epu8(row, _mm256_set1_epi8(1)));
 }
 
-/* SplitMix64 of eight states in a row, times what they are to be below. */
+/* SplitMix64 of eight consecutive states, scaled to numbers below `below`. */
 GRIDCORE_TARGET static inline __m256i gridcore_eight(__m512i x, __m512i below)
 {
     x = _mm512_xor_si512(x, _mm512_srli_epi64(x, 30));
@@ -189,54 +189,54 @@ GRIDCORE_TARGET static inline void gridcore_draw_wide(gridcore_views *v, ptrdiff
                                            (long long)(2 * step), (long long)step);
     ptrdiff_t k;
     for (k = 0; k < m + j; k += 8) {
-        __m512i state = _mm512_add_epi64(steps, _mm512_set1_epi64((long long)(v->chance + step * (uint64_t)k)));
+        __m512i state = _mm512_add_epi64(steps, _mm512_set1_epi64((long long)(v->random_state + step * (uint64_t)k)));
         __m512i below = _mm512_sub_epi64(_mm512_set1_epi64(p + m - k), places);
         __mmask8 mine = k < m ? (__mmask8)(m - k < 8 ? (1u << (m - k)) - 1 : 0xFF) : 0;
         below = _mm512_mask_sub_epi64(below, mine, _mm512_set1_epi64(n - k), places);
-        _mm256_storeu_si256((__m256i *)(v->drawn + k), gridcore_eight(state, below));
+        _mm256_storeu_si256((__m256i *)(v->draws + k), gridcore_eight(state, below));
     }
-    v->chance += step * (uint64_t)(m + j);
+    v->random_state += step * (uint64_t)(m + j);
 }
 
-GRIDCORE_TARGET static inline ptrdiff_t gridcore_take_wide(const gridcore_views *v, ptrdiff_t u, ptrdiff_t given,
+GRIDCORE_TARGET static inline ptrdiff_t gridcore_take_wide(const gridcore_views *v, ptrdiff_t u, ptrdiff_t n_sent,
                                                            const int32_t *entry, const unsigned char *entry_age,
                                                            ptrdiff_t m)
 {
     int32_t *known = gridcore_known(v, u);
     unsigned char *age = gridcore_ages(v, u);
-    ptrdiff_t n = *gridcore_count(v, u), room = v->degree - n, most = room + given, fresh = 0, k;
+    ptrdiff_t n = *gridcore_count(v, u), room = v->degree - n, max_new = room + n_sent, n_new = 0, k;
     uint32_t here = n < 32 ? (1u << n) - 1 : 0xFFFFFFFFu;
     const __m512i low = _mm512_maskz_loadu_epi32((__mmask16)here, known);
     const __m512i high = _mm512_maskz_loadu_epi32((__mmask16)(here >> 16), known + 16);
     for (k = 0; k < m; k++) {
-        /* where it is in the row as it was; a place that has been given since holds another one */
+        /* its place in the row at the beginning, unless another entry has replaced it since */
         const __m512i one = _mm512_set1_epi32(entry[k]);
         uint32_t at = here & _cvtmask32_u32(_mm512_kunpackw(_mm512_cmpeq_epi32_mask(high, one),
                                                             _mm512_cmpeq_epi32_mask(low, one)));
-        ptrdiff_t place = fresh < room ? n + fresh : n - 1 - (fresh - room);
+        ptrdiff_t place = n_new < room ? n + n_new : n - 1 - (n_new - room);
         if ((at != 0) | (entry[k] == (int32_t)u))
             continue;
-        if (fresh == most)
+        if (n_new == max_new)
             break;
         known[place] = entry[k], age[place] = entry_age[k];
-        if (fresh >= room)
+        if (n_new >= room)
             here &= ~(1u << place);
-        fresh++;
+        n_new++;
     }
-    *gridcore_count(v, u) = (int32_t)(n + (fresh < room ? fresh : room));
-    return fresh;
+    *gridcore_count(v, u) = (int32_t)(n + (n_new < room ? n_new : room));
+    return n_new;
 }
 #endif
 
 /* -- a turn -------------------------------------------------------------------------------------------- */
 
-GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigned char *up, long long *done,
+GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigned char *up, long long *counts,
                                    gridcore_find_oldest *find_oldest, gridcore_make_older *make_older, gridcore_draw *draw,
                                    gridcore_take_entries *take)
 {
-    int32_t *known = gridcore_known(v, u), *theirs, *count = gridcore_count(v, u);
-    unsigned char *age = gridcore_ages(v, u), *their_age;
-    ptrdiff_t n = *count, their_n, q, k, m, j;
+    int32_t *known = gridcore_known(v, u), *partner_known, *count = gridcore_count(v, u);
+    unsigned char *age = gridcore_ages(v, u), *partner_age;
+    ptrdiff_t n = *count, partner_n, q, k, m, j;
     if (n == 0)
         return;
     make_older(age, n);
@@ -246,33 +246,33 @@ GRIDCORE_INLINE void gridcore_turn(gridcore_views *v, ptrdiff_t u, const unsigne
     if (up != NULL && !up[q]) {
         known[n - 1] = -1, age[n - 1] = 0;
         *count = (int32_t)n - 1;
-        done[1]++;
+        counts[1]++;
         return;
     }
-    theirs = gridcore_known(v, q), their_age = gridcore_ages(v, q), their_n = *gridcore_count(v, q);
-    /* what is exchanged moves to the end of the views; of u that is q, in whose place u itself is sent */
+    partner_known = gridcore_known(v, q), partner_age = gridcore_ages(v, q), partner_n = *gridcore_count(v, q);
+    /* the entries to exchange move to the ends of the views; u sends itself in place of q */
     m = v->shuffle < n ? v->shuffle : n;
-    j = v->shuffle < their_n ? v->shuffle : their_n;
+    j = v->shuffle < partner_n ? v->shuffle : partner_n;
     v->entry[0] = (int32_t)u, v->entry_age[0] = 0;
-    draw(v, n - 1, m - 1, their_n, j);
+    draw(v, n - 1, m - 1, partner_n, j);
     for (k = 1; k < m; k++) {
-        gridcore_swap(known, age, v->drawn[k - 1], n - 1 - k);
+        gridcore_swap(known, age, v->draws[k - 1], n - 1 - k);
         v->entry[k] = known[n - 1 - k], v->entry_age[k] = age[n - 1 - k];
     }
     for (k = 0; k < j; k++) {
-        gridcore_swap(theirs, their_age, v->drawn[m - 1 + k], their_n - 1 - k);
-        v->entry[v->degree + k] = theirs[their_n - 1 - k], v->entry_age[v->degree + k] = their_age[their_n - 1 - k];
+        gridcore_swap(partner_known, partner_age, v->draws[m - 1 + k], partner_n - 1 - k);
+        v->entry[v->degree + k] = partner_known[partner_n - 1 - k], v->entry_age[v->degree + k] = partner_age[partner_n - 1 - k];
     }
-    done[0]++;
-    done[2] += take(v, q, j, v->entry, v->entry_age, m);
-    done[2] += take(v, u, m, v->entry + v->degree, v->entry_age + v->degree, j);
+    counts[0]++;
+    counts[2] += take(v, q, j, v->entry, v->entry_age, m);
+    counts[2] += take(v, u, m, v->entry + v->degree, v->entry_age + v->degree, j);
 }
 
-GRIDCORE_INLINE void gridcore_turns(gridcore_views *views, const unsigned char *up, long long *done,
+GRIDCORE_INLINE void gridcore_turns(gridcore_views *views, const unsigned char *up, long long *counts,
                                     gridcore_find_oldest *find_oldest, gridcore_make_older *make_older, gridcore_draw *draw,
                                     gridcore_take_entries *take)
 {
-    /* a copy that no store to a record can alias: chance and what is where stay in registers */
+    /* a local copy, which no store to a record can alias, so that its fields stay in registers */
     gridcore_views own = *views, *v = &own;
     ptrdiff_t u, next;
     for (u = 0; u < v->nodes; u++) {
@@ -288,21 +288,21 @@ GRIDCORE_INLINE void gridcore_turns(gridcore_views *views, const unsigned char *
             gridcore_prefetch(gridcore_ages(v, q));
         }
         if (up == NULL || up[u])
-            gridcore_turn(v, u, up, done, find_oldest, make_older, draw, take);
+            gridcore_turn(v, u, up, counts, find_oldest, make_older, draw, take);
     }
-    views->chance = own.chance;
+    views->random_state = own.random_state;
 }
 
-static void gridcore_cycle_plain(gridcore_views *v, const unsigned char *up, long long *done)
+static void gridcore_cycle_plain(gridcore_views *v, const unsigned char *up, long long *counts)
 {
-    gridcore_turns(v, up, done, gridcore_oldest_plain, gridcore_older_plain, gridcore_draw_plain,
+    gridcore_turns(v, up, counts, gridcore_oldest_plain, gridcore_older_plain, gridcore_draw_plain,
                    gridcore_take_plain);
 }
 
 #ifdef GRIDCORE_AVX512
-GRIDCORE_TARGET static void gridcore_cycle_wide(gridcore_views *v, const unsigned char *up, long long *done)
+GRIDCORE_TARGET static void gridcore_cycle_wide(gridcore_views *v, const unsigned char *up, long long *counts)
 {
-    gridcore_turns(v, up, done, gridcore_oldest_wide, gridcore_older_wide, gridcore_draw_wide,
+    gridcore_turns(v, up, counts, gridcore_oldest_wide, gridcore_older_wide, gridcore_draw_wide,
                    gridcore_take_wide);
 }
 #endif
@@ -310,29 +310,29 @@ GRIDCORE_TARGET static void gridcore_cycle_wide(gridcore_views *v, const unsigne
 /* 0 plain C, 1 AVX-512. */
 static int gridcore_shuffle_level = 0;
 
-static inline int gridcore_shuffle_detect(int most)
+static inline int gridcore_shuffle_detect(int limit)
 {
     gridcore_shuffle_level = 0;
 #ifdef GRIDCORE_AVX512
     __builtin_cpu_init();
-    if (most > 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
+    if (limit > 0 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
         gridcore_shuffle_level = 1;
 #endif
-    (void)most;
+    (void)limit;
     return gridcore_shuffle_level;
 }
 
-/* Every node in turn; `done`: exchanges, entries dropped since the other one was away, entries that were new. */
-static inline void gridcore_cycle(gridcore_views *v, const unsigned char *up, long long *done)
+/* Run the turns of all nodes; `counts`: exchanges, entries dropped because q was down, new entries. */
+static inline void gridcore_cycle(gridcore_views *v, const unsigned char *up, long long *counts)
 {
 #ifdef GRIDCORE_AVX512
     if (gridcore_shuffle_level > 0 && v->degree <= GRIDCORE_ROW) {
-        gridcore_cycle_wide(v, up, done);
+        gridcore_cycle_wide(v, up, counts);
         return;
     }
 #endif
-    gridcore_cycle_plain(v, up, done);
+    gridcore_cycle_plain(v, up, counts);
 }
 
 #endif

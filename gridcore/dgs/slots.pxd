@@ -2,36 +2,36 @@
 
 from gridcore.dgs.released cimport Released
 
-cdef struct Span:                       # a reservation: read by every search
-    long long start, end                # slots
+cdef struct Span:                       # the slots of a reservation, apart from the rest, since every search reads them
+    long long start, end
 
-cdef struct Note:                       # the rest of a reservation
-    long long made                      # ns, when it was made
+cdef struct ReservationInfo:            # the rest of a reservation
+    long long made_at                   # ns
     long long job
 
 cdef struct Node:
     Span* row                           # the reservations in order; those before `first` are forgotten
-    Note* note
-    Released released                   # reservations that were released
+    ReservationInfo* info
+    Released released
     long long latest                    # ns, when the newest reservation was made
     int first, n, room
-    int now                             # the row at which the last search began: a first guess for the next one
+    int hint                            # the index at which the last search began, near which the next one begins
 
-cdef struct Fit:                        # a candidate
-    long long low, high                 # the next interval of starts that fit it
+cdef struct Candidate:
+    long long low, high                 # the next interval of possible starts
     long long as_of                     # ns, when it was seen
     int node
-    int row                             # its reservations before this one no longer matter
+    int row                             # the first of its reservations that still matters
 
-cdef struct Seen:                       # what a reader knows of a node: its reservations as of an instant, ns
+cdef struct Observation:                # a node as a reader saw it at an instant (ns)
     long long as_of
     int node
 
-cdef struct Quest:                      # a job to be placed, and how to search
+cdef struct SearchQuery:                # the request of a job, and the parameters of `SlotSchedules.search`
     long long n_nodes, slots, not_before, exclude, hops
-    long long seen, every, until        # ns; see `SlotSchedules.search`
-    bint wide, itself                   # itself: whether the searcher may be a candidate
-    const unsigned char* suited         # by node: whether it may be a candidate; NULL if all may
+    long long as_of, poll_period, until  # ns
+    bint wide, include_searcher
+    const unsigned char* suitable       # by node; NULL if all nodes may be candidates
 
 cdef enum:
     WINDOW = 1024                       # slots that are counted at a time
@@ -39,56 +39,57 @@ cdef enum:
 
 
 cdef class SlotSchedules:
-    cdef bint occupied                      # see `gridcore.common.arguments.guard`
+    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node
-    cdef int* met                           # by node: the number of the last search that reached it
+    cdef int* last_search                   # by node: the number of the last search that visited it
     cdef int searches
-    # the candidates of the current search, in the order in which they were reached
-    cdef Fit* fit
+    # the candidates of the current search, in the order in which they were visited
+    cdef Candidate* candidates
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
-    cdef Py_ssize_t n_fit, room_fit
-    # the nodes that it has reached, in order; those that do not suit the job are not candidates
-    cdef int* reach
-    cdef Py_ssize_t n_reach
-    # those that the searcher knew itself, and how many of these were free at once
+    cdef Py_ssize_t n_candidates, room_candidates
+    # the nodes that it has visited, in order; those that do not suit the job are not candidates
+    cdef int* visited
+    cdef Py_ssize_t n_visited
+    # the candidates among the searcher's own neighbours, and the number of these that were free at `not_before`
     cdef Py_ssize_t n_own
     cdef long long own_free
     # the nodes chosen by all searches of a call
-    cdef long long* chosen
-    cdef Py_ssize_t room_chosen
+    cdef long long* selection
+    cdef Py_ssize_t room_selection
 
     cdef bint _reserve(self, Node* node, long long start, long long end, long long job, long long now) except -1
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1
-    cdef Py_ssize_t _after(self, const Node* node, long long slot) noexcept nogil
-    cdef Py_ssize_t _from(self, Node* node, long long slot) noexcept nogil
-    cdef bint _release(self, Node* node, long long start, long long end, long long job, bint anybody, long long now) except -1
-    cdef Py_ssize_t _ending(self, const Node* node, long long start, long long end, long long job) noexcept nogil
-    cdef Py_ssize_t _until(self, const Node* node, Py_ssize_t i, long long end) noexcept nogil
+    cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil
+    cdef Py_ssize_t _first_after_hint(self, Node* node, long long slot) noexcept nogil
+    cdef bint _release(self, Node* node, long long start, long long end, long long job, bint any_job,
+                       long long now) except -1
+    cdef Py_ssize_t _extendable(self, const Node* node, long long start, long long end, long long job) noexcept nogil
+    cdef Py_ssize_t _first_beyond(self, const Node* node, Py_ssize_t i, long long end) noexcept nogil
     cdef int _extend(self, Node* node, Py_ssize_t i, long long end, long long now) except -1
     cdef int _drop(self, Node* node, Py_ssize_t i, long long now) except -1
-    cdef long long _search(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
-                           const long long[::1] seen, Py_ssize_t searcher, long long* opened) except -2 nogil
-    cdef int _open(self, const Quest* quest, const int[:, :] views, const unsigned char[::1] gone,
-                   const long long[::1] seen, Py_ssize_t searcher, Py_ssize_t who, long long* free_now) except -1 nogil
-    cdef void _begin(self) noexcept nogil
-    cdef int _meet(self, int who, long long as_of, bint suits) except -1 nogil
-    cdef int _fit_room(self, Py_ssize_t n) except -1 nogil
-    cdef bint _all_seen(self, const Node* node, long long as_of) noexcept nogil
-    cdef bint _free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
-    cdef void _sweep(self, Fit* fit, long long at, long long slots) noexcept nogil
-    cdef void _fetch(self, Py_ssize_t k) noexcept nogil
-    cdef void _next(self, Fit* fit, long long since, long long slots) noexcept nogil
-    cdef long long _earliest(self, long long n_nodes, long long slots) noexcept nogil
-    cdef long long _true_start(self, const Seen* seen, Py_ssize_t n, const int* chosen, long long n_nodes,
+    cdef long long _search(self, const SearchQuery* query, const int[:, :] views, const unsigned char[::1] known_down,
+                           const long long[::1] instants, Py_ssize_t searcher, long long* n_opened) except -2 nogil
+    cdef int _open(self, const SearchQuery* query, const int[:, :] views, const unsigned char[::1] known_down,
+                   const long long[::1] instants, Py_ssize_t searcher, Py_ssize_t u, long long* free_now) except -1 nogil
+    cdef void _begin_search(self) noexcept nogil
+    cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil
+    cdef int _make_room_for(self, Py_ssize_t n) except -1 nogil
+    cdef bint _knows_all(self, const Node* node, long long as_of) noexcept nogil
+    cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil
+    cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil
+    cdef void _prefetch(self, Py_ssize_t k) noexcept nogil
+    cdef void _next_interval(self, Candidate* candidate, long long since, long long slots) noexcept nogil
+    cdef long long _earliest_start(self, long long n_nodes, long long slots) noexcept nogil
+    cdef long long _true_start(self, const Observation* observations, Py_ssize_t n, const int* picks, long long n_nodes,
                                long long slots, long long since, long long start) except -1
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil
     cdef const long long[::1] _nodes(self, nodes)
     cdef const unsigned char[::1] _flags(self, value, str name)
     cdef const long long[::1] _slots(self, values, str name, long long least)
-    cdef const long long[::1] _each(self, value, str name, Py_ssize_t n)
-    cdef int _same(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1
-    cdef const long long[::1] _as_of(self, as_of, Py_ssize_t n, str what)
+    cdef const long long[::1] _per_searcher(self, value, str name, Py_ssize_t n)
+    cdef int _check_lengths(self, Py_ssize_t a, Py_ssize_t b, Py_ssize_t c, Py_ssize_t d) except -1
+    cdef const long long[::1] _as_of(self, as_of, Py_ssize_t n, str item)
     cdef int _check_job(self, long long n_nodes, long long slots, long long not_before) except -1

@@ -1,4 +1,4 @@
-"""Lists of the tasks that parents dispatched and the children's summaries do not include: for `summary_tree`.
+"""Lists of dispatches that the summaries of the children do not include yet: for `summary_tree`.
 
 Source: the conservative update of Celaya & Marchal, with corrections: dispatches are numbered, a summary
 echoes the last number that its sender had received, and the later dispatches are debited from it.
@@ -17,7 +17,7 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Debts:                      # lists of debts, latest first; a child has the index of its first, -1: none
+cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first, -1: none
     Debt* debt
     Py_ssize_t room
     int unused
@@ -31,14 +31,14 @@ cdef inline void debts_free(Debts* l) noexcept nogil:
     free(l.debt)
 
 
-cdef inline int debts_add(Debts* l, int* first, const Debt* given) except -1:
-    """Add the dispatch `given` to the list that starts at `first`."""
+cdef inline int debts_add(Debts* l, int* first, const Debt* dispatch) except -1:
+    """Add `dispatch` to the list that starts at `first`."""
     cdef Py_ssize_t room, k
     cdef int entry
     if l.unused < 0:
         room = l.room + l.room // 2 + 256
         if room > 2**30:
-            raise MemoryError(f"more than {2**30} dispatches that no summary knows of")
+            raise MemoryError(f"more than {2**30} dispatches are missing from summaries")
         l.debt = <Debt*> reallocate(l.debt, room * sizeof(Debt))
         large_pages(l.debt, room * sizeof(Debt))
         for k in range(l.room, room):
@@ -48,7 +48,7 @@ cdef inline int debts_add(Debts* l, int* first, const Debt* given) except -1:
     l.unused = l.debt[entry].next
     if l.unused >= 0:
         prefetch(&l.debt[l.unused])
-    l.debt[entry] = given[0]
+    l.debt[entry] = dispatch[0]
     l.debt[entry].next = first[0]
     first[0] = entry
     return 0
@@ -56,19 +56,19 @@ cdef inline int debts_add(Debts* l, int* first, const Debt* given) except -1:
 
 cdef inline void debts_settle(Debts* l, int* first, long long echo) noexcept nogil:
     """Remove the dispatches up to number `echo`, which the child's summary includes."""
-    cdef int entry = first[0], before = -1, after
+    cdef int entry = first[0], previous = -1, following
     while entry >= 0:
-        after = l.debt[entry].next
+        following = l.debt[entry].next
         if l.debt[entry].sequence <= echo:
-            if before < 0:
-                first[0] = after
+            if previous < 0:
+                first[0] = following
             else:
-                l.debt[before].next = after
+                l.debt[previous].next = following
             l.debt[entry].next = l.unused
             l.unused = entry
         else:
-            before = entry
-        entry = after
+            previous = entry
+        entry = following
 
 
 cdef inline Py_ssize_t debts_length(const Debts* l, int entry) noexcept nogil:
@@ -80,7 +80,7 @@ cdef inline Py_ssize_t debts_length(const Debts* l, int entry) noexcept nogil:
 
 
 cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
-    """Return how many of the stretch samples, which increase, are below `stretch`."""
+    """Return the number of stretch samples, which increase, below `stretch`."""
     cdef Py_ssize_t low = 0, high = g.n_stretch, middle
     while low < high:
         middle = (low + high) // 2
@@ -100,32 +100,32 @@ cdef inline void debts_limit(double size, double age, const double* stretch, Py_
         limits[i] = limit if limit < limits[i] else limits[i]
 
 
-cdef inline void debts_drops(const Debts* l, int first, long long leaves, double when, const Grid* g,
+cdef inline void debts_drops(const Debts* l, int first, long long leaves, double sample_time, const Grid* g,
                              unsigned int* drops, double* limits) noexcept nogil:
-    """Compute what the debts from entry `first` on take from a summary of `leaves` leaves, sampled for `when` s.
+    """Compute the debit of a summary of `leaves` leaves, sampled for `sample_time` s, by the debts from `first` on.
 
     drops : per task size, the tasks that each cell loses.
     limits : per stretch, the size (Mflop) above which cells become 0.
     """
     cdef Py_ssize_t i, k
     cdef long long total = 0
-    cdef double volume = 0.0, each, together, a
+    cdef double volume = 0.0, by_tasks, by_volume, a
     cdef int e = first
     for i in range(g.n_stretch):
         limits[i] = INFINITY
     while e >= 0:
         total += l.debt[e].tasks
         volume += l.debt[e].tasks * l.debt[e].task_size
-        # cells with a later deadline than the debt's become 0; the debt may be older than the summary
-        debts_limit(l.debt[e].size, fmax(0.0, when - l.debt[e].release), g.stretch,
+        # clear cells with a later deadline than the debt's; the debt may be older than the summary
+        debts_limit(l.debt[e].size, fmax(0.0, sample_time - l.debt[e].release), g.stretch,
                      samples_below(g, l.debt[e].stretch), limits)
         e = l.debt[e].next
     for k in range(g.n_task_size):
         a = g.task_size[k]
-        each = 0.0
+        by_tasks = 0.0
         e = first
         while e >= 0:
-            each += l.debt[e].tasks * quotient_up(l.debt[e].task_size, a)
+            by_tasks += l.debt[e].tasks * quotient_up(l.debt[e].task_size, a)
             e = l.debt[e].next
-        together = quotient_up(volume, a) + min(total, leaves) - 1
-        drops[k] = <unsigned int> <long long> min(4294967295.0, min(each, together))
+        by_volume = quotient_up(volume, a) + min(total, leaves) - 1
+        drops[k] = <unsigned int> <long long> min(4294967295.0, min(by_tasks, by_volume))

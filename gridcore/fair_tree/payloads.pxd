@@ -4,8 +4,8 @@ Most of the memory of a large run is here.  Cells are task counts of 32 bits, bu
 a few leaves, nearly always fit into 16 bits.  A summary is stored with 16 bits a cell ("narrow") if all its
 cells fit, and with 32 bits ("wide", full width) otherwise.
 
-A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.  What is known about a summary
-lies before its cells, on the same cache line: waiting for memory is most of what handling a summary takes.
+A handle is twice the place of a summary in its pool, plus 1 in the pool of full width.  The header of a summary is
+before its cells, on the same cache line, because most of the time to handle a summary is spent waiting for memory.
 """
 
 from libc.stdlib cimport free
@@ -18,14 +18,14 @@ cdef enum:
     CHUNK = 256                         # summaries that are allocated together
 
 
-cdef struct Known:                      # what precedes the cells of a summary: 16 bytes
-    double release                      # s, for which it was sampled
+cdef struct PayloadHeader:              # 16 bytes before the cells of a summary
+    double release                      # s, the release for which it was sampled
     int references, unused              # the second pads it
 
 
 cdef struct Pool:                       # the summaries of one width; all zero when empty
     char** chunk
-    Py_ssize_t chunks, spare            # in use, and allocated with the last of these
+    Py_ssize_t chunks, spare            # chunks in use, and further ones in the last block
     Py_ssize_t nbytes, stride           # bytes of the cells of one summary, and from one to the next
     int* unused
     Py_ssize_t n_unused
@@ -43,7 +43,7 @@ cdef inline void payloads_make(Payloads* p, Py_ssize_t cells) noexcept nogil:
     cdef Py_ssize_t wide
     for wide in range(2):
         p.pool[wide].nbytes = (4 if wide else 2) * cells
-        p.pool[wide].stride = (sizeof(Known) + p.pool[wide].nbytes + 63) // 64 * 64
+        p.pool[wide].stride = (sizeof(PayloadHeader) + p.pool[wide].nbytes + 63) // 64 * 64
 
 
 cdef inline void payloads_free(Payloads* p) noexcept nogil:
@@ -65,43 +65,43 @@ cdef inline bint payloads_wide(int handle) noexcept nogil:
     return handle >= 0 and handle & 1
 
 
-cdef inline Known* pool_at(const Pool* pool, Py_ssize_t place) noexcept nogil:
-    return <Known*> (pool.chunk[place // CHUNK] + (place % CHUNK) * pool.stride)
+cdef inline PayloadHeader* pool_at(const Pool* pool, Py_ssize_t place) noexcept nogil:
+    return <PayloadHeader*> (pool.chunk[place // CHUNK] + (place % CHUNK) * pool.stride)
 
 
-cdef inline Known* payloads_known(const Payloads* p, int handle) noexcept nogil:
+cdef inline PayloadHeader* payloads_header(const Payloads* p, int handle) noexcept nogil:
     return pool_at(&p.pool[handle & 1], handle >> 1)
 
 
-cdef inline bint payloads_has(const Payloads* p, long long handle) noexcept nogil:
+cdef inline bint payloads_is_used(const Payloads* p, long long handle) noexcept nogil:
     """Return whether `handle`, which may be any number, belongs to a summary in use."""
-    return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and payloads_known(p, <int> handle).references > 0
+    return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK and payloads_header(p, <int> handle).references > 0
 
 
-cdef inline bint payloads_within(const Payloads* p, long long handle) noexcept nogil:
-    """Return whether `handle`, which may be any number, names a place in a pool, in use or not."""
+cdef inline bint payloads_has_place(const Payloads* p, long long handle) noexcept nogil:
+    """Return whether `handle`, which may be any number, refers to a place in a pool, in use or not."""
     return 0 <= handle < 2 * p.pool[handle & 1].chunks * CHUNK
 
 
 cdef inline void* payloads_at(const Payloads* p, int handle) noexcept nogil:
-    return payloads_known(p, handle) + 1
+    return payloads_header(p, handle) + 1
 
 
 cdef inline int pool_grow(Pool* pool) except -1:
-    """Add a chunk.  Memory grows by half: large blocks have large pages, and copying arrays often would take most time."""
-    cdef Py_ssize_t k, n = pool.chunks * CHUNK, more
+    """Add a chunk.  Memory grows by half, so that blocks have large pages and arrays are seldom copied."""
+    cdef Py_ssize_t k, n = pool.chunks * CHUNK, n_new
     if pool.spare == 0:
-        more = max(1, pool.chunks // 2)
-        if n + more * CHUNK > 2**30:
-            raise MemoryError(f"more than {2**30} summaries at a time")
-        pool.chunk = <char**> reallocate(pool.chunk, (pool.chunks + more) * sizeof(char*))
-        pool.unused = <int*> reallocate(pool.unused, (n + more * CHUNK) * sizeof(int))
+        n_new = max(1, pool.chunks // 2)
+        if n + n_new * CHUNK > 2**30:
+            raise MemoryError(f"more than {2**30} summaries exist at a time")
+        pool.chunk = <char**> reallocate(pool.chunk, (pool.chunks + n_new) * sizeof(char*))
+        pool.unused = <int*> reallocate(pool.unused, (n + n_new * CHUNK) * sizeof(int))
         pool.block = <void**> reallocate(pool.block, (pool.blocks + 1) * sizeof(void*))
-        pool.block[pool.blocks] = allocate_aligned(more * CHUNK * pool.stride)
-        large_pages(pool.block[pool.blocks], more * CHUNK * pool.stride)
+        pool.block[pool.blocks] = allocate_aligned(n_new * CHUNK * pool.stride)
+        large_pages(pool.block[pool.blocks], n_new * CHUNK * pool.stride)
         pool.chunk[pool.chunks] = <char*> pool.block[pool.blocks]
         pool.blocks += 1
-        pool.spare = more
+        pool.spare = n_new
     else:
         pool.chunk[pool.chunks] = pool.chunk[pool.chunks - 1] + CHUNK * pool.stride
     pool.chunks += 1
@@ -143,7 +143,7 @@ cdef inline void payloads_recount(Payloads* p) noexcept nogil:
 
 
 cdef inline int payloads_new(Payloads* p, bint wide) except -1:
-    """Return the handle of room for a summary, with one reference: the caller's."""
+    """Return the handle of an uninitialised summary, with one reference: the caller's."""
     cdef Pool* pool = &p.pool[wide]
     cdef int place
     if pool.n_unused == 0:
@@ -154,11 +154,11 @@ cdef inline int payloads_new(Payloads* p, bint wide) except -1:
     return 2 * place + wide
 
 
-cdef inline void payloads_hold(Payloads* p, int handle) noexcept nogil:
-    # If a caller copied rows, a summary may be dropped too often and thus be free already.  It must stay free:
-    # otherwise its place could enter the list of free places twice.
-    cdef Known* known = payloads_known(p, handle)
-    known.references += known.references > 0
+cdef inline void payloads_add_reference(Payloads* p, int handle) noexcept nogil:
+    # A caller that copied rows may have dropped a summary too often.  A free summary must stay free, or its place
+    # could enter the list of free places twice.
+    cdef PayloadHeader* header = payloads_header(p, handle)
+    header.references += header.references > 0
 
 
 cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
@@ -166,17 +166,17 @@ cdef inline void payloads_drop(Payloads* p, int handle) noexcept nogil:
     if handle < 0:
         return
     cdef Pool* pool = &p.pool[handle & 1]
-    cdef Known* known = pool_at(pool, handle >> 1)
-    if known.references == 0:  # see `payloads_hold`
+    cdef PayloadHeader* header = pool_at(pool, handle >> 1)
+    if header.references == 0:  # see `payloads_add_reference`
         return
-    known.references -= 1
-    if known.references == 0:
+    header.references -= 1
+    if header.references == 0:
         pool.unused[pool.n_unused] = handle >> 1
         pool.n_unused += 1
 
 
 cdef inline bint payloads_fill(Payloads* p, int handle, const unsigned int* cells) noexcept nogil:
-    """Store `cells` in the room of `handle`; False if they do not fit its width."""
+    """Store `cells` in the summary `handle`; False if they do not fit its width."""
     if handle & 1:
         memcpy(payloads_at(p, handle), cells, p.pool[1].nbytes)
         return True
@@ -209,15 +209,15 @@ cdef inline unsigned int payloads_cell(const Payloads* p, int handle, Py_ssize_t
 
 cdef inline double* payloads_release(const Payloads* p, int handle) noexcept nogil:
     """Return a pointer to the release (s) for which the summary was sampled."""
-    return &payloads_known(p, handle).release
+    return &payloads_header(p, handle).release
 
 
-cdef inline bint payloads_same(const Payloads* p, int a, int b) noexcept nogil:
+cdef inline bint payloads_equal(const Payloads* p, int a, int b) noexcept nogil:
     return (a & 1) == (b & 1) and memcmp(payloads_at(p, a), payloads_at(p, b), p.pool[a & 1].nbytes) == 0
 
 
 cdef inline int payloads_shrink(Payloads* p, int handle) except -1:
-    """Make the summary `handle`, of full width, narrow if its cells fit; return its handle from now on."""
+    """Make the summary `handle`, of full width, narrow if its cells fit; return its new handle."""
     cdef int narrow = payloads_new(p, False)
     if payloads_fill(p, narrow, <const unsigned int*> payloads_at(p, handle)):
         payloads_release(p, narrow)[0] = payloads_release(p, handle)[0]

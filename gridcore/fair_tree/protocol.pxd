@@ -15,10 +15,9 @@ cdef struct Kind:
     long long nbytes, length
 
 
-
-cdef class _Marked:
+cdef class _NodeSet:
     cdef int[::1] item
-    cdef unsigned char[::1] within
+    cdef unsigned char[::1] is_member
     cdef Py_ssize_t n
 
     cdef void add(self, Py_ssize_t m) noexcept nogil
@@ -28,7 +27,7 @@ cdef class _Marked:
 
 
 cdef class FairTreeProtocol:
-    cdef bint occupied                  # see `gridcore.common.arguments.guard`
+    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
@@ -39,32 +38,32 @@ cdef class FairTreeProtocol:
     cdef readonly long long placed_at   # ns; `NEVER`: not all tasks are placed
     cdef long long touched_at           # ns, the instant at which the caller will call `act`, or `NEVER`
     cdef _DecisionLog log               # None: decisions are not logged
-    cdef double[::1] ordered            # minimum stretch of each leaf when its queue was last ordered
+    cdef double[::1] minimum_stretch     # of each leaf when its queue was last ordered
     cdef object observe
     cdef const double[::1] idle_minimum
     cdef const long long[::1] submitter
-    cdef Spread[2] waiting              # what the root is to send at this instant
+    cdef Spread[2] waiting              # messages that the root will send at this instant
     cdef Py_ssize_t n_waiting
-    cdef Pending turns                  # nodes that wait for their turn: (time, node, node)
-    cdef _Marked reports, orders         # nodes that must act at the present instant
+    cdef Pending turns                  # nodes by the end of their delay: (time, node, node)
+    cdef _NodeSet reports, orders         # nodes that must act at the present instant
     cdef Scratch* scratch               # one per thread
-    cdef unsigned int* sampled          # cells of one summary per thread
+    cdef unsigned int* sample_room      # cells of one summary per thread
     cdef Py_ssize_t room
     cdef Py_ssize_t threads
     cdef object pool
     # the leaves of a batch, and their reports
     cdef int[::1] batch, handles
-    cdef double[::1] least, most
+    cdef double[::1] least, largest
     cdef unsigned char[::1] fits
     # summaries that have reached the root: (arrival, oldest change of a leaf), ns
     cdef long long[:, ::1] arrivals
     cdef Py_ssize_t n_arrivals
-    # decisions of routers on requests that had climbed to them, and their instants
-    cdef Decision[::1] made
-    cdef long long[::1] made_at
-    cdef Py_ssize_t n_made
+    # decisions of routers on climbing requests, and their instants
+    cdef Decision[::1] decision_rows
+    cdef long long[::1] decision_times
+    cdef Py_ssize_t n_decisions
 
-    cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *
+    cdef Kind _read_kind(self, str name, object pair, Py_ssize_t width) except *
     cdef _Guard _guard(self)
     cdef int _act(self, long long now) except -1
     cdef bint _all_placed(self) except -1
@@ -74,7 +73,7 @@ cdef class FairTreeProtocol:
     cdef int _begin_spread(self, long long now) except -1
     cdef int _check(self, const Pending* p) except -1
     cdef int _check_copy(self, long long copy) except -1
-    cdef int _check_held(self, long long copy) except -1
+    cdef int _check_copy_in_use(self, long long copy) except -1
     cdef long long* _copy_of(self, int slot) noexcept nogil
     cdef int _enqueue(self, const Request* row, long long now) except -1
     cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1
@@ -88,13 +87,13 @@ cdef class FairTreeProtocol:
     cdef int _report(self, long long now) except -1
     cdef int _route(self, const Request* row, long long now) except -1
     cdef int _send(self, int m, int handle, double least, double largest, long long now) except -1
-    cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1
-    cdef int _spread(self, Py_ssize_t m, bint always, long long now) except -1
+    cdef int _run_work(self, bint sample, Py_ssize_t n, long long now) except -1
+    cdef int _spread(self, Py_ssize_t m, bint force, long long now) except -1
     cdef int _take_turns(self, long long now) except -1
-    cdef int _tell(self, const int[:] nodes, long long now) except -1
-    cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1
+    cdef int _report_nodes(self, const int[:] nodes, long long now) except -1
+    cdef int _report_leaves(self, Py_ssize_t n, long long now) except -1
     cdef int _wait(self, int m, long long due) except -1
-    cdef void _read_ahead(self) noexcept nogil
+    cdef void _prefetch_next(self) noexcept nogil
     cdef long long _release_of(self, long long now) noexcept nogil
     cdef void _free_scratch(self) noexcept nogil
     cdef void _work(self, bint sample, Py_ssize_t low, Py_ssize_t high, long long now, Py_ssize_t thread) noexcept nogil

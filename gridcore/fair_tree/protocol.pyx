@@ -1,13 +1,13 @@
 """The compiled protocol of the fair tree: handles summaries, requests and shares without Python handlers.
 
 Most messages arrive at instants of their own, and a handler call for each would cost more than the work.
-`FairTreeProtocol` connects the tree, the queues of the leaves and the links, and runs everything that nodes do because of a
-message, a change of a queue, or because their turn has come: summaries, spreads and requests arrive, leaves accept
-their shares and order their queues, nodes report.  The caller begins what happens at set times: releases, heartbeats,
-failures.  The node program has the same digest, and logs the same decisions; this is how it is tested.
+`FairTreeProtocol` connects the tree, the queues of the leaves and the links, and runs the actions of nodes that follow
+from a message, from a change of a queue, or from the end of a delay: summaries, spreads and requests arrive, leaves
+accept their shares and order their queues, nodes report.  The caller starts the events at given times: releases,
+heartbeats, failures.  Tests compare the digest and the logged decisions with those of the node program.
 
 If many leaves act at one instant, as with equal delays, several threads order and sample their queues.  A thread
-touches only data of its leaves; everything else is done before or after, in the order of the leaves.
+accesses only the data of its leaves; everything else is done before or after, in the order of the leaves.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -22,8 +22,8 @@ from gridcore.queues.edf cimport Queue
 from gridcore.network.links cimport Links
 from gridcore.common.memory cimport reallocate, prefetch
 from gridcore.fair_tree.decision_log cimport _DecisionLog
-from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_has, payloads_new, payloads_release, payloads_shrink,
-                                payloads_wide, payloads_within)
+from gridcore.fair_tree.payloads cimport (payloads_drop, payloads_fill, payloads_is_used, payloads_new, payloads_release, payloads_shrink,
+                                payloads_wide, payloads_has_place)
 from gridcore.common.pending cimport (Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push,
                                pending_read)
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
@@ -37,7 +37,7 @@ from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 __all__ = ["SHARE", "FairTreeProtocol"]
 
 
-#: A message from a leaf to a submitter: so many `tasks` of the application have arrived, or are completed.
+#: A message from a leaf to a submitter: `tasks` tasks of the application have arrived, or are completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 _STATE = {
     "turns": TableEntry({"time": INSTANT, "node": (0, "nodes")}), "placed_at": NumberEntry(), "touched_at": NumberEntry(),
@@ -45,24 +45,24 @@ _STATE = {
     "made": ArrayEntry(DECISION), "made_at": ArrayEntry(np.int64, ("made",)),
 }
 
-# For fewer leaves than this, waking threads does not pay.
-cdef Py_ssize_t _MANY = 512
-# How many messages ahead the kernel prefetches nodes and cells; records twice as far, headers of summaries half.
-cdef Py_ssize_t _AHEAD = 4
-# How many leaves sample together; limits how many summaries are in memory twice.
+# With fewer leaves, waking threads takes longer than their work.
+cdef Py_ssize_t _MIN_THREADED = 512
+# Nodes and cells are prefetched this many messages ahead, records twice and headers of summaries half as many.
+cdef Py_ssize_t _PREFETCH_DISTANCE = 4
+# The number of leaves that sample at a time, which limits the summaries that are in memory twice.
 cdef Py_ssize_t _BATCH = 8192
-cdef long long _LARGEST = LARGEST_BYTES, _MADE = MADE_BYTES
+cdef long long _LARGEST_BYTES = LARGEST_BYTES, _MADE_BYTES = MADE_BYTES
 
 @cython.auto_pickle(False)
-cdef class _Marked:
-    """A set of marked nodes."""
+cdef class _NodeSet:
+    """A set of nodes."""
 
     def __init__(self, Py_ssize_t nodes):
-        self.item, self.within = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
+        self.item, self.is_member = np.zeros(nodes, np.int32), np.zeros(nodes, np.uint8)
 
     cdef void add(self, Py_ssize_t m) noexcept nogil:
-        if not self.within[m]:
-            self.within[m] = True
+        if not self.is_member[m]:
+            self.is_member[m] = True
             self.item[self.n] = <int> m
             self.n += 1
 
@@ -77,7 +77,7 @@ cdef class _Marked:
     cdef void clear(self) noexcept nogil:
         cdef Py_ssize_t k
         for k in range(self.n):
-            self.within[self.item[k]] = False
+            self.is_member[self.item[k]] = False
         self.n = 0
 
     cdef object read(self):
@@ -87,30 +87,30 @@ cdef class _Marked:
 
 
 cdef class FairTreeProtocol:
-    """Runs the protocol of `tree` and `queues` over `links`.
+    """The protocol of `tree` and `queues` over `links`.
 
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
-    Its summaries are sampled for a release at the next multiple of `cell` ns, or at the current instant if 0.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or now if `cell` is 0.
 
     Parameters
     ----------
     summary, spread, request, accept
-        Number of the kind in `links`, and bytes of a message.
+        (number of the kind in `links`, bytes of a message).
     spread_on_change
-        Whether routers spread the minimum stretch whenever it changes, and not only pass it on.
+        Whether routers spread the minimum stretch whenever it changes; otherwise they only pass on that of the root.
     submitter
         int64[applications], the node that receives the accept messages.
     goal
-        Total number of tasks.  When the last of them has been placed, `placed_at` is set.
+        Total number of tasks.  `placed_at` is set when the last of them has been placed.
     run_on
-        Whether the protocol goes on after that; otherwise no node reports any more.
+        Whether the protocol continues after that; otherwise no node reports any more.
     log
-        None, or how to log decisions, see `noted`: (bool[machines], whether each is up; a function from a
-        node to the total speed of the leaves below it that are up, Mflop/s).
+        None for no log of decisions (`read_log`); otherwise (bool[machines], whether each machine is up; a function
+        from a node to the total speed of the leaves below it that are up, Mflop/s).
     observe
-        None, or a function that gets what is sent: now (ns), the number of the kind, uint8[1, width].
+        None, or a function of each message that is sent: now (ns), the number of the kind, uint8[1, width].
     threads
-        How many threads share the leaves that act at one instant; the result does not depend on it.
+        The number of threads that share the leaves that act at one instant; the result does not depend on it.
     """
 
     def __cinit__(self, SummaryTree tree, TaskQueues queues, Links links, *, summary: tuple[int, int],
@@ -118,9 +118,9 @@ cdef class FairTreeProtocol:
                   submitter: ArrayLike, long long goal, bint run_on=False, bint spread_on_change=False,
                   long long cell=0, log: tuple[Bools, Callable[[int], float]] | None = None,
                   observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None, Py_ssize_t threads=1):
-        for name, given in (("tree", tree), ("queues", queues), ("links", links)):
-            if given is None:
-                raise TypeError(f"{name} must be given, got None")
+        for name, argument in (("tree", tree), ("queues", queues), ("links", links)):
+            if argument is None:
+                raise TypeError(f"{name} must not be None")
         if not 1 <= threads <= 1024:
             raise ValueError(f"threads must be in 1..1024, got {threads}")
         if not 0 <= cell <= 10**18:
@@ -142,44 +142,44 @@ cdef class FairTreeProtocol:
         self.placed_at = self.touched_at = NEVER
         if log is not None:
             self.log = _DecisionLog(tree, queues, links, *log)
-        self.summary = self._kind("summary", summary, sizeof(Summary))
-        self.spread = self._kind("spread", spread, sizeof(Spread))
+        self.summary = self._read_kind("summary", summary, sizeof(Summary))
+        self.spread = self._read_kind("spread", spread, sizeof(Spread))
         self.spread_on_change = spread_on_change
-        self.request = self._kind("request", request, sizeof(Request))
-        self.accept = self._kind("accept", accept, sizeof(Share))
+        self.request = self._read_kind("request", request, sizeof(Request))
+        self.accept = self._read_kind("accept", accept, sizeof(Share))
         links.inner[self.summary.number] = links.inner[self.spread.number] = links.inner[self.request.number] = True
-        self.ordered = np.zeros(tree.leaves)
-        self.reports, self.orders = _Marked(tree.nodes), _Marked(tree.nodes)
+        self.minimum_stretch = np.zeros(tree.leaves)
+        self.reports, self.orders = _NodeSet(tree.nodes), _NodeSet(tree.nodes)
         self.arrivals = np.zeros((64, 2), np.int64)
-        self.made, self.made_at = np.zeros(64, DECISION), np.zeros(64, np.int64)
+        self.decision_rows, self.decision_times = np.zeros(64, DECISION), np.zeros(64, np.int64)
         self.threads = threads
         self.scratch = <Scratch*> calloc(threads, sizeof(Scratch))
-        self.sampled = <unsigned int*> malloc(threads * tree.cells * sizeof(int))
-        if self.scratch == NULL or self.sampled == NULL:
+        self.sample_room = <unsigned int*> malloc(threads * tree.cells * sizeof(int))
+        if self.scratch == NULL or self.sample_room == NULL:
             raise MemoryError
         self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
-        self.least, self.most, self.fits = np.zeros(_BATCH), np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
+        self.least, self.largest, self.fits = np.zeros(_BATCH), np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
         if threads > 1:
             self.pool = ThreadPoolExecutor(threads)
 
-    cdef Kind _kind(self, str name, object given, Py_ssize_t width) except *:
+    cdef Kind _read_kind(self, str name, object pair, Py_ssize_t width) except *:
         cdef Kind kind
         cdef long long number, nbytes
-        number, nbytes = given
+        number, nbytes = pair
         if not 0 <= number < self.links.kinds:
             raise ValueError(f"{name} must be a kind in 0..{self.links.kinds - 1}, got {number}")
         if self.links.width[number] != width:
             raise ValueError(f"records of kind {number} must be {width} bytes wide, "
                              f"got {self.links.width[number]}")
         if not 0 <= nbytes < 2**31:
-            raise ValueError(f"{name} must be of 0..{2**31 - 1} bytes, got {nbytes}")
+            raise ValueError(f"{name} must have 0..{2**31 - 1} bytes, got {nbytes}")
         kind.number, kind.nbytes, kind.length = <int> number, nbytes, self.links._length(nbytes)
         return kind
 
     def __dealloc__(self):
         self._free_scratch()
         free(self.scratch)
-        free(self.sampled)
+        free(self.sample_room)
         pending_free(&self.turns)
 
     cdef _Guard _guard(self):
@@ -190,11 +190,11 @@ cdef class FairTreeProtocol:
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else `NEVER`.
 
-        What nodes do at `limit` itself is done, too, since it comes before everything else at an instant.  The caller
-        must act when requests were lost, which it gets from the links, and when all tasks are placed, unless the
-        protocol goes on.
+        The actions of nodes at `limit` itself are included, since they come before everything else at an instant.  The
+        caller must act when requests were lost, which it reads from the links, and when all tasks are placed, unless
+        the protocol continues.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         cdef long long turn, at
         cdef bint lost = False
         while True:
@@ -208,7 +208,7 @@ cdef class FairTreeProtocol:
             if self.task_lost():  # the caller must act when this instant is over
                 lost, limit = True, at
             if at == self.touched_at:
-                continue      # nodes act when the caller calls `act`
+                continue  # the caller will call `act`
             self._act(at)
             if self.placed_at == at and not self.run_on:
                 return at
@@ -223,7 +223,7 @@ cdef class FairTreeProtocol:
         return self.queues.enqueued >= self.goal
 
     cdef int _act(self, long long now) except -1:
-        """Let leaves that received shares order their queues, and nodes that learnt something report."""
+        """Order the queues of leaves that received shares, and send the reports of nodes with news."""
         self._reorder(now)
         if self.placed_at == NEVER and self._all_placed():
             self.placed_at = now
@@ -240,42 +240,44 @@ cdef class FairTreeProtocol:
         cdef Request request
         summaries = self.links._take(self.summary.number, now)
         if summaries:
-            self._read_ahead()
+            self._prefetch_next()
         for k in range(summaries):
-            if k + _AHEAD < summaries:
-                self.tree._read_ahead_nodes(<Summary*> self._at(k + _AHEAD))
-            if k + _AHEAD // 2 < summaries:
-                self.tree._read_ahead_payloads(<Summary*> self._at(k + _AHEAD // 2))
+            if k + _PREFETCH_DISTANCE < summaries:
+                self.tree._prefetch_nodes(<Summary*> self._at(k + _PREFETCH_DISTANCE))
+            if k + _PREFETCH_DISTANCE // 2 < summaries:
+                self.tree._prefetch_payloads(<Summary*> self._at(k + _PREFETCH_DISTANCE // 2))
             summary = (<Summary*> self._record(k, summaries))[0]
             # checked here, because `links` accepts any record
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
-                    and payloads_within(&self.tree.payloads, summary.payload)):
-                raise ValueError(f"a summary {summary.payload} from node {summary.sender} to {summary.node}")
+                    and payloads_has_place(&self.tree.payloads, summary.payload)):
+                raise ValueError("links must have summaries from nodes to their parents, got payload "
+                                 f"{summary.payload} from node {summary.sender} to {summary.node}")
             self._receive(&summary, now)
         self.links.stage += 1
         spreads = self.links._take(self.spread.number, now)
-        self.links._by_node(spreads)
+        self.links._sort_by_node(spreads)
         for k in range(spreads):
             spread = (<Spread*> self._record(k, spreads))[0]
             if not 0 <= spread.node < self.tree.first_leaf:
-                raise ValueError(f"a spread to node {spread.node}")
+                raise ValueError(f"links must have spreads to routers, got node {spread.node}")
             self._check_copy(spread.copy)
-            self.tree.node[spread.node].rest = spread.minimum
-            self.tree._learn(spread.node, spread.largest, spread.copy, spread.made)
+            self.tree.node[spread.node].outer_minimum = spread.minimum
+            self.tree._learn_outlook(spread.node, spread.largest, spread.copy, spread.made)
             if self.spread_on_change:
                 self.reports.add(spread.node)
             else:
                 self._spread(spread.node, True, now)
-        # by receiver, so routers come before leaves: thus their messages leave in order of kind and sender
+        # in order of receivers, since messages must be sent in order of kind and sender
         self.links.stage += 1
         n = self.links._take(self.request.number, now)
-        self.links._by_node(n)
+        self.links._sort_by_node(n)
         for k in range(n):
-            if k + _AHEAD < n:
-                self.tree._read_ahead(<Request*> self._at(k + _AHEAD))
+            if k + _PREFETCH_DISTANCE < n:
+                self.tree._prefetch_request(<Request*> self._at(k + _PREFETCH_DISTANCE))
             request = (<Request*> self._record(k, n))[0]
             if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
-                raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
+                raise ValueError(f"links must have requests for tasks of applications below {self.submitter.shape[0]}, "
+                                 f"got {request.tasks} tasks of application {request.application}")
             self._check_copy(request.copy)
             if request.node < self.tree.first_leaf:
                 self._route(&request, now)
@@ -283,33 +285,33 @@ cdef class FairTreeProtocol:
                 self._enqueue(&request, now)
         return summaries > 0 or spreads > 0 or n > 0
 
-    cdef int _spread(self, Py_ssize_t m, bint always, long long now) except -1:
-        """Let router m tell its children the minimum stretch of the rest of the tree, if that is new or `always`."""
+    cdef int _spread(self, Py_ssize_t m, bint force, long long now) except -1:
+        """Send the minimum stretch of the rest of the tree from router m to its children, if it is new or `force`."""
         cdef Spread[2] out
-        cdef Py_ssize_t k, n = self.tree._spread(m, always, out)
+        cdef Py_ssize_t k, n = self.tree._spread(m, force, out)
         for k in range(n):
             self._post_down(&self.spread, &out[k], out[k].largest, out[k].copy, now)
         return 0
 
     cdef int _check_copy(self, long long copy) except -1:
-        if copy != -1 and not payloads_within(&self.tree.payloads, copy):
-            raise ValueError(f"a copy of the root's summary must be one that there is, or -1, got {copy}")
+        if copy != -1 and not payloads_has_place(&self.tree.payloads, copy):
+            raise ValueError(f"links must have copies of the root's summary that exist, or -1, got {copy}")
         return 0
 
     cdef int _post_down(self, const Kind* kind, const void* record, double largest, long long copy,
                         long long now) except -1:
-        """Send a message that may have something for a rule of acceptance, which takes bytes."""
+        """Send a message, with the bytes of its fields for a rule of acceptance."""
         cdef Kind sized = kind[0]
         if not isnan(largest):
-            sized.nbytes += _LARGEST
+            sized.nbytes += _LARGEST_BYTES
         if copy >= 0:
-            sized.nbytes += 4 * self.tree.cells + _MADE
+            sized.nbytes += 4 * self.tree.cells + _MADE_BYTES
         if sized.nbytes != kind.nbytes:
             sized.length = self.links._length(sized.nbytes)
         return self._post(&sized, record, now)
 
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
-        """Send a message."""
+        """Send a message, and show it to `observe`."""
         cdef Py_ssize_t width
         if self.observe is not None:
             width = self.links.width[kind.number]
@@ -317,7 +319,7 @@ cdef class FairTreeProtocol:
         return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
     cdef bint task_lost(self) noexcept nogil:
-        """Free the payloads of dropped messages; True if others than summaries were dropped, which the caller handles."""
+        """Free the payloads of dropped messages; True if any but summaries were dropped, which the caller handles."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload
@@ -326,12 +328,12 @@ cdef class FairTreeProtocol:
             slot = self.links.missing[k]
             if self.links.message[slot].kind == self.summary.number:
                 payload = (<Summary*> (self.links.data + slot * self.links.stride)).payload
-                if payloads_within(&self.tree.payloads, payload):
+                if payloads_has_place(&self.tree.payloads, payload):
                     payloads_drop(&self.tree.payloads, <int> payload)
-                self.links._give_back(slot)
+                self.links._free_slot(slot)
             else:
                 copy = self._copy_of(slot)
-                if copy != NULL and payloads_within(&self.tree.payloads, copy[0]):
+                if copy != NULL and payloads_has_place(&self.tree.payloads, copy[0]):
                     payloads_drop(&self.tree.payloads, <int> copy[0])
                     copy[0] = -1
                 self.links.missing[left] = slot
@@ -340,7 +342,7 @@ cdef class FairTreeProtocol:
         return left > 0
 
     cdef long long* _copy_of(self, int slot) noexcept nogil:
-        """Return where a spread or a request has its copy of the root's summary; NULL for other messages."""
+        """Return the field of a spread or a request for a copy of the root's summary; NULL for other messages."""
         cdef char* record = self.links.data + slot * self.links.stride
         if self.links.message[slot].kind == self.spread.number:
             return &(<Spread*> record).copy
@@ -352,22 +354,22 @@ cdef class FairTreeProtocol:
         return self.links.data + self.links.due[k].slot * self.links.stride
 
     cdef void* _record(self, Py_ssize_t k, Py_ssize_t n) noexcept nogil:
-        """Return the record of the k-th of n messages taken and free its slot: copy it before sending anything."""
-        cdef char* ahead
-        if k + 2 * _AHEAD < n:
-            ahead = self._at(k + 2 * _AHEAD)
-            prefetch(ahead)
-            prefetch(ahead + self.links.stride - 1)
-        self.links._give_back(self.links.due[k].slot)
+        """Return the record of the k-th of n messages, and free its slot; it is valid until a message is sent."""
+        cdef char* next_record
+        if k + 2 * _PREFETCH_DISTANCE < n:
+            next_record = self._at(k + 2 * _PREFETCH_DISTANCE)
+            prefetch(next_record)
+            prefetch(next_record + self.links.stride - 1)
+        self.links._free_slot(self.links.due[k].slot)
         return self._at(k)
 
-    cdef void _read_ahead(self) noexcept nogil:
-        """Prefetch what the summaries need that come next: `links` has prefetched their records before."""
+    cdef void _prefetch_next(self) noexcept nogil:
+        """Prefetch the data of the next summaries, whose records `links` has prefetched."""
         cdef const int* upcoming = self.links.queue[self.summary.number].upcoming
         if upcoming[1] >= 0:
-            self.tree._read_ahead_nodes(<Summary*> (self.links.data + upcoming[1] * self.links.stride))
+            self.tree._prefetch_nodes(<Summary*> (self.links.data + upcoming[1] * self.links.stride))
         if upcoming[0] >= 0:
-            self.tree._read_ahead_payloads(<Summary*> (self.links.data + upcoming[0] * self.links.stride))
+            self.tree._prefetch_payloads(<Summary*> (self.links.data + upcoming[0] * self.links.stride))
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
         self.tree._receive(row)
@@ -384,24 +386,24 @@ cdef class FairTreeProtocol:
 
     cdef int _route(self, const Request* row, long long now) except -1:
         cdef Request[2] out
-        cdef Decision made
+        cdef Decision decision
         cdef Py_ssize_t k, n = 0
         cdef double limit = NAN
         if self.log is not None and row.sequence < 0:
             limit = self.tree._limit(row.node, row, now / 1e9)
-        cdef bint decided = self.tree._route(row, now, out, &n, &made)
+        cdef bint is_accepted = self.tree._route(row, now, out, &n, &decision)
         if self.log is not None:
-            self.log._routed(row, decided, &made, out, n, limit, now)
-        if decided and made.hops >= 0:
-            if self.n_made == self.made.shape[0]:
-                wider = np.zeros(2 * self.n_made, DECISION)
-                wider[:self.n_made] = self.made
-                self.made = wider
-                wider = np.zeros(2 * self.n_made, np.int64)
-                wider[:self.n_made] = self.made_at
-                self.made_at = wider
-            self.made[self.n_made], self.made_at[self.n_made] = made, now
-            self.n_made += 1
+            self.log._log_route(row, is_accepted, &decision, out, n, limit, now)
+        if is_accepted and decision.hops >= 0:
+            if self.n_decisions == self.decision_rows.shape[0]:
+                wider = np.zeros(2 * self.n_decisions, DECISION)
+                wider[:self.n_decisions] = self.decision_rows
+                self.decision_rows = wider
+                wider = np.zeros(2 * self.n_decisions, np.int64)
+                wider[:self.n_decisions] = self.decision_times
+                self.decision_times = wider
+            self.decision_rows[self.n_decisions], self.decision_times[self.n_decisions] = decision, now
+            self.n_decisions += 1
         for k in range(n):
             self._post_down(&self.request, &out[k], out[k].largest, out[k].copy, now)
         return 0
@@ -409,7 +411,7 @@ cdef class FairTreeProtocol:
     cdef int _enqueue(self, const Request* row, long long now) except -1:
         cdef Share share
         if self.log is not None:
-            self.log._settle(row.node - self.tree.first_leaf, NAN, now)
+            self.log._complete_row(row.node - self.tree.first_leaf, NAN, now)
         self.tree._acknowledge(row)
         payloads_drop(&self.tree.payloads, <int> row.copy)
         self.queues._enqueue(row.node - self.tree.first_leaf, <int> row.application, row.tasks, now)
@@ -418,7 +420,7 @@ cdef class FairTreeProtocol:
         share.application, share.tasks = row.application, row.tasks
         self._post(&self.accept, &share, now)
         if self.log is not None:
-            self.log._queued(row, now)
+            self.log._log_queued(row, now)
         return 0
 
     cdef int _reorder(self, long long now) except -1:
@@ -429,18 +431,18 @@ cdef class FairTreeProtocol:
         self._make_room()
         for k in range(self.orders.n):
             self.queues._advance(self.orders.item[k] - self.tree.first_leaf, now)
-        self._share_out(False, self.orders.n, now)
+        self._run_work(False, self.orders.n, now)
         for k in range(self.orders.n):
             u = self.orders.item[k] - self.tree.first_leaf
             self.queues._update(u)
             self.reports.add(self.orders.item[k])
             if self.log is not None:
-                self.log._settle(u, self.ordered[u], now)
+                self.log._complete_row(u, self.minimum_stretch[u], now)
         self.orders.clear()
         return 0
 
     cdef int _take_turns(self, long long now) except -1:
-        """Mark the nodes whose turn has come, and the leaves whose queues have changed without a message."""
+        """Mark the nodes whose delay has ended, and the leaves whose queues have changed without a message."""
         cdef Py_ssize_t u
         cdef const Event* first
         while True:
@@ -456,14 +458,14 @@ cdef class FairTreeProtocol:
         return 0
 
     cdef int _report(self, long long now) except -1:
-        """Let the marked nodes report in ascending order, and send their summaries."""
+        """Send the reports of the marked nodes, in ascending order."""
         self.reports.sort()
-        self._tell(self.reports.item[:self.reports.n], now)
+        self._report_nodes(self.reports.item[:self.reports.n], now)
         self.reports.clear()
         return 0
 
-    cdef int _tell(self, const int[:] nodes, long long now) except -1:
-        """Let `nodes` (ascending, so routers come first) report at `now`, or when their turn comes."""
+    cdef int _report_nodes(self, const int[:] nodes, long long now) except -1:
+        """Send the reports of `nodes` (ascending, so routers come first) at `now`, or after their delay."""
         cdef Py_ssize_t k, n = nodes.shape[0], ready = 0
         cdef int m, handle
         cdef long long due
@@ -479,21 +481,21 @@ cdef class FairTreeProtocol:
                 self.batch[ready] = m
                 ready += 1
                 if ready == _BATCH:
-                    self._tell_leaves(ready, now)
+                    self._report_leaves(ready, now)
                     ready = 0
             else:
                 handle = self.tree._sum(m, now / 1e9, &least)
                 if handle >= 0:
-                    self._send(m, handle, least, self.tree._most(m) if self.tree.by_largest else 0.0, now)
-        self._tell_leaves(ready, now)
+                    self._send(m, handle, least, self.tree._largest_below(m) if self.tree.by_largest else 0.0, now)
+        self._report_leaves(ready, now)
         self.links.stage += 1
         for k in range(n if self.spread_on_change else 0):
             if nodes[k] < self.tree.first_leaf:
                 self._spread(nodes[k], False, now)
         return 0
 
-    cdef int _tell_leaves(self, Py_ssize_t n, long long now) except -1:
-        """Let the first `n` leaves of the batch report."""
+    cdef int _report_leaves(self, Py_ssize_t n, long long now) except -1:
+        """Send the reports of the first `n` leaves of the batch."""
         cdef Py_ssize_t k, u
         cdef bint wide
         if n == 0:
@@ -503,10 +505,10 @@ cdef class FairTreeProtocol:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            # until its width is known, it is as wide as the last summary that the leaf sent
-            wide = payloads_wide(self.tree.node[self.batch[k]].said)
+            # its width is unknown yet; that of the last summary of the leaf is a likely one
+            wide = payloads_wide(self.tree.node[self.batch[k]].last_report)
             self._make_payload(k, wide)
-        self._share_out(True, n, now)
+        self._run_work(True, n, now)
         for k in range(n):
             if not self.fits[k]:
                 payloads_drop(&self.tree.payloads, self.handles[k])
@@ -514,7 +516,7 @@ cdef class FairTreeProtocol:
                 self._work(True, k, k + 1, now, 0)
             elif payloads_wide(self.handles[k]):
                 self.handles[k] = payloads_shrink(&self.tree.payloads, self.handles[k])
-            self._send(self.batch[k], self.handles[k], self.least[k], self.most[k] if self.tree.by_largest else 0.0, now)
+            self._send(self.batch[k], self.handles[k], self.least[k], self.largest[k] if self.tree.by_largest else 0.0, now)
         return 0
 
     cdef int _make_payload(self, Py_ssize_t k, bint wide) except -1:
@@ -527,17 +529,17 @@ cdef class FairTreeProtocol:
 
     cdef int _send(self, int m, int handle, double least, double largest, long long now) except -1:
         cdef Summary row
-        if self.tree._say(m, now, handle, least, largest, &row):
+        if self.tree._make_report(m, now, handle, least, largest, &row):
             if self.log is not None:
-                self.log._sent(m, row.payload, now)
+                self.log._record_samples(m, row.payload, now)
             self._post(&self.summary, &row, now)
         return 0
 
     # -- the work of threads -----------------------------------------------------------------------------
 
-    cdef int _share_out(self, bint sample, Py_ssize_t n, long long now) except -1:
-        """Run `_work` on the first `n` leaves: sample them, or else order their queues; many leaves use threads."""
-        if self.threads == 1 or n < _MANY:
+    cdef int _run_work(self, bint sample, Py_ssize_t n, long long now) except -1:
+        """Sample the first `n` leaves of the batch, or else order the queues of `orders`, in threads if there are many."""
+        if self.threads == 1 or n < _MIN_THREADED:
             self._work(sample, 0, n, now, 0)
             return 0
         parts = [n * t // self.threads for t in range(self.threads + 1)]
@@ -552,27 +554,27 @@ cdef class FairTreeProtocol:
         cdef Py_ssize_t k, u
         cdef long long cell = self._release_of(now)
         cdef Scratch* scratch = &self.scratch[thread]
-        cdef unsigned int* room = self.sampled + thread * self.tree.cells
+        cdef unsigned int* room = self.sample_room + thread * self.tree.cells
         cdef Queue q
         for k in range(low, high):
             if not sample:
                 u = self.orders.item[k] - self.tree.first_leaf
-                self.ordered[u] = self.queues._reorder(u, now, scratch)
+                self.minimum_stretch[u] = self.queues._reorder(u, now, scratch)
                 continue
             u = self.batch[k] - self.tree.first_leaf
             self.queues._sample(u, now, cell, &self.tree.g, room, scratch)
             self.fits[k] = payloads_fill(&self.tree.payloads, self.handles[k], room)
             payloads_release(&self.tree.payloads, self.handles[k])[0] = cell / 1e9
             if self.queues.count[u] == 0 and self.queues.running[u] < 0:
-                self.least[k], self.most[k] = self.idle_minimum[u], 0.0
+                self.least[k], self.largest[k] = self.idle_minimum[u], 0.0
                 if self.cell == 0:
                     payloads_release(&self.tree.payloads, self.handles[k])[0] = INFINITY
             else:
                 self.queues._gather(u, now, False, &q, scratch)
-                self.least[k] = self.most[k] = self.queues._minimum(&q, scratch)
+                self.least[k] = self.largest[k] = self.queues._minimum(&q, scratch)
 
     cdef int _make_room(self) except -1:
-        """Make scratch for the longest possible queue, for each thread."""
+        """Allocate scratch memory for the longest possible queue, for each thread."""
         cdef Py_ssize_t t
         if self.room < self.queues.capacity:
             self._free_scratch()
@@ -595,23 +597,23 @@ cdef class FairTreeProtocol:
     # -- methods for the caller -------------------------------------------------------------------------------
 
     def total(self, long long count) -> int:
-        """Return `count`, or the sum of the counts of all processes where several share the run."""
-        cdef _Guard alone = self._guard()
+        """Return `count`, or the sum of the counts of all processes that share the run."""
+        cdef _Guard access = self._guard()
         return count
 
     def add_submitters(self, nodes: ArrayLike):
-        """Append the submitters of further applications, which tree and queues must have already."""
-        cdef _Guard alone = self._guard()
+        """Append the submitters of applications that were appended to tree and queues before."""
+        cdef _Guard access = self._guard()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
         if not n == self.queues.n_applications == self.tree.size.shape[0]:
-            raise ValueError(f"nodes must bring the submitters to {self.queues.n_applications} and "
-                             f"{self.tree.size.shape[0]}, as many as queues and tree have applications, got {n}")
+            raise ValueError(f"nodes must have one entry for each new application of queues and tree, which have "
+                             f"{self.queues.n_applications} and {self.tree.size.shape[0]}, got {n} in total")
         self.submitter = np.concatenate((self.submitter, more))
 
     def touch(self, nodes: ArrayLike, long long now):
-        """Let `nodes` report at `now` ns, or when their turn comes; the caller must call `act` at `now`, too."""
-        cdef _Guard alone = self._guard()
+        """Mark `nodes` for a report at `now` ns, or after their delay; the caller must also call `act` at `now`."""
+        cdef _Guard access = self._guard()
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t k
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
@@ -620,26 +622,26 @@ cdef class FairTreeProtocol:
         self.touched_at = now
 
     def begin_spread(self, long long now):
-        """Let the root decide at `now` ns what it tells the routers below it of the rest of the tree.
+        """Prepare at `now` ns the messages of the root to the routers below it about the rest of the tree.
 
-        The messages leave when `post_spread` is called, at the same instant.
+        `post_spread` sends them at the same instant.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         if self.n_waiting:
-            raise ValueError("post_spread must be called before the next begin_spread")
+            raise ValueError("begin_spread requires a call of post_spread after the last begin_spread")
         if self.tree.first_leaf:
             self._begin_spread(now)
 
     cdef int _begin_spread(self, long long now) except -1:
         if self.tree.by_root:
-            self.tree._renew(now)
+            self.tree._renew_copy(now)
         self.n_waiting = self.tree._spread(0, True, self.waiting)
         return 0
 
     def post_spread(self, long long now):
-        """Send what `begin_spread` has prepared, if there is anything."""
-        cdef _Guard alone = self._guard()
+        """Send the messages that `begin_spread` has prepared."""
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, n = self.n_waiting
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.n_waiting = 0
@@ -647,34 +649,35 @@ cdef class FairTreeProtocol:
             self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
 
     def act(self, long long now):
-        """Let nodes do at `now` ns what they do after all messages of an instant have arrived."""
-        cdef _Guard alone = self._guard()
+        """Run the actions of nodes at `now` ns that follow after all messages of an instant have arrived."""
+        cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
         self._act(now)
 
-    def noted(self, Py_ssize_t most, long long now) -> tuple[NDArray[Any], int]:
-        """Return (`gridcore.fair_tree.decision_log.NOTE` rows logged up to `now` ns, how many were left out).
+    def read_log(self, Py_ssize_t max_rows, long long now) -> tuple[NDArray[Any], int]:
+        """Return (`gridcore.fair_tree.decision_log.LOG_ROW` rows up to `now` ns, number of unlogged rows).
 
-        These are the rows since the last call.  From them on at most `most` rows are kept.
+        These are the rows since the last call.  Of these and later rows, at most `max_rows` are logged.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k
         if self.log is None:
-            raise ValueError("log must be given for decisions to be logged")
+            raise ValueError("read_log requires log")
         for k in range(self.orders.n):
-            self.log._settle(self.orders.item[k] - self.tree.first_leaf, NAN, now)
-        return self.log._taken(most)
+            self.log._complete_row(self.orders.item[k] - self.tree.first_leaf, NAN, now)
+        return self.log._take(max_rows)
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since this object was made, without tree, queues and links; see
-        `gridcore.common.state`.
+        """Return the changes since construction, as described in `gridcore.common.state`.
+
+        Tree, queues and links have states of their own.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         if self.log is not None and self.log.n:
-            raise RuntimeError("the state of a flow can be read without logged decisions only: call noted() before")
+            raise RuntimeError("getstate requires an empty log: call read_log before")
         turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
         pending_read(&self.turns, turns)
         return read_only({
@@ -682,43 +685,44 @@ cdef class FairTreeProtocol:
             "placed_at": self.placed_at, "touched_at": self.touched_at,
             "reports": self.reports.read(), "orders": self.orders.read(),
             "arrivals": np.asarray(self.arrivals[:self.n_arrivals]),
-            "made": np.asarray(self.made[:self.n_made]), "made_at": np.asarray(self.made_at[:self.n_made]),
-            **({} if self.log is None else {"sampled": self.log._read_sampled()}),
+            "made": np.asarray(self.decision_rows[:self.n_decisions]),
+            "made_at": np.asarray(self.decision_times[:self.n_decisions]),
+            **({} if self.log is None else {"sampled": self.log._read_sample_times()}),
         })
 
     def setstate(self, state):
-        """Restore what `getstate` returned, after the states of tree, queues and links have been restored.
+        """Restore a state of `getstate`, after the states of tree, queues and links.
 
-        Raises ValueError for a state, or for messages in `links`, that cannot belong to this compiled protocol.
+        Raises ValueError if the state or a message in `links` is invalid.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k
-        given = read(state, {
+        entries = read(state, {
             **_STATE, "orders": ArrayEntry(np.int64, limits=(self.tree.first_leaf, "nodes")),
             **({} if self.log is None else {"sampled": ArrayEntry(np.int64, limits=(0, None))}),
         }, nodes=self.tree.nodes)
-        arrivals, made = given["arrivals"], given["made"]
+        arrivals, decisions = entries["arrivals"], entries["made"]
         for pending in (self.summary.number, self.spread.number, self.request.number):
             self._check(&self.links.queue[<int> pending])
         self._check(&self.links.heads)
-        cdef const long long[:, ::1] turns = given["turns"]
+        cdef const long long[:, ::1] turns = entries["turns"]
         pending_clear(&self.turns)
         for k in range(turns.shape[0]):
             pending_push(&self.turns, turns[k, 0], turns[k, 1], <int> turns[k, 1])
         if self.log is not None:
-            self.log._write_sampled(given["sampled"])
+            self.log._write_sample_times(entries["sampled"])
         self.reports.clear()
         self.orders.clear()
-        for k in given["reports"]:
+        for k in entries["reports"]:
             self.reports.add(k)
-        for k in given["orders"]:
+        for k in entries["orders"]:
             self.orders.add(k)
-        self.placed_at, self.touched_at = given["placed_at"], given["touched_at"]
-        self.n_arrivals, self.n_made = len(arrivals), len(made)
-        # never empty, because a full array is doubled
+        self.placed_at, self.touched_at = entries["placed_at"], entries["touched_at"]
+        self.n_arrivals, self.n_decisions = len(arrivals), len(decisions)
+        # with free rows, because a full array is doubled
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
-        self.made = np.concatenate((made, np.zeros(64, DECISION)))
-        self.made_at = np.concatenate((given["made_at"], np.zeros(64, np.int64)))
+        self.decision_rows = np.concatenate((decisions, np.zeros(64, DECISION)))
+        self.decision_times = np.concatenate((entries["made_at"], np.zeros(64, np.int64)))
 
     cdef int _check(self, const Pending* p) except -1:
         """Raise ValueError if a pending summary, spread or request is invalid."""
@@ -738,28 +742,30 @@ cdef class FairTreeProtocol:
                 self.tree._check_summary(summary, k)
             elif kind == self.spread.number:
                 if not 0 <= (<const Spread*> summary).node < self.tree.first_leaf:
-                    raise ValueError(f"a spread to node {(<const Spread*> summary).node}")
-                self._check_held((<const Spread*> summary).copy)
+                    raise ValueError(f"links must have spreads to routers, got node {(<const Spread*> summary).node}")
+                self._check_copy_in_use((<const Spread*> summary).copy)
             elif kind == self.request.number:
                 if not (0 <= request.application < self.submitter.shape[0] and 1 <= request.tasks < 2**52):
-                    raise ValueError(f"a request for {request.tasks} tasks of application {request.application}")
-                self._check_held(request.copy)
+                    raise ValueError("links must have requests for tasks of applications below "
+                                     f"{self.submitter.shape[0]}, got {request.tasks} tasks of application "
+                                     f"{request.application}")
+                self._check_copy_in_use(request.copy)
         return 0
 
-    cdef int _check_held(self, long long copy) except -1:
-        if copy != -1 and not payloads_has(&self.tree.payloads, copy):
-            raise ValueError(f"a copy of the root's summary must be one that is in use, or -1, got {copy}")
+    cdef int _check_copy_in_use(self, long long copy) except -1:
+        if copy != -1 and not payloads_is_used(&self.tree.payloads, copy):
+            raise ValueError(f"links must have copies of the root's summary that are in use, or -1, got {copy}")
         return 0
 
     cdef int _wait(self, int m, long long due) except -1:
         return pending_push(&self.turns, due, m, m)
 
     def arrived(self) -> Integers:
-        """Return int64[k, 2]: when a summary reached the root, and the oldest change of a leaf in it (ns)."""
-        cdef _Guard alone = self._guard()
+        """Return int64[k, 2] ns: the arrivals of summaries at the root, and the oldest change of a leaf in each."""
+        cdef _Guard access = self._guard()
         return np.array(self.arrivals[:self.n_arrivals])
 
     def decisions(self) -> tuple[NDArray[Any], Integers]:
         """Return (`DECISION` rows, int64[k] ns): decisions of routers on climbing requests, and their instants."""
-        cdef _Guard alone = self._guard()
-        return np.array(self.made[:self.n_made]), np.array(self.made_at[:self.n_made])
+        cdef _Guard access = self._guard()
+        return np.array(self.decision_rows[:self.n_decisions]), np.array(self.decision_times[:self.n_decisions])

@@ -1,7 +1,7 @@
-"""The compiled protocol of the fair tree in several processes, each of which has some of the machines.
+"""The compiled protocol of the fair tree in several processes, each of which runs some of the machines.
 
-`gridcore.network.exchange` says how they meet.  All processes run the same program, step by step: the caller does the
-same in each of them, and `SharedFairTreeProtocol` lets only the nodes act that its own machines have.
+`gridcore.network.exchange` synchronizes them.  The caller makes the same calls in each process, and
+`SharedFairTreeProtocol` runs only the nodes on the machines of its process.
 
 The messages that nodes send are ordered by stages, which are the same in all processes::
 
@@ -9,8 +9,8 @@ The messages that nodes send are ordered by stages, which are the same in all pr
                          nodes may act more   one after another until no message to
                          than once at it      the same machine is left; the last are acts
 
-Whether all tasks are placed, which ends the reports, is known of all processes together only.  When it may come to
-that within an epoch, the processes meet at each instant.
+The reports end when all tasks are placed, which depends on all processes.  If this may happen within an epoch, the
+processes synchronize at each instant.
 """
 
 cimport cython
@@ -21,7 +21,7 @@ from gridcore.common.arguments cimport _Guard, check_instant, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.pending cimport pending_first
 from gridcore.fair_tree.payloads cimport (
-    payloads_at, payloads_drop, payloads_new, payloads_release, payloads_wide, payloads_within,
+    payloads_at, payloads_drop, payloads_new, payloads_release, payloads_wide, payloads_has_place,
 )
 from gridcore.fair_tree.protocol cimport FairTreeProtocol
 from gridcore.fair_tree.summary_tree cimport Request, Spread, Summary, SummaryTree
@@ -32,22 +32,22 @@ import numpy as np
 
 __all__ = ["SharedFairTreeProtocol", "TreeExchange"]
 
-# The places of the parts of a stage, in bits, and the last round of a turn.
+# The bit offsets of the parts of a stage, and the last round of a turn.
 cdef enum:
     CALL = 40
     TURN = 24
     ROUND = 4
     ACT = 0xFFFFF
 
-# The facts that processes tell each other: the first instant at which something may happen (ns), tasks that leaves
-# have, and tasks in requests that may reach a leaf within an epoch.
+# The facts that processes exchange: the first instant of an event (ns), the tasks that leaves have, and the tasks in
+# requests that may reach a leaf within an epoch.
 cdef enum:
     NEXT, ENQUEUED, COMING
 
 
 @cython.auto_pickle(False)
 cdef class TreeExchange(Exchange):
-    """An exchange that hands over summaries with what they refer to."""
+    """An exchange of messages with the summaries to which they refer."""
 
     cdef SummaryTree tree
     cdef int summary, spread, request
@@ -57,11 +57,11 @@ cdef class TreeExchange(Exchange):
         cdef long long* handle = self._handle(slot)
         if handle == NULL or handle[0] < 0:
             return 0
-        # which width, for which release, and the cells
+        # width, release and cells
         return 16 + self.tree.payloads.pool[payloads_wide(<int> handle[0])].nbytes
 
     cdef long long* _handle(self, int slot) noexcept nogil:
-        """Return where a message has its summary, -1 for none; NULL for a message of a kind that has none."""
+        """Return the field of a message for the handle of a summary (-1: none); NULL for kinds without the field."""
         cdef char* record = self.links.data + slot * self.links.stride
         if self.links.message[slot].kind == self.summary:
             return &(<Summary*> record).payload
@@ -85,16 +85,16 @@ cdef class TreeExchange(Exchange):
         payloads_drop(&self.tree.payloads, handle)
         return 0
 
-    cdef int _unwrap(self, int slot, const char* given) except -1:
+    cdef int _unwrap(self, int slot, const char* content) except -1:
         cdef long long* place = self._handle(slot)
         cdef int handle
         cdef long long wide
         if place == NULL or place[0] < 0:
             return 0
-        memcpy(&wide, given, 8)
+        memcpy(&wide, content, 8)
         handle = payloads_new(&self.tree.payloads, wide)
-        memcpy(payloads_release(&self.tree.payloads, handle), given + 8, 8)
-        memcpy(payloads_at(&self.tree.payloads, handle), given + 16, self.tree.payloads.pool[wide].nbytes)
+        memcpy(payloads_release(&self.tree.payloads, handle), content + 8, 8)
+        memcpy(payloads_at(&self.tree.payloads, handle), content + 16, self.tree.payloads.pool[wide].nbytes)
         place[0] = handle
         return 0
 
@@ -109,29 +109,29 @@ cdef class TreeExchange(Exchange):
 
 
 cdef class SharedFairTreeProtocol(FairTreeProtocol):
-    """A `FairTreeProtocol` of which each of several processes runs the nodes on its machines.
+    """A `FairTreeProtocol` in several processes, each of which runs the nodes on its machines.
 
-    It takes what `FairTreeProtocol` takes, and does nothing until `join` is called.  Machines must not fail, decisions are not
-    logged, and no machine has two routers.
+    The parameters are those of `FairTreeProtocol`.  Call `join` before anything else.  Machines must not fail, decisions
+    are not logged, and no machine has two routers.
     """
 
     cdef TreeExchange exchange
     cdef long long calls, epoch
-    cdef bint together                  # whether all processes are at the same instant
+    cdef bint in_step                   # whether all processes are at the same instant
     cdef const int[::1] owner
 
     def join(self, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks, memory: NDArray[np.uint8],
              watch: Callable[[], None]):
-        """Run the machines of which the `owner` is `rank`, one of `ranks` processes; see `Exchange`.
+        """Run the machines whose `owner` is `rank`, one of `ranks` processes, as described at `Exchange`.
 
-        Raises ValueError for links without a delay, which give the processes nothing to do by themselves.
+        Raises ValueError for links without a delay, with which processes could not run independently.
         """
-        cdef _Guard alone = self._guard()
+        cdef _Guard access = self._guard()
         cdef Links links = self.links
         if links.latency - links.jitter < 1:
             raise ValueError(f"links must delay each message, got {links.latency - links.jitter} ns")
-        if self.log is not None or self.observe is not None or links.passages.max_rows:
-            raise ValueError("log and observe must be None where processes share a run")
+        if self.log is not None or self.observe is not None or links.message_log.max_rows:
+            raise ValueError("join does not support log, observe, or a log of messages")
         routers = np.asarray(links.machine_of)[:self.tree.first_leaf]
         if len(np.unique(routers)) != len(routers):
             raise ValueError("links must have at most one router on each machine")
@@ -142,16 +142,16 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         self._end_call()
 
     def leave(self):
-        """Let go of the memory that the processes share; nothing can be run any more."""
-        cdef _Guard alone = self._guard()
+        """Release the memory that the processes share; nothing can be run any more."""
+        cdef _Guard access = self._guard()
         if self.exchange is not None:
             self.exchange.memory = np.zeros(0, np.uint8)
 
-    cdef bint _mine(self, Py_ssize_t m) noexcept nogil:
+    cdef bint _is_local(self, Py_ssize_t m) noexcept nogil:
         return self.owner[self.links.machine_of[m]] == self.links.rank
 
     cdef void _end_call(self) noexcept nogil:
-        """Order what the caller sends next after all that nodes have sent in this call, by kind and sender."""
+        """Order the next messages of the caller after those of nodes in this call, by kind and sender."""
         self.calls += 1
         self.links.stage = (self.calls << CALL) - 1024
 
@@ -159,23 +159,23 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         self.links.stage = (self.calls << CALL) + (turn << TURN) + (round << ROUND)
 
     cdef int _swap(self) except -1:
-        """Exchange messages, and learn when the next of all processes may have something to do."""
+        """Exchange messages and facts with the other processes."""
         cdef long long[FACTS] facts
-        self._learn(facts)
+        self._write_facts(facts)
         if self.links.n_outbox:
             facts[<int> NEXT] = min(facts[<int> NEXT], self.links.outbox[0].time + self.epoch)
         return self.exchange._swap(facts)
 
-    cdef void _learn(self, long long* facts) noexcept nogil:
-        """Set the facts of this process."""
-        cdef long long first = min(self._next_turn(), self.links._first_end())
+    cdef void _write_facts(self, long long* facts) noexcept nogil:
+        """Write the facts of this process to `facts`."""
+        cdef long long first = min(self._next_turn(), self.links._first_delivery())
         if pending_first(&self.links.heads) != NULL:
             first = min(first, pending_first(&self.links.heads).time)
         facts[<int> NEXT], facts[<int> ENQUEUED], facts[<int> COMING] = first, self.queues.enqueued, 0
         facts[FACTS - 1] = 0
 
-    cdef long long _of_all(self, int fact) noexcept nogil:
-        """Return a fact of all processes together: their sum, or the least for `NEXT`."""
+    cdef long long _total(self, int fact) noexcept nogil:
+        """Return the sum of a fact over all processes, or the minimum for `NEXT`."""
         cdef Py_ssize_t p
         cdef long long total = NEVER if fact == NEXT else 0, value
         for p in range(self.exchange.ranks):
@@ -185,36 +185,36 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
 
     cdef bint _all_placed(self) except -1:
         cdef long long[FACTS] facts
-        if not self.together:
+        if not self.in_step:
             return False
-        self._learn(facts)
+        self._write_facts(facts)
         self.exchange._share(facts)
-        return self._of_all(ENQUEUED) >= self.goal
+        return self._total(ENQUEUED) >= self.goal
 
     cdef bint _may_end(self) except -1:
         """Return whether all tasks may be placed within the next epoch."""
         cdef long long[FACTS] facts
         if self.placed_at != NEVER or self.goal == NEVER:
             return False
-        self._learn(facts)
+        self._write_facts(facts)
         facts[<int> COMING] = self.exchange.coming
         self.exchange._share(facts)
-        return self._of_all(ENQUEUED) + self._of_all(COMING) >= self.goal
+        return self._total(ENQUEUED) + self._total(COMING) >= self.goal
 
     def advance(self, long long limit) -> int:
-        """See `FairTreeProtocol.advance`; all processes return the same."""
-        cdef _Guard alone = self._guard()
+        """Run as `FairTreeProtocol.advance`, with an equal result in all processes."""
+        cdef _Guard access = self._guard()
         cdef long long at
         cdef bint first = True
         while True:
             self._swap()
-            at = self._of_all(NEXT)
+            at = self._total(NEXT)
             if at > limit or at == NEVER:
                 self._end_call()
                 return NEVER
-            # what the caller has sent may arrive at once, on the same machine
+            # a message of the caller may arrive at once, on the same machine
             if first or self._may_end():
-                self._run_together(at)
+                self._run_in_step(at)
                 if self.placed_at == at and not self.run_on:
                     self._swap()
                     self._end_call()
@@ -237,11 +237,11 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
                 self._set_stage(turn, ACT)
                 self._act(at)
 
-    cdef int _run_together(self, long long at) except -1:
-        """Run the nodes of this process at `at` ns, with all others."""
+    cdef int _run_in_step(self, long long at) except -1:
+        """Run the nodes of this process at `at` ns, in step with the other processes."""
         cdef long long[FACTS] facts
         cdef long long turn = 0
-        self.together = True
+        self.in_step = True
         while True:
             self._first(at)
             self._handle(at, turn)
@@ -251,11 +251,11 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
             if self.placed_at == at and not self.run_on:
                 break
             turn += 1
-            self._learn(facts)
+            self._write_facts(facts)
             self.exchange._share(facts)
-            if self._of_all(NEXT) > at:
+            if self._total(NEXT) > at:
                 break
-        self.together = False
+        self.in_step = False
         return 0
 
     cdef long long _first(self, long long limit) except -1:
@@ -265,10 +265,10 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return at if at <= limit else NEVER
 
     cdef int _begin_spread(self, long long now) except -1:
-        return FairTreeProtocol._begin_spread(self, now) if self._mine(0) else 0
+        return FairTreeProtocol._begin_spread(self, now) if self._is_local(0) else 0
 
     cdef int _handle(self, long long at, long long turn) except -1:
-        """Deliver what arrives at `at` ns, and let those act whose turn has come."""
+        """Deliver the messages that arrive at `at` ns, and mark the nodes whose delay has ended."""
         cdef long long round = 0
         self._take_turns(at)
         self._set_stage(turn, 0)
@@ -279,39 +279,39 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return 0
 
     cdef int _route(self, const Request* row, long long now) except -1:
-        self._leaves(row)
+        self._count_arrived(row)
         return FairTreeProtocol._route(self, row, now)
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
-        self._leaves(row)
+        self._count_arrived(row)
         return FairTreeProtocol._enqueue(self, row, now)
 
-    cdef void _leaves(self, const Request* row) noexcept nogil:
-        """Count a request as no longer on its way, if the exchange has counted it."""
+    cdef void _count_arrived(self, const Request* row) noexcept nogil:
+        """Count a request as arrived, if the exchange has counted it as under way."""
         if self.links.machine_of[row.node] != self.links.machine_of[row.sender]:
             self.exchange._count(row, -1)
 
     def total(self, long long count) -> int:
-        """See `FairTreeProtocol.total`; all processes must call it together."""
-        cdef _Guard alone = self._guard()
+        """Return the sum of `count` over all processes, which must all call this."""
+        cdef _Guard access = self._guard()
         cdef long long[FACTS] facts
         facts[:] = [0, count, 0, 0]
         self.exchange._share(facts)
-        return self._of_all(ENQUEUED)
+        return self._total(ENQUEUED)
 
     def touch(self, nodes: ArrayLike, long long now):
-        """See `FairTreeProtocol.touch`; nodes of other processes are left to these."""
+        """Mark those of `nodes` that this process runs, as `FairTreeProtocol.touch`."""
         cdef Py_ssize_t k
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
-        FairTreeProtocol.touch(self, [m[k] for k in range(m.shape[0]) if self._mine(m[k])], now)
+        FairTreeProtocol.touch(self, [m[k] for k in range(m.shape[0]) if self._is_local(m[k])], now)
 
     def act(self, long long now):
-        """See `FairTreeProtocol.act`."""
-        cdef _Guard alone = self._guard()
+        """Run `FairTreeProtocol.act` in step with the other processes."""
+        cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
-        self.together = True
+        self.in_step = True
         self._set_stage(0, ACT)
         self._act(now)
-        self.together = False
+        self.in_step = False
         self._end_call()

@@ -1,4 +1,4 @@
-"""Operations on summaries: add them, look up tasks, share tasks out, and debit a summary after dispatches.
+"""Operations on summaries: addition, lookup, division of tasks among children, and the debit after dispatches.
 
 A summary is the task count n of `gridcore.queues.availability` sampled on a grid (stretch, size, task size):
 uint32[nS, nW, nA], saturating at 2**32 - 1. It is a lower bound, and all operations keep it one, except the
@@ -24,9 +24,9 @@ __all__ = ["aggregate", "aggregate_into", "debit", "debit_drop", "lookup", "lowe
 detect(1)
 
 
-def _vector_level(int most) -> int:
-    """Limit the instruction set as in `gridcore.queues.availability`; each module has its own level. For tests."""
-    return detect(most)
+def _vector_level(int limit) -> int:
+    """Limit the instruction set of this module (0 baseline, 1 AVX2) and return the one in use, for tests."""
+    return detect(limit)
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ cdef object as_summary(object summary, object grid):
     return array
 
 
-cdef object whole(object value, str name):
+cdef object as_index(object value, str name):
     try:
         return value.__index__()
     except AttributeError:
@@ -171,14 +171,14 @@ cdef double quotient_up(double value, double by) noexcept nogil:
 def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, double task_size, *, double release,
            double cell_release, speed: float | None = None, leaves: int | None = None,
            longest_task: float | None = None) -> int:
-    """Return how many tasks the summary guarantees for an application, never more than there is room for.
+    """Return the number of tasks that the summary guarantees for an application, a lower bound of the room.
 
     ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. If rounding is not possible
     (stretch or size below the grid, task size above it), the answer is 0. For a stretch or size above the
     grid it is the answer for the last sample.
 
-    For another release the summary is not a bound by itself. Let dt be the difference. An earlier release is
-    safe with w - dt/S in place of w. A later release is safe with w + dt/S, but each leaf u loses
+    For another release the summary alone is not a bound. Let dt be the difference. For an earlier release,
+    w - dt/S in place of w gives a bound. For a later release, w + dt/S does, but each leaf u loses
     (speed_u * dt + longest_task) Mflop, hence all leaves together lose at most ceil(V/a) + leaves - 1 tasks,
     where V = speed * dt + leaves * longest_task. Both require that leaves report 0 below the minimum
     stretch of their present queues.
@@ -194,7 +194,7 @@ def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, d
     speed, leaves, longest_task
         The sum of the speeds (Mflop/s) of the leaves that the summary covers, their number, and the longest
         task (Mflop) queued or running on any of them, 0 when tasks can be preempted. Used only when ``release
-        > cell_release``; if one is missing, nothing is guaranteed then.
+        > cell_release``; if one is None, the result is 0 then.
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] n = cells
@@ -212,7 +212,7 @@ def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, d
         total = speed
         check_scalar(total, "speed", POSITIVE)
     if leaves is not None:
-        leaves = whole(leaves, "leaves")
+        leaves = as_index(leaves, "leaves")
         if leaves < 1:
             raise ValueError(f"leaves must be >= 1, got {leaves}")
     if longest_task is not None:
@@ -246,8 +246,8 @@ def lowest_stretch(totals: ArrayLike, n_tasks: int) -> int | None:
     """
     cdef const unsigned long long[::1] total = as_counts(totals, "totals")
     cdef Py_ssize_t lo = 0, hi = total.shape[0] - 1, mid, i
-    cdef unsigned long long wanted
-    n_tasks = whole(n_tasks, "n_tasks")
+    cdef unsigned long long n_wanted
+    n_tasks = as_index(n_tasks, "n_tasks")
     if n_tasks < 0:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(1, hi + 1):
@@ -255,10 +255,10 @@ def lowest_stretch(totals: ArrayLike, n_tasks: int) -> int | None:
             raise ValueError(f"totals must not decrease, got totals[{i}] = {total[i]} after {total[i - 1]}")
     if hi < 0 or n_tasks > total[hi]:
         return None
-    wanted = n_tasks
+    n_wanted = n_tasks
     while lo < hi:
         mid = (lo + hi) >> 1
-        if total[mid] >= wanted:
+        if total[mid] >= n_wanted:
             hi = mid
         else:
             lo = mid + 1
@@ -277,7 +277,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
     cdef unsigned long long tasks, total = 0, product, left
     cdef unsigned long long* rest
     cdef bint wide = False
-    n_tasks = whole(n_tasks, "n_tasks")
+    n_tasks = as_index(n_tasks, "n_tasks")
     if n_tasks < 0:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(n):
@@ -294,7 +294,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         return result
     tasks = n_tasks
     if wide or total > 18446744073709551615ULL // tasks:
-        # Rare case: Python integers, which do not overflow.
+        # rare; Python integers do not overflow
         remainders = []
         for i in range(n):
             quotient, remainder = divmod(n_tasks * int(room[i]), everything)
@@ -342,24 +342,24 @@ cdef class _Debts:
     cdef double volume
     cdef object total
     cdef object leaves
-    cdef double most_leaves
+    cdef double max_leaves
 
     def __cinit__(self, tasks, task_size, leaves):
         cdef Py_ssize_t i
-        given = np.atleast_1d(np.asarray(tasks))
-        if given.size and given.dtype.kind not in "iu":
-            raise TypeError(f"tasks must hold integers, got dtype {given.dtype}")
-        if given.ndim != 1:
-            raise ValueError(f"tasks must be a number or have one dimension, got {given.ndim}")
-        for i, value in enumerate(given.tolist()):
+        values = np.atleast_1d(np.asarray(tasks))
+        if values.size and values.dtype.kind not in "iu":
+            raise TypeError(f"tasks must hold integers, got dtype {values.dtype}")
+        if values.ndim != 1:
+            raise ValueError(f"tasks must be a number or have one dimension, got {values.ndim}")
+        for i, value in enumerate(values.tolist()):
             if value < 0 or value > 9223372036854775807:
                 raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
-        self.tasks = np.require(given, np.longlong, ("C", "A"))
-        self.n = given.shape[0]
+        self.tasks = np.require(values, np.longlong, ("C", "A"))
+        self.n = values.shape[0]
         self.task_size = doubles(np.atleast_1d(np.asarray(task_size)), "task_size")
         check_lengths(self.n, self.task_size.shape[0], "tasks", "task_size")
         check_array(self.task_size, "task_size", POSITIVE)
-        self.leaves = whole(leaves, "leaves")
+        self.leaves = as_index(leaves, "leaves")
         if self.leaves < 1:
             raise ValueError(f"leaves must be >= 1, got {self.leaves}")
         self.volume = 0.0
@@ -367,53 +367,53 @@ cdef class _Debts:
         for i in range(self.n):
             self.volume += <double>self.tasks[i] * self.task_size[i]
             self.total += self.tasks[i]
-        self.most_leaves = min(self.total, self.leaves, 4294967296)
+        self.max_leaves = min(self.total, self.leaves, 4294967296)
 
     cdef object drop(self, double cell):
         """Return min(sum of N*ceil(a_B/a), ceil(V/a + L) - 1) for task size `cell`, as an exact Python integer."""
         cdef Py_ssize_t i
         cdef double up
-        each = 0
+        by_tasks = 0
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size is too many times the task size of a cell")
-            each += self.tasks[i] * int(up)
+                raise OverflowError("task_size is too large for the task size of a cell")
+            by_tasks += self.tasks[i] * int(up)
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size is too many times the task size of a cell")
-        together = int(up) + min(self.total, self.leaves) - 1
-        return min(each, together) if self.total else 0
+            raise OverflowError("task_size is too large for the task size of a cell")
+        by_volume = int(up) + min(self.total, self.leaves) - 1
+        return min(by_tasks, by_volume) if self.total else 0
 
     cdef unsigned int capped_drop(self, double cell) except? 0:
         """Return `drop`, limited to 2**32 - 1."""
         cdef Py_ssize_t i
-        cdef double each = 0.0, up
+        cdef double by_tasks = 0.0, up
         for i in range(self.n):
             up = quotient_up(self.task_size[i], cell)
             if not isfinite(up):
-                raise OverflowError("task_size is too many times the task size of a cell")
-            each += <double>self.tasks[i] * up
+                raise OverflowError("task_size is too large for the task size of a cell")
+            by_tasks += <double>self.tasks[i] * up
         up = quotient_up(self.volume, cell)
         if not isfinite(up):
-            raise OverflowError("task_size is too many times the task size of a cell")
-        if self.most_leaves == 0.0:
+            raise OverflowError("task_size is too large for the task size of a cell")
+        if self.max_leaves == 0.0:
             return 0
-        up += self.most_leaves - 1.0
-        if each < up:
-            up = each
+        up += self.max_leaves - 1.0
+        if by_tasks < up:
+            up = by_tasks
         return <unsigned int>up if up < 4294967295.0 else 4294967295
 
     cdef unsigned int printed_drop(self, double cell) except? 0:
         """Return the paper's sum of ceil(N*a/a_B), limited to 2**32 - 1."""
         cdef Py_ssize_t i
-        cdef double each = 0.0
+        cdef double by_tasks = 0.0
         for i in range(self.n):
             if cell == self.task_size[i]:
-                each += <double>self.tasks[i]
+                by_tasks += <double>self.tasks[i]
             else:
-                each += quotient_up(<double>self.tasks[i] * cell, self.task_size[i])
-        return <unsigned int>each if each < 4294967295.0 else 4294967295
+                by_tasks += quotient_up(<double>self.tasks[i] * cell, self.task_size[i])
+        return <unsigned int>by_tasks if by_tasks < 4294967295.0 else 4294967295
 
 
 def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, leaves: int) -> int:
@@ -435,12 +435,12 @@ def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, le
     return (<_Debts>debts).drop(cell_task_size)
 
 
-cdef void debit_cells(const unsigned int* given, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
-    debit_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+cdef void debit_cells(const unsigned int* values, unsigned int* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
+    debit_rows(values, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
 
 
-cdef void debit_narrow_cells(const unsigned short* given, unsigned short* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
-    debit_narrow_rows(given, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
+cdef void debit_narrow_cells(const unsigned short* values, unsigned short* out, const Grid* g, const unsigned int* drops, const double* limits) noexcept nogil:
+    debit_narrow_rows(values, out, g.n_stretch, g.n_size, g.n_task_size, g.size, drops, limits)
 
 
 cdef void add_cells(const unsigned int* a, const unsigned int* b, unsigned int* out, Py_ssize_t n) noexcept nogil:
@@ -460,24 +460,24 @@ cdef void widen_cells(const unsigned short* a, unsigned int* out, Py_ssize_t n) 
     widen(a, out, n)
 
 
-def _debited(given: NDArray[Any], size: NDArray[np.float64], drops: NDArray[np.uint32],
+def _debit_cells(values: NDArray[Any], size: NDArray[np.float64], drops: NDArray[np.uint32],
              limits: NDArray[np.float64]) -> NDArray[Any]:
-    """Return cells of 16 or 32 bits [stretch, size, task size], debited. For tests."""
-    out = np.empty_like(given)
+    """Return debited cells of 16 or 32 bits [stretch, size, task size], for tests."""
+    out = np.empty_like(values)
     cdef Grid g
-    cdef const double[::1] w = size, most = limits
-    cdef const unsigned int[::1] less = drops
+    cdef const double[::1] w = size, limit_rows = limits
+    cdef const unsigned int[::1] drop_values = drops
     cdef const unsigned short[:, :, ::1] narrow_from
     cdef const unsigned int[:, :, ::1] wide_from
     cdef unsigned short[:, :, ::1] narrow_to
     cdef unsigned int[:, :, ::1] wide_to
-    g.n_stretch, g.n_size, g.n_task_size, g.size = given.shape[0], given.shape[1], given.shape[2], &w[0]
-    if given.dtype == np.uint16:
-        narrow_from, narrow_to = given, out
-        debit_narrow_cells(&narrow_from[0, 0, 0], &narrow_to[0, 0, 0], &g, &less[0], &most[0])
+    g.n_stretch, g.n_size, g.n_task_size, g.size = values.shape[0], values.shape[1], values.shape[2], &w[0]
+    if values.dtype == np.uint16:
+        narrow_from, narrow_to = values, out
+        debit_narrow_cells(&narrow_from[0, 0, 0], &narrow_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
     else:
-        wide_from, wide_to = given, out
-        debit_cells(&wide_from[0, 0, 0], &wide_to[0, 0, 0], &g, &less[0], &most[0])
+        wide_from, wide_to = values, out
+        debit_cells(&wide_from[0, 0, 0], &wide_to[0, 0, 0], &g, &drop_values[0], &limit_rows[0])
     return out
 
 
@@ -499,13 +499,13 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
         s, how long before the release of the summary each application was released (default 0); its deadline
         at a stretch S is that of a size w_B - age / S of the summary, which stands for w_B below.
     rule
-        "subtree" is the proved bound: cells with S < S* and w > w_B of any dispatch become 0, all others lose
+        "subtree" is the proven bound: cells with S < S* and w > w_B of any dispatch become 0, all others lose
         `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and no smaller
         a). "printed" is the paper's rule, ceil(N*a/a_B) for every cell (N where a == a_B), and is not a
         bound.
     """
     cells = as_summary(summary, grid)
-    cdef const unsigned int[:, :, ::1] given = cells
+    cdef const unsigned int[:, :, ::1] values = cells
     cdef _Debts debts = _Debts(tasks, task_size, leaves)
     cdef const double[::1] w = doubles(np.atleast_1d(np.asarray(size)), "size")
     cdef const double[::1] s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
@@ -516,33 +516,33 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
     check_lengths(debts.n, w.shape[0], "tasks", "size")
     check_lengths(debts.n, s.shape[0], "tasks", "stretch")
-    cdef const double[::1] old = np.zeros(debts.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
-    check_lengths(debts.n, old.shape[0], "tasks", "age")
-    check_array(old, "age", NOT_NEGATIVE)
+    cdef const double[::1] ages = np.zeros(debts.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
+    check_lengths(debts.n, ages.shape[0], "tasks", "age")
+    check_array(ages, "age", NOT_NEGATIVE)
     check_array(w, "size", POSITIVE)
     check_array(s, "stretch", NOT_NEGATIVE)
-    cdef bint closed = rule == "subtree"
-    if not closed and rule != "printed":
+    cdef bint takes_closure = rule == "subtree"
+    if not takes_closure and rule != "printed":
         raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
     result = np.empty(grid.shape, dtype=np.uint32)
     cdef unsigned int[:, :, ::1] out = result        # OUT
     cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
     cdef double[::1] limits = np.full(ns, np.inf)
     for k in range(na):
-        drops[k] = debts.capped_drop(axis_a[k]) if closed else debts.printed_drop(axis_a[k])
+        drops[k] = debts.capped_drop(axis_a[k]) if takes_closure else debts.printed_drop(axis_a[k])
     cdef Grid g
     g.n_stretch, g.n_size, g.n_task_size = ns, nw, na
     g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
     with nogil:
-        if closed:
+        if takes_closure:
             for i in range(ns):
                 for b in range(debts.n):
-                    if debts.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - old[b] / axis_s[i] < limits[i]:
-                        limits[i] = w[b] - old[b] / axis_s[i]
-            debit_cells(&given[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
+                    if debts.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - ages[b] / axis_s[i] < limits[i]:
+                        limits[i] = w[b] - ages[b] / axis_s[i]
+            debit_cells(&values[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
         else:
             for i in range(ns):
                 for j in range(nw):
                     for k in range(na):
-                        out[i, j, k] = given[i, j, k] - drops[k] if given[i, j, k] > drops[k] else 0
+                        out[i, j, k] = values[i, j, k] - drops[k] if values[i, j, k] > drops[k] else 0
     return result

@@ -1,9 +1,9 @@
-"""The availability information of a whole tree of nodes: what each node knows, and which messages follow.
+"""The availability information of all nodes of a tree, and the messages that follow from it.
 
-One object holds, for every edge of the tree, the parent's knowledge of the child (its last summary, its
-minimum stretch, and as *debts* what was dispatched to it since), and for every node its last report.
-It has no clock and sends nothing itself: `gridcore.fair_tree.protocol` hands it one message, or one node that
-may report, at a time, and sends what follows.
+One object has, for every edge of the tree, the parent's knowledge of the child (its last summary, its
+minimum stretch, and the later dispatches to it as *debts*), and for every node its last report.
+It has no clock and sends nothing: `gridcore.fair_tree.protocol` passes it one message, or one node that
+may report, at a time, and sends the messages that follow.
 
 Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
 
@@ -32,8 +32,8 @@ from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debt
 from gridcore.common.memory cimport allocate_aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
     CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
-    payloads_has, payloads_hold, payloads_in_use, payloads_known, payloads_make, payloads_put, payloads_recount,
-    payloads_release, payloads_same, payloads_within, pool_at,
+    payloads_is_used, payloads_add_reference, payloads_in_use, payloads_header, payloads_make, payloads_put,
+    payloads_recount, payloads_release, payloads_equal, payloads_has_place, pool_at,
 )
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
@@ -72,9 +72,9 @@ DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("s
 LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
 #: The rules of acceptance, see `SummaryTree`.
 RULES = ("minimum", "root", "largest", "either")
-# With which tolerance a stretch is compared with products of the ratio of neighbouring samples.
+# Relative tolerance of comparisons of a stretch with products of the ratio of neighbouring samples.
 cdef double _TOLERANCE = 1e-9
-# Nodes are kept as they are in memory.
+# Nodes are stored as their structs in memory.
 _STATE = {
     "below_window": NumberEntry(), "above_window": NumberEntry(), "nodes": ArrayEntry(np.uint8, ("nodes", "width")),
     "debt_counts": TableEntry({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
@@ -83,24 +83,25 @@ _STATE = {
     "references_1": ArrayEntry(np.int32, limits=(0, None)), "release_1": ArrayEntry(np.float64, ("references_1",)),
 }
 
-cdef Node _nobody(double unknown) noexcept nogil:
-    """Return a node that has not reported anything and of which its parent knows nothing."""
+cdef Node _unknown_node(double unknown) noexcept nogil:
+    """Return a node that has sent and received nothing."""
     cdef Node node
-    node.held, node.debt, node.said = -1, -1, -1
-    node.heard, node.issued, node.number, node.got = -1, 0, 0, -1
-    node.held_minimum, node.told, node.said_minimum, node.rest = unknown, INFINITY, INFINITY, unknown
-    node.free_at, node.due_at, node.since = 0, NEVER, NEVER
-    node.asked, node.away = False, PRESENT
-    node.below, node.power, node.unused = 1, 0.0, 0
+    node.summary, node.debt, node.last_report = -1, -1, -1
+    node.last_summary_number, node.requests_sent, node.reports_sent, node.last_request = -1, 0, 0, -1
+    node.minimum, node.outer_minimum = unknown, unknown
+    node.last_sent_minimum, node.last_report_minimum = INFINITY, INFINITY
+    node.free_at, node.due_at, node.oldest_change = 0, NEVER, NEVER
+    node.report_requested, node.presence = False, PRESENT
+    node.n_leaves, node.total_speed, node.unused = 1, 0.0, 0
     return node
 
 
-cdef Outlook _no_outlook() noexcept nogil:
-    """Return the outlook of a node that has not reported or been told anything."""
+cdef Outlook _empty_outlook() noexcept nogil:
+    """Return the outlook of a node that has sent and received nothing."""
     cdef Outlook outlook
-    outlook.held_largest = outlook.told_largest = outlook.said_largest = outlook.rest_largest = 0.0
-    outlook.covers = outlook.said_covers = 0
-    outlook.copied = outlook.made = -1
+    outlook.largest = outlook.last_sent_largest = outlook.last_report_largest = outlook.outer_largest = 0.0
+    outlook.covers = outlook.last_report_covers = 0
+    outlook.last_sent_copy = outlook.copy_made_at = -1
     outlook.copy, outlook.unused = -1, 0
     return outlook
 
@@ -127,12 +128,12 @@ cdef class SummaryTree:
         of the platform); "root": S <= bound * (what the root could promise); "largest": S <= bound * (largest
         minimum stretch of a leaf); "either": by "root", or by "largest" with a bound of 1.
     bound
-        Of that rule; 0: no router but the root accepts anything.
+        The factor of that rule; 0: only the root accepts requests.
     unknown
-        As what a minimum stretch counts that a router does not know yet, of the rest of the tree or of a
-        child that has not reported: 0 sends requests up.
-    celled
-        True if summaries are sampled for a release in the future, which all leaves share for some time.
+        The value of a minimum stretch that a router does not know yet, of the rest of the tree or of a child that
+        has not reported; 0 sends requests up.
+    common_release
+        Whether summaries are sampled for a release in the future, which all leaves share for some time.
         Summaries for different releases are then not added, and an application released later than the
         release of a summary loses the work that the leaves may do in between.  By default summaries are
         sampled for the current instant.
@@ -140,7 +141,7 @@ cdef class SummaryTree:
 
     def __cinit__(self, grid: SummaryGrid, speed: ArrayLike, *, release: ArrayLike, size: ArrayLike,
                   task_size: ArrayLike, long long nbytes, double rate=0.0, long long hold_off=0, double bound=2.0,
-                  bint celled=False, accept: str = "minimum",
+                  bint common_release=False, accept: str = "minimum",
                   double unknown=INFINITY):
         cdef const double[::1] s = doubles_copy(speed, "speed")
         check_array(s, "speed", POSITIVE)
@@ -170,7 +171,7 @@ cdef class SummaryTree:
         self.by_root, self.by_largest = self.accept in (ROOT, EITHER), self.accept in (LARGEST, EITHER)
         self.bound, self.hold_off, self.unknown = bound, hold_off, unknown
         self.gap = <long long> ceil(gap)
-        self.celled = celled
+        self.common_release = common_release
         self.release = self.size = self.task_size = np.zeros(0)
         self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
         self._add_applications(release, size, task_size)
@@ -178,18 +179,18 @@ cdef class SummaryTree:
         self.node = <Node*> allocate_aligned(m * sizeof(Node))  # each half of a node fills one cache line
         large_pages(self.node, m * sizeof(Node))
         for k in range(m):
-            self.node[k] = _nobody(unknown)
-        self.node[0].rest = INFINITY    # the root has no rest
-        self.whole_power = math.fsum(s)
+            self.node[k] = _unknown_node(unknown)
+        self.node[0].outer_minimum = INFINITY    # no other nodes than the tree of the root
+        self.total_speed = math.fsum(s)
         if self.accept != MINIMUM:
             self.outlook = <Outlook*> allocate_aligned(m * sizeof(Outlook))
             for k in range(m):
-                self.outlook[k] = _no_outlook()
+                self.outlook[k] = _empty_outlook()
         for k in range(n):
-            self.node[n - 1 + k].power = s[k]
+            self.node[n - 1 + k].total_speed = s[k]
         for k in range(n - 2, -1, -1):
-            self.node[k].below = self.node[2 * k + 1].below + self.node[2 * k + 2].below
-            self.node[k].power = self.node[2 * k + 1].power + self.node[2 * k + 2].power
+            self.node[k].n_leaves = self.node[2 * k + 1].n_leaves + self.node[2 * k + 2].n_leaves
+            self.node[k].total_speed = self.node[2 * k + 1].total_speed + self.node[2 * k + 2].total_speed
         self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
@@ -215,7 +216,7 @@ cdef class SummaryTree:
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         self._add_applications(release, size, task_size)
 
     cdef _add_applications(self, release, size, task_size):
@@ -233,61 +234,60 @@ cdef class SummaryTree:
         self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
         self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
 
-    cdef double _instant(self, Py_ssize_t child, double now) noexcept nogil:
-        """Return the release (s) for which the summary of `child` was sampled, as it counts at `now` s."""
-        cdef double release = payloads_release(&self.payloads, self.node[child].held)[0]
-        return release if self.celled else fmin(release, now)  # inf for idle leaves: they do not change
+    cdef double _release_of(self, Py_ssize_t child, double now) noexcept nogil:
+        """Return the release (s) for which the summary of `child` is valid at `now` s."""
+        cdef double release = payloads_release(&self.payloads, self.node[child].summary)[0]
+        return release if self.common_release else fmin(release, now)  # inf for idle leaves: they do not change
 
-    cdef void _drop_of(self, Py_ssize_t child, double now) noexcept nogil:
-        """Compute what the debts of `child` take from its summary, into `drops` and `limits`."""
-        debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].below),
-                     self._instant(child, now), &self.g, self.drops, self.limits)
+    cdef void _compute_debit(self, Py_ssize_t child, double now) noexcept nogil:
+        """Compute the debit of the summary of `child` by its debts, into `drops` and `limits`."""
+        debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].n_leaves),
+                     self._release_of(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
-        """Return the debited summary of `child`, on which its parent may count at `now` s; NULL without a report."""
-        if self.node[child].held < 0:
+        """Return the debited summary of `child`, a lower bound at `now` s; NULL without a report."""
+        if self.node[child].summary < 0:
             return NULL
         if self.node[child].debt < 0:
-            return payloads_get(&self.payloads, self.node[child].held, room)
-        self._drop_of(child, now)
-        debit_cells(payloads_get(&self.payloads, self.node[child].held, self.scratch), room, &self.g, self.drops,
+            return payloads_get(&self.payloads, self.node[child].summary, room)
+        self._compute_debit(child, now)
+        debit_cells(payloads_get(&self.payloads, self.node[child].summary, self.scratch), room, &self.g, self.drops,
                     self.limits)
         return room
 
     cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil:
-        """Return the same of a child whose summary is narrow, in 16 bits."""
-        cdef const unsigned short* given = <const unsigned short*> payloads_at(&self.payloads, self.node[child].held)
+        """Return the debited summary of a child whose summary is narrow, in 16 bits."""
+        cdef const unsigned short* cells = <const unsigned short*> payloads_at(&self.payloads, self.node[child].summary)
         if self.node[child].debt < 0:
-            return given
-        self._drop_of(child, now)
-        debit_narrow_cells(given, room, &self.g, self.drops, self.limits)
+            return cells
+        self._compute_debit(child, now)
+        debit_narrow_cells(cells, room, &self.g, self.drops, self.limits)
         return room
 
     # -- requests -----------------------------------------------------------------------------------------
 
     cdef bint _route(self, const Request* row, long long now, Request* out, Py_ssize_t* n_out,
-                     Decision* made) except -1:
+                     Decision* decision) except -1:
         """Decide at `now` ns on a request at a router.
 
-        A request from the parent (sequence >= 0) is split between the children.  A climbing request is split
-        at the root, or where the smallest sample S that hosts all its tasks is accepted by the rule; otherwise it
-        goes on to the parent.  If no sample hosts all tasks, each child gets what the last sample
-        guarantees, and the remainder is divided in proportion to speed.  A sample at which the deadline has
-        passed hosts nothing.
+        A request from the parent (sequence >= 0) is split between the children.  A climbing request is split at
+        the root, or if the rule accepts the smallest sample S that hosts all its tasks; otherwise it goes on to the
+        parent.  If no sample hosts all tasks, each child gets the tasks that the last sample guarantees, and the
+        remainder is divided in proportion to speed.  A sample at which the deadline has passed hosts no task.
         """
         cdef Request r = row[0]
         cdef Py_ssize_t u = r.node, i, j, child, sample = -1
         cdef long long[2] room
         cdef long long[2] share
-        cdef long long rest
-        cdef double limit, part
+        cdef long long remainder
+        cdef double limit, part, speed
         cdef Debt debt
         if r.sequence >= 0:
-            self.node[u].got = max(self.node[u].got, r.sequence)
-            self.node[u].asked = 1
+            self.node[u].last_request = max(self.node[u].last_request, r.sequence)
+            self.node[u].report_requested = 1
             if not isnan(r.minimum):
-                self.node[u].rest = r.minimum
-            self._learn(u, r.largest, r.copy, r.made)
+                self.node[u].outer_minimum = r.minimum
+            self._learn_outlook(u, r.largest, r.copy, r.made)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
             # the totals grow with S, so the first one that hosts the request is the answer of Algorithm 4
@@ -310,66 +310,68 @@ cdef class SummaryTree:
             self.below_window += sample == 0
         else:
             self.above_window += 1
-            rest = r.tasks - room[0] - room[1]
-            part = 0.5                  # if no leaf is left below either child
-            if self.node[2 * u + 1].power + self.node[2 * u + 2].power > 0.0:
-                part = self.node[2 * u + 1].power / (self.node[2 * u + 1].power + self.node[2 * u + 2].power)
-            share[0] = <long long> floor(rest * part + 0.5)
-            share[1] = room[1] + rest - share[0]
+            remainder = r.tasks - room[0] - room[1]
+            part = 0.5                  # if neither child has a leaf below it
+            speed = self.node[2 * u + 1].total_speed + self.node[2 * u + 2].total_speed
+            if speed > 0.0:
+                part = self.node[2 * u + 1].total_speed / speed
+            share[0] = <long long> floor(remainder * part + 0.5)
+            share[1] = room[1] + remainder - share[0]
             share[0] += room[0]
         if u == 0 and self.by_root:
-            self._renew(now)
-        made.node = u
-        made.application = r.application
-        made.tasks = r.tasks
-        made.sample = sample
-        made.guaranteed = sample >= 0
-        made.hops = -1 if r.sequence >= 0 else r.hops
+            self._renew_copy(now)
+        decision.node = u
+        decision.application = r.application
+        decision.tasks = r.tasks
+        decision.sample = sample
+        decision.guaranteed = sample >= 0
+        decision.hops = -1 if r.sequence >= 0 else r.hops
         i = 0
         for j in range(2):
             if share[j] == 0:
                 continue
             child = 2 * u + 1 + j
-            self.node[child].issued += 1
-            debt.sequence, debt.tasks = self.node[child].issued, share[j]
+            self.node[child].requests_sent += 1
+            debt.sequence, debt.tasks = self.node[child].requests_sent, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             debt.release = self.release[r.application]
             # without a guarantee the child may miss deadlines at every sample
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
             debts_add(&self.debts, &self.node[child].debt, &debt)
             # the minimum stretch of the rest of the tree, as seen from this child
-            self.node[child].told = min(self.node[u].rest, self.node[2 * u + 2 - j].held_minimum)
+            self.node[child].last_sent_minimum = min(self.node[u].outer_minimum, self.node[2 * u + 2 - j].minimum)
             out[i].node = child
             out[i].sender = u
             out[i].application = r.application
             out[i].tasks = share[j]
-            out[i].sequence = self.node[child].issued
-            out[i].minimum = self.node[child].told
+            out[i].sequence = self.node[child].requests_sent
+            out[i].minimum = self.node[child].last_sent_minimum
             out[i].hops = r.hops
-            self._tell(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
+            self._fill_outlook(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
             i += 1
         n_out[0] += i
         return True
 
-    cdef void _read_ahead(self, const Request* row) noexcept nogil:
-        """Prefetch the cells that are looked up when `row` is routed, which may be any record."""
+    cdef void _prefetch_request(self, const Request* row) noexcept nogil:
+        """Prefetch the cells that routing `row`, which may be invalid, looks up."""
         cdef Py_ssize_t child, i, cell, width, step, row_cells = self.g.n_size * self.g.n_task_size
         if (not 0 <= row.node < self.first_leaf or not 0 <= row.application < self.size.shape[0]
                 or self.size_sample[row.application] < 0):
             return
         cell = self.size_sample[row.application] * self.g.n_task_size + self.task_size_sample[row.application]
         for child in range(2 * row.node + 1, 2 * row.node + 3):
-            if self.node[child].held >= 0:
-                width = self.payloads.pool[self.node[child].held & 1].nbytes // self.cells
+            if self.node[child].summary >= 0:
+                width = self.payloads.pool[self.node[child].summary & 1].nbytes // self.cells
                 step = max(1, 64 // (row_cells * width))  # a cache line may have the cells of several stretches
                 i = 0
                 while i < self.g.n_stretch:
-                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].held) + (cell + i * row_cells) * width)
+                    prefetch(<char*> payloads_at(&self.payloads, self.node[child].summary)
+                             + (cell + i * row_cells) * width)
                     i += step
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
         """Return the smallest minimum stretch that router `u` knows of."""
-        return min(self.node[u].rest, min(self.node[2 * u + 1].held_minimum, self.node[2 * u + 2].held_minimum))
+        return min(self.node[u].outer_minimum, min(self.node[2 * u + 1].minimum, self.node[2 * u + 2].minimum))
 
     cdef double _limit(self, Py_ssize_t u, const Request* row, double now) noexcept nogil:
         cdef double limit = NAN, value
@@ -383,13 +385,13 @@ cdef class SummaryTree:
             if not isnan(value):
                 limit = self.bound * value
         if self.by_largest:
-            value = (1.0 if self.by_root else self.bound) * fmax(self.outlook[u].rest_largest, self._most(u))
+            value = (1.0 if self.by_root else self.bound) * fmax(self.outlook[u].outer_largest, self._largest_below(u))
             limit = value if isnan(limit) else fmax(limit, value)
         return limit * (1.0 + _TOLERANCE)
 
-    cdef double _most(self, Py_ssize_t u) noexcept nogil:
+    cdef double _largest_below(self, Py_ssize_t u) noexcept nogil:
         """Return the largest minimum stretch of a leaf below router `u`, as far as it knows."""
-        return fmax(self.outlook[2 * u + 1].held_largest, self.outlook[2 * u + 2].held_largest)
+        return fmax(self.outlook[2 * u + 1].largest, self.outlook[2 * u + 2].largest)
 
     cdef double _promise(self, Py_ssize_t u, Py_ssize_t application, long long tasks, double now) noexcept nogil:
         """Return the smallest sample at which the copy of the root's summary hosts `tasks` tasks; nan for none."""
@@ -401,49 +403,49 @@ cdef class SummaryTree:
                 or self.task_size_sample[application] >= self.g.n_task_size):
             return NAN
         release = payloads_release(&self.payloads, handle)[0]
-        self._look(handle, False, release if self.celled else fmin(release, now), self.leaves, self.whole_power,
-                   application, now, rooms)
+        self._look_up(handle, False, release if self.common_release else fmin(release, now), self.leaves,
+                      self.total_speed, application, now, rooms)
         for i in range(self.g.n_stretch):
             if rooms[i] >= tasks:
                 return self.gs[i]
         return NAN
 
-    cdef void _learn(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
-        """Note what the parent of router `u` says of the rest of the tree."""
+    cdef void _learn_outlook(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
+        """Store the information of router `u` about the rest of the tree from a message of its parent."""
         if self.by_largest and not isnan(largest):
-            self.outlook[u].rest_largest = largest
+            self.outlook[u].outer_largest = largest
         if copy < 0:
             return
-        if not self.by_root or made <= self.outlook[u].made:
+        if not self.by_root or made <= self.outlook[u].copy_made_at:
             payloads_drop(&self.payloads, <int> copy)
             return
         payloads_drop(&self.payloads, self.outlook[u].copy)
-        self.outlook[u].copy, self.outlook[u].made = <int> copy, made
+        self.outlook[u].copy, self.outlook[u].copy_made_at = <int> copy, made
 
-    cdef int _renew(self, long long now) except -1:
-        """Copy the summary of the tree at the root, without debts, if it covers all leaves."""
+    cdef int _renew_copy(self, long long now) except -1:
+        """Renew the root's copy of its summary, not debited, if this covers all leaves."""
         cdef Py_ssize_t child, last = -1, n = 0
-        cdef long long there = 0, covers = 0
-        cdef int handle = -1, left = self.node[1].held, right = self.node[2].held
+        cdef long long present_leaves = 0, covers = 0
+        cdef int handle = -1, left = self.node[1].summary, right = self.node[2].summary
         cdef double release = -INFINITY
         cdef const unsigned int* a
         cdef const unsigned int* b
         for child in range(1, 3):
             covers += self.outlook[child].covers
-            if self.node[child].away == GONE:
+            if self.node[child].presence == GONE:
                 continue
-            if self.node[child].held < 0:
+            if self.node[child].summary < 0:
                 return 0
-            there += self.node[child].below
-            if n and self.celled and payloads_release(&self.payloads, self.node[child].held)[0] != release:
+            present_leaves += self.node[child].n_leaves
+            if n and self.common_release and payloads_release(&self.payloads, self.node[child].summary)[0] != release:
                 return 0
-            release = fmax(release, payloads_release(&self.payloads, self.node[child].held)[0])
+            release = fmax(release, payloads_release(&self.payloads, self.node[child].summary)[0])
             last, n = child, n + 1
-        if n == 0 or covers < there:
+        if n == 0 or covers < present_leaves:
             return 0
         if n == 1:
-            handle = self.node[last].held
-            payloads_hold(&self.payloads, handle)
+            handle = self.node[last].summary
+            payloads_add_reference(&self.payloads, handle)
         else:
             if not (left & 1 or right & 1):
                 handle = payloads_add(&self.payloads, <unsigned short*> payloads_at(&self.payloads, left),
@@ -455,31 +457,32 @@ cdef class SummaryTree:
                 handle = payloads_put(&self.payloads, self.sum)
             payloads_release(&self.payloads, handle)[0] = release
         payloads_drop(&self.payloads, self.outlook[0].copy)
-        self.outlook[0].copy, self.outlook[0].made = handle, now
+        self.outlook[0].copy, self.outlook[0].copy_made_at = handle, now
         return 0
 
-    cdef void _tell(self, Py_ssize_t u, Py_ssize_t child, bint always, double* largest, long long* copy,
+    cdef void _fill_outlook(self, Py_ssize_t u, Py_ssize_t child, bint force, double* largest, long long* copy,
                     long long* made) noexcept nogil:
-        """Fill in what a message from router `u` to a child says of the rest of the tree, but for the minimum.
+        """Fill in the fields of a message from router `u` to a child about the rest of the tree, except the minimum.
 
         Parameters
         ----------
-        always
-            Whether a router is told the copy of the root's summary even if it knows it.
+        force
+            Whether to send the copy of the root's summary even if the child has it.
         """
         largest[0], copy[0], made[0] = NAN, -1, -1
         if self.outlook == NULL or child >= self.first_leaf:
             return
         if self.by_largest:
-            largest[0] = fmax(self.outlook[u].rest_largest, self.outlook[4 * u + 3 - child].held_largest)
-            self.outlook[child].told_largest = largest[0]
-        if self.by_root and self.outlook[u].copy >= 0 and (always or self.outlook[u].made > self.outlook[child].copied):
-            self.outlook[child].copied = made[0] = self.outlook[u].made
+            largest[0] = fmax(self.outlook[u].outer_largest, self.outlook[4 * u + 3 - child].largest)
+            self.outlook[child].last_sent_largest = largest[0]
+        if self.by_root and self.outlook[u].copy >= 0 and (
+                force or self.outlook[u].copy_made_at > self.outlook[child].last_sent_copy):
+            self.outlook[child].last_sent_copy = made[0] = self.outlook[u].copy_made_at
             copy[0] = self.outlook[u].copy
-            payloads_hold(&self.payloads, self.outlook[u].copy)
+            payloads_add_reference(&self.payloads, self.outlook[u].copy)
 
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
-        """Fill `rooms` with what each child of `u` can take, one after the other; False if no grid cell fits it."""
+        """Fill `rooms` with the tasks that each child of `u` can take; False if the application is beyond the grid."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
             memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
@@ -490,60 +493,60 @@ cdef class SummaryTree:
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
         """Compute how many tasks of an application `child` can take at `now` s, at each stretch sample.
 
-        The results are cells of `_read`, but the summary is not debited as a whole: its cells are monotone
-        before the debit, so the closure raises a cell only to values from the cell's own row.
+        The results are cells of `_read`, without a debit of all cells: these are monotone before the debit, so the
+        closure raises a cell only to values from its own row.
         """
         cdef Py_ssize_t i
-        cdef int handle = self.node[child].held
-        cdef bint owes = self.node[child].debt >= 0
+        cdef int handle = self.node[child].summary
+        cdef bint has_debts = self.node[child].debt >= 0
         if handle < 0:
             for i in range(self.g.n_stretch):
                 rooms[i] = 0
             return
-        if owes:
-            self._drop_of(child, now)
-        self._look(handle, owes, self._instant(child, now), max(1, self.node[child].below), self.node[child].power,
-                   application, now, rooms)
+        if has_debts:
+            self._compute_debit(child, now)
+        self._look_up(handle, has_debts, self._release_of(child, now), max(1, self.node[child].n_leaves),
+                      self.node[child].total_speed, application, now, rooms)
 
-    cdef void _look(self, int handle, bint owes, double at, long long leaves, double power, Py_ssize_t application,
-                    double now, long long* rooms) noexcept nogil:
-        """Compute how many tasks of an application fit by a summary of so many leaves, sampled for release `at`.
+    cdef void _look_up(self, int handle, bint has_debts, double at, long long leaves, double total_speed,
+                       Py_ssize_t application, double now, long long* rooms) noexcept nogil:
+        """Compute the tasks of an application that a summary of so many leaves, sampled for release `at` (s), hosts.
 
         Parameters
         ----------
-        owes
-            Whether `drops` and `limits` are to be taken from it.
+        has_debts
+            Whether to debit it by `drops` and `limits`.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
-        cdef double w = self.size[application], waited = now - self.release[application], lost = 0.0
-        cdef double later = self.release[application] - at
-        cdef long long found
-        if later > 0.0 and self.celled:
+        cdef double w = self.size[application], age = now - self.release[application], lost = 0.0
+        cdef double shift = self.release[application] - at
+        cdef long long n_tasks
+        if shift > 0.0 and self.common_release:
             # each leaf loses speed * later and at most one of the longest tasks, counted in whole tasks of size a
-            lost = leaves - 1 + quotient_up(power * later + leaves * self.longest, self.ga[ia])
-        elif later > 0.0:
-            later = 0.0                 # read as if it had been sampled for this release
+            lost = leaves - 1 + quotient_up(total_speed * shift + leaves * self.longest, self.ga[ia])
+        elif shift > 0.0:
+            shift = 0.0                 # read as if it had been sampled for this release
         for i in range(self.g.n_stretch):
             rooms[i] = 0
-            if self.gs[i] * w <= waited:
+            if self.gs[i] * w <= age:
                 continue                # the deadline has passed
             j = self.size_sample[application]
-            if later != 0.0:
+            if shift != 0.0:
                 j = self.g.n_size - 1
-                while j >= 0 and self.gw[j] > w + later / self.gs[i]:
+                while j >= 0 and self.gw[j] > w + shift / self.gs[i]:
                     j -= 1
-            if owes:
+            if has_debts:
                 while j >= 0 and self.gw[j] > self.limits[i]:
                     j -= 1
             if j < 0:
                 continue
             row = (i * self.g.n_size + j) * self.g.n_task_size
-            found = payloads_cell(&self.payloads, handle, row + ia)
-            if owes:
-                found -= self.drops[ia]
+            n_tasks = payloads_cell(&self.payloads, handle, row + ia)
+            if has_debts:
+                n_tasks -= self.drops[ia]
                 for k in range(ia + 1, self.g.n_task_size):
-                    found = max(found, <long long> payloads_cell(&self.payloads, handle, row + k) - self.drops[k])
-            rooms[i] = max(0, found) if lost == 0.0 else <long long> max(0.0, found - lost)
+                    n_tasks = max(n_tasks, <long long> payloads_cell(&self.payloads, handle, row + k) - self.drops[k])
+            rooms[i] = max(0, n_tasks) if lost == 0.0 else <long long> max(0.0, n_tasks - lost)
 
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1:
         """Divide `tasks` <= room[0] + room[1] between two children by largest remainder, as `gridcore.split`."""
@@ -555,67 +558,67 @@ cdef class SummaryTree:
             product = <unsigned long long> tasks * <unsigned long long> room[0]
             share[0], rest = product // total, product % total
         else:
-            whole, part = divmod(int(tasks) * int(room[0]), int(total))
-            share[0], rest = whole, part
+            quotient, remainder = divmod(int(tasks) * int(room[0]), int(total))
+            share[0], rest = quotient, remainder
         share[0] += 2 * rest >= total and rest > 0
         share[1] = tasks - share[0]
         return 0
 
     cdef void _acknowledge(self, const Request* row) noexcept nogil:
-        self.node[row.node].got = max(self.node[row.node].got, row.sequence)
-        self.node[row.node].asked = 1
+        self.node[row.node].last_request = max(self.node[row.node].last_request, row.sequence)
+        self.node[row.node].report_requested = 1
 
     # -- summaries ----------------------------------------------------------------------------------------
 
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
         if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
-            raise ValueError(f"rows[{k}] goes from node {row.sender} to {row.node}, which is not its parent")
-        if not payloads_has(&self.payloads, row.payload):
-            raise ValueError(f"rows[{k}].payload is not in use, got {row.payload}")
+            raise ValueError(f"rows[{k}].node must be the parent of node {row.sender}, got {row.node}")
+        if not payloads_is_used(&self.payloads, row.payload):
+            raise ValueError(f"rows[{k}].payload must be in use, got {row.payload}")
         return 0
 
     cdef void _receive(self, const Summary* row) noexcept nogil:
         cdef Py_ssize_t child = row.sender, parent = row.node
-        if row.sequence <= self.node[child].heard or self.node[child].away == GONE:
+        if row.sequence <= self.node[child].last_summary_number or self.node[child].presence == GONE:
             payloads_drop(&self.payloads, <int> row.payload)
             return
-        self.node[child].heard = row.sequence
-        payloads_drop(&self.payloads, self.node[child].held)
-        self.node[child].held = <int> row.payload
-        self.node[child].held_minimum = row.minimum
+        self.node[child].last_summary_number = row.sequence
+        payloads_drop(&self.payloads, self.node[child].summary)
+        self.node[child].summary = <int> row.payload
+        self.node[child].minimum = row.minimum
         if self.outlook != NULL:
-            self.outlook[child].held_largest, self.outlook[child].covers = row.largest, row.covers
+            self.outlook[child].largest, self.outlook[child].covers = row.largest, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
-        self.node[parent].since = min(self.node[parent].since, row.since)
+        self.node[parent].oldest_change = min(self.node[parent].oldest_change, row.since)
 
-    cdef void _read_ahead_nodes(self, const Summary* row) noexcept nogil:
-        """Prefetch the nodes that a summary, which may be any record, concerns: its sender, the sibling and the parent."""
+    cdef void _prefetch_nodes(self, const Summary* row) noexcept nogil:
+        """Prefetch the sender of a summary, which may be invalid, its sibling and its parent."""
         if not 0 < row.sender < self.nodes:
             return
         prefetch(&self.node[row.sender])
         prefetch(&self.node[((row.sender - 1) ^ 1) + 1])
-        prefetch(&self.node[(row.sender - 1) // 2].said)
+        prefetch(&self.node[(row.sender - 1) // 2].last_report)
 
-    cdef void _read_ahead_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch what is known about a summary, about those to which it is added, and about what its sum replaces."""
+    cdef void _prefetch_payloads(self, const Summary* row) noexcept nogil:
+        """Prefetch the headers of a summary, of those to which it is added, and of the one that the sum replaces."""
         cdef int[3] handle
         cdef Py_ssize_t k
         if not 0 < row.sender < self.nodes:
             return
-        handle = [self.node[row.sender].held, self.node[((row.sender - 1) ^ 1) + 1].held,
-                  self.node[(row.sender - 1) // 2].said]
+        handle = [self.node[row.sender].summary, self.node[((row.sender - 1) ^ 1) + 1].summary,
+                  self.node[(row.sender - 1) // 2].last_report]
         for k in range(3):
             if handle[k] >= 0:
-                prefetch(payloads_known(&self.payloads, handle[k]))
-        if payloads_within(&self.payloads, row.payload):
-            prefetch(payloads_known(&self.payloads, <int> row.payload))
+                prefetch(payloads_header(&self.payloads, handle[k]))
+        if payloads_has_place(&self.payloads, row.payload):
+            prefetch(payloads_header(&self.payloads, <int> row.payload))
 
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil:
         cdef long long due
-        if m == 0 or self.node[m].away:
+        if m == 0 or self.node[m].presence:
             return -1                          # the root has no parent
         if m >= self.first_leaf:
-            self.node[m].since = min(self.node[m].since, now)
+            self.node[m].oldest_change = min(self.node[m].oldest_change, now)
         due = self.node[m].due_at
         if due == NEVER:
             due = max(self.node[m].free_at, now + (self.hold_off if m < self.first_leaf else 0))
@@ -628,30 +631,31 @@ cdef class SummaryTree:
         return now
 
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2:
-        cdef Py_ssize_t one = 2 * m + 1, other = 2 * m + 2
-        cdef int left = self.node[one].held, right = self.node[other].held, handle = -1
-        cdef double here = self._released(one, now) if left >= 0 else -INFINITY
-        cdef double there = self._released(other, now) if right >= 0 else here
-        if self.celled and left >= 0 and here != there:
+        cdef Py_ssize_t left_child = 2 * m + 1, right_child = 2 * m + 2
+        cdef int left = self.node[left_child].summary, right = self.node[right_child].summary, handle = -1
+        cdef double left_release = self._release_in_sum(left_child, now) if left >= 0 else -INFINITY
+        cdef double right_release = self._release_in_sum(right_child, now) if right >= 0 else left_release
+        if self.common_release and left >= 0 and left_release != right_release:
             return -1
         if left >= 0 and right >= 0 and not (left & 1 or right & 1):
-            handle = payloads_add(&self.payloads, self._read_narrow(one, now, <unsigned short*> self.left),
-                                  self._read_narrow(other, now, <unsigned short*> self.right))
+            handle = payloads_add(&self.payloads, self._read_narrow(left_child, now, <unsigned short*> self.left),
+                                  self._read_narrow(right_child, now, <unsigned short*> self.right))
         if handle < 0:
-            handle = payloads_put(&self.payloads, self._add(one, other, now))
-        payloads_release(&self.payloads, handle)[0] = 0.0 if left < 0 and right < 0 else fmax(here, there)
-        least[0] = min(self.node[one].held_minimum, self.node[other].held_minimum)
+            handle = payloads_put(&self.payloads, self._add(left_child, right_child, now))
+        payloads_release(&self.payloads, handle)[0] = (
+            0.0 if left < 0 and right < 0 else fmax(left_release, right_release))
+        least[0] = min(self.node[left_child].minimum, self.node[right_child].minimum)
         return handle
 
-    cdef double _released(self, Py_ssize_t child, double now) noexcept nogil:
-        """Return the release (s) that the summary of `child` has in a sum: `_instant` if anything was debited."""
-        return (self._instant(child, now) if self.node[child].debt >= 0
-                else payloads_release(&self.payloads, self.node[child].held)[0])
+    cdef double _release_in_sum(self, Py_ssize_t child, double now) noexcept nogil:
+        """Return the release (s) that the summary of `child` has in a sum: `_release_of` if anything was debited."""
+        return (self._release_of(child, now) if self.node[child].debt >= 0
+                else payloads_release(&self.payloads, self.node[child].summary)[0])
 
-    cdef const unsigned int* _add(self, Py_ssize_t one, Py_ssize_t other, double now) noexcept nogil:
+    cdef const unsigned int* _add(self, Py_ssize_t left_child, Py_ssize_t right_child, double now) noexcept nogil:
         """Return the sum of the debited summaries of two children."""
-        cdef const unsigned int* a = self._read(one, now, self.left)
-        cdef const unsigned int* b = self._read(other, now, self.right)
+        cdef const unsigned int* a = self._read(left_child, now, self.left)
+        cdef const unsigned int* b = self._read(right_child, now, self.right)
         if a != NULL and b != NULL:
             add_cells(a, b, self.sum, self.cells)
         elif a != NULL:
@@ -662,170 +666,172 @@ cdef class SummaryTree:
             memset(self.sum, 0, self.cells * sizeof(int))
         return self.sum
 
-    cdef bint _say(self, Py_ssize_t m, long long now, int handle, double least, double largest,
+    cdef bint _make_report(self, Py_ssize_t m, long long now, int handle, double least, double largest,
                    Summary* out) noexcept nogil:
-        """Fill in the summary that a node sends to its parent; False if it has nothing new to say.
+        """Fill in the summary that a node sends to its parent; False if it is unchanged and need not be sent.
 
-        It is sent all the same if the node has received a request since its last summary: its parent must remove
-        that from the debts.
+        It is sent nevertheless if the node has received a request since its last summary, which its parent must
+        remove from the debts.
         """
-        cdef int said = self.node[m].said
+        cdef int last_report = self.node[m].last_report
         cdef long long covers = 0
-        cdef bint same = True
+        cdef bint is_unchanged = True
         if self.by_root:
             covers = 1 if m >= self.first_leaf else self.outlook[2 * m + 1].covers + self.outlook[2 * m + 2].covers
         if self.outlook != NULL:
-            same = largest == self.outlook[m].said_largest and covers == self.outlook[m].said_covers
-        if (same and said >= 0 and not self.node[m].asked and least == self.node[m].said_minimum
-                and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, said)[0]
-                and payloads_same(&self.payloads, handle, said)):
+            is_unchanged = (largest == self.outlook[m].last_report_largest
+                            and covers == self.outlook[m].last_report_covers)
+        if (is_unchanged and last_report >= 0 and not self.node[m].report_requested
+                and least == self.node[m].last_report_minimum
+                and payloads_release(&self.payloads, handle)[0] == payloads_release(&self.payloads, last_report)[0]
+                and payloads_equal(&self.payloads, handle, last_report)):
             payloads_drop(&self.payloads, handle)
-            self.node[m].since = NEVER
+            self.node[m].oldest_change = NEVER
             return False
-        payloads_hold(&self.payloads, handle)          # one reference for the message, one for the sender
-        payloads_drop(&self.payloads, said)
-        self.node[m].said = handle
-        self.node[m].said_minimum = least
-        self.node[m].asked = 0
+        payloads_add_reference(&self.payloads, handle)          # by the message; the sender has the other
+        payloads_drop(&self.payloads, last_report)
+        self.node[m].last_report = handle
+        self.node[m].last_report_minimum = least
+        self.node[m].report_requested = 0
         self.node[m].free_at = now + self.gap
         out.node = (m - 1) // 2
         out.sender = m
         out.payload = handle
-        out.sequence = self.node[m].number
-        out.echo = self.node[m].got
+        out.sequence = self.node[m].reports_sent
+        out.echo = self.node[m].last_request
         out.minimum = least
-        out.since = self.node[m].since
+        out.since = self.node[m].oldest_change
         out.largest, out.covers = largest, covers
         if self.outlook != NULL:
-            self.outlook[m].said_largest, self.outlook[m].said_covers = largest, covers
-        self.node[m].number += 1
-        self.node[m].since = NEVER
+            self.outlook[m].last_report_largest, self.outlook[m].last_report_covers = largest, covers
+        self.node[m].reports_sent += 1
+        self.node[m].oldest_change = NEVER
         return True
 
     # -- failures -----------------------------------------------------------------------------------------
 
     def reset(self, nodes: ArrayLike):
-        """Put `nodes`, which have failed, back into the tree with an empty memory.
+        """Return `nodes`, which have failed, to the tree with an empty memory.
 
-        A router has lost the summaries of its children and the debts of what it dispatched to them; the
-        children send their next reports even if these contain nothing new.  The parents of `nodes` learn from the
-        next report (its echo covers all earlier requests) that nothing dispatched before is still on its way.
+        A router has lost the summaries of its children and its debts to them; the children send their next reports
+        even if these are unchanged.  The echo of the next report of `nodes` covers all earlier requests, which thus
+        leave the debts of the parents.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
-        cdef bint gone
+        cdef bint was_gone
         for k in range(u.shape[0]):
             m = u[k]
-            gone, self.node[m].away = self.node[m].away == GONE, PRESENT
-            if gone:
-                self._weigh(m)
-                self.node[m].held_minimum = self.unknown
-            payloads_drop(&self.payloads, self.node[m].said)
-            self.node[m].said, self.node[m].said_minimum = -1, INFINITY
-            self.node[m].rest = self.unknown if m else INFINITY
-            self._forget(m)
-            self.node[m].got = self.node[m].issued
-            self.node[m].asked = False
-            self.node[m].due_at, self.node[m].since = NEVER, NEVER
+            was_gone, self.node[m].presence = self.node[m].presence == GONE, PRESENT
+            if was_gone:
+                self._update_leaves(m)
+                self.node[m].minimum = self.unknown
+            payloads_drop(&self.payloads, self.node[m].last_report)
+            self.node[m].last_report, self.node[m].last_report_minimum = -1, INFINITY
+            self.node[m].outer_minimum = self.unknown if m else INFINITY
+            self._forget_outlook(m)
+            self.node[m].last_request = self.node[m].requests_sent
+            self.node[m].report_requested = False
+            self.node[m].due_at, self.node[m].oldest_change = NEVER, NEVER
             if m < self.first_leaf:
                 for child in range(2 * m + 1, 2 * m + 3):
-                    self._unhear(child)
-                    self.node[child].asked = True
-                    if self.node[child].away != GONE:
-                        self.node[child].held_minimum = self.unknown
+                    self._forget_child(child)
+                    self.node[child].report_requested = True
+                    if self.node[child].presence != GONE:
+                        self.node[child].minimum = self.unknown
 
-    cdef void _forget(self, Py_ssize_t m) noexcept nogil:
-        """Remove what node m has been told, and has last said, for a rule of acceptance."""
+    cdef void _forget_outlook(self, Py_ssize_t m) noexcept nogil:
+        """Clear the data of node m for a rule of acceptance."""
         if self.outlook == NULL:
             return
         payloads_drop(&self.payloads, self.outlook[m].copy)
-        self.outlook[m].copy, self.outlook[m].made = -1, -1
-        self.outlook[m].rest_largest = self.outlook[m].said_largest = 0.0
-        self.outlook[m].said_covers = 0
+        self.outlook[m].copy, self.outlook[m].copy_made_at = -1, -1
+        self.outlook[m].outer_largest = self.outlook[m].last_report_largest = 0.0
+        self.outlook[m].last_report_covers = 0
 
-    cdef void _unhear(self, Py_ssize_t child) noexcept nogil:
-        """Remove everything that the parent knows about `child`."""
-        payloads_drop(&self.payloads, self.node[child].held)
-        self.node[child].held, self.node[child].held_minimum, self.node[child].told = -1, INFINITY, INFINITY
-        debts_settle(&self.debts, &self.node[child].debt, self.node[child].issued)
+    cdef void _forget_child(self, Py_ssize_t child) noexcept nogil:
+        """Clear the knowledge of the parent of `child` about it."""
+        payloads_drop(&self.payloads, self.node[child].summary)
+        self.node[child].summary, self.node[child].minimum, self.node[child].last_sent_minimum = -1, INFINITY, INFINITY
+        debts_settle(&self.debts, &self.node[child].debt, self.node[child].requests_sent)
         if self.outlook != NULL:
-            self.outlook[child].held_largest = self.outlook[child].told_largest = 0.0
-            self.outlook[child].covers, self.outlook[child].copied = 0, -1
+            self.outlook[child].largest = self.outlook[child].last_sent_largest = 0.0
+            self.outlook[child].covers, self.outlook[child].last_sent_copy = 0, -1
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
-            self.node[u[k]].away = max(self.node[u[k]].away, SILENT)
+            self.node[u[k]].presence = max(self.node[u[k]].presence, SILENT)
 
     def leave(self, nodes: ArrayLike):
-        """Take `nodes` out of the tree until `reset`; their parents know this and forget everything about them."""
-        cdef _Guard alone = guard(&self.occupied)
+        """Remove `nodes` from the tree until `reset`; their parents have detected this, and forget them."""
+        cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
-            self.node[u[k]].away = GONE
-            self._unhear(u[k])
-            self._weigh(u[k])
+            self.node[u[k]].presence = GONE
+            self._forget_child(u[k])
+            self._update_leaves(u[k])
 
-    cdef void _weigh(self, Py_ssize_t m) noexcept nogil:
+    cdef void _update_leaves(self, Py_ssize_t m) noexcept nogil:
         """Update the leaves and the speed below `m`, which has left or returned, and below all its ancestors."""
         while True:
-            if self.node[m].away == GONE:
-                self.node[m].below, self.node[m].power = 0, 0.0
+            if self.node[m].presence == GONE:
+                self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
             elif m >= self.first_leaf:
-                self.node[m].below, self.node[m].power = 1, self.speed[m - self.first_leaf]
+                self.node[m].n_leaves, self.node[m].total_speed = 1, self.speed[m - self.first_leaf]
             else:
-                self.node[m].below = self.node[2 * m + 1].below + self.node[2 * m + 2].below
-                self.node[m].power = self.node[2 * m + 1].power + self.node[2 * m + 2].power
+                self.node[m].n_leaves = self.node[2 * m + 1].n_leaves + self.node[2 * m + 2].n_leaves
+                self.node[m].total_speed = self.node[2 * m + 1].total_speed + self.node[2 * m + 2].total_speed
             if m == 0:
                 break
             m = (m - 1) // 2
 
-    # -- the minimum stretch on its way down ------------------------------------------------------------------
+    # -- spreading the minimum stretch ------------------------------------------------------------------------
 
     def spread(self) -> NDArray[Any]:
-        """Return the `SPREAD` rows by which the root tells routers below it what they need to know of their rest."""
-        cdef _Guard alone = guard(&self.occupied)
-        cdef Spread[2] made
-        cdef Py_ssize_t k, n = self._spread(0, True, made) if self.first_leaf else 0
+        """Return the `SPREAD` rows of the root to the routers below it, about the rest of the tree of each."""
+        cdef _Guard access = guard(&self.occupied)
+        cdef Spread[2] messages
+        cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0
         out_array = np.empty(n, SPREAD)
         cdef Spread[::1] out = out_array
         for k in range(n):
-            out[k] = made[k]
+            out[k] = messages[k]
         return out_array
 
-    cdef Py_ssize_t _spread(self, Py_ssize_t m, bint always, Spread* out) noexcept nogil:
+    cdef Py_ssize_t _spread(self, Py_ssize_t m, bint force, Spread* out) noexcept nogil:
         cdef Py_ssize_t j, child, n = 0
         cdef double value
-        cdef bint news
+        cdef bint is_new
         for j in range(2):
             child = 2 * m + 1 + j
-            if child >= self.first_leaf or self.node[m].away:
+            if child >= self.first_leaf or self.node[m].presence:
                 continue
-            value = min(self.node[m].rest, self.node[2 * m + 2 - j].held_minimum)
-            news = value != self.node[child].told
+            value = min(self.node[m].outer_minimum, self.node[2 * m + 2 - j].minimum)
+            is_new = value != self.node[child].last_sent_minimum
             if self.by_largest:
-                news |= (fmax(self.outlook[m].rest_largest, self.outlook[2 * m + 2 - j].held_largest)
-                         != self.outlook[child].told_largest)
-            if always or news:
-                self.node[child].told = value
+                is_new |= (fmax(self.outlook[m].outer_largest, self.outlook[2 * m + 2 - j].largest)
+                         != self.outlook[child].last_sent_largest)
+            if force or is_new:
+                self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
-                self._tell(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
+                self._fill_outlook(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
                 n += 1
         return n
 
     # -- checkpoints ------------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return what has changed since the tree and its applications were made; see `gridcore.common.state`.
+        """Return the changes since the applications were added, as described in `gridcore.common.state`.
 
-        Nodes are stored as they are in memory, except for their debts, which come by node, the latest first.
+        Nodes are stored as their structs in memory; their debts are stored by node, the latest first.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -854,23 +860,23 @@ cdef class SummaryTree:
         for wide in range(2):
             n = self.payloads.pool[wide].chunks * CHUNK
             references, release = np.zeros(n, np.int32), np.zeros(n)
-            held, released = references, release
+            counts_out, release_out = references, release
             for k in range(n):
-                held[k] = pool_at(&self.payloads.pool[wide], k).references
-                released[k] = pool_at(&self.payloads.pool[wide], k).release
+                counts_out[k] = pool_at(&self.payloads.pool[wide], k).references
+                release_out[k] = pool_at(&self.payloads.pool[wide], k).release
             state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
             state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
         return read_only(state)
 
     def _chunks(self, Py_ssize_t wide):
-        """Yield the summaries of a pool, chunk by chunk, as copies that do not depend on the tree."""
+        """Yield copies of the summaries of a pool, chunk by chunk."""
         k = 0
         while k < self.payloads.pool[wide].chunks:
             yield self._chunk(wide, k)
             k += 1
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place
         result = np.empty((CHUNK, pool.nbytes), np.uint8)
@@ -880,11 +886,11 @@ cdef class SummaryTree:
         return result.reshape(-1)
 
     def setstate(self, state):
-        """Restore what `getstate` returned for a tree made with the same arguments and applications.
+        """Restore a state of `getstate` of a tree with the same arguments and applications.
 
-        Raises ValueError for a state that cannot belong to this tree, which must not be used after that.
+        Raises ValueError if the state is invalid; the tree must then not be used any more.
         """
-        cdef _Guard alone = guard(&self.occupied)
+        cdef _Guard access = guard(&self.occupied)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk
@@ -898,57 +904,59 @@ cdef class SummaryTree:
         references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))
         for wide in range(2):
             if len(references[wide]) % CHUNK:
-                raise ValueError(f"state['references_{wide}'] must be a multiple of {CHUNK} long")
+                raise ValueError(f"state['references_{wide}'] must have a multiple of {CHUNK} entries, "
+                                 f"got {len(references[wide])}")
 
-        cdef const unsigned char[:, ::1] given = entries["nodes"]
-        cdef const int[::1] held
+        cdef const unsigned char[:, ::1] node_bytes = entries["nodes"]
+        cdef const int[::1] counts_in
         for m in range(self.nodes):
-            node = <Node*> &given[m, 0]
-            for handle in (node.held, node.said):
-                held = references[handle & 1]
-                if handle != -1 and not (0 <= handle >> 1 < held.shape[0] and held[handle >> 1] > 0):
-                    raise ValueError(f"state['nodes'][{m}] has a payload that is not in use, {handle}")
+            node = <Node*> &node_bytes[m, 0]
+            for handle in (node.summary, node.last_report):
+                counts_in = references[handle & 1]
+                if handle != -1 and not (0 <= handle >> 1 < counts_in.shape[0] and counts_in[handle >> 1] > 0):
+                    raise ValueError(f"state['nodes'][{m}] must have payloads that are in use, got {handle}")
         cdef const unsigned char[:, ::1] outlooks = entries.get("outlooks")
         cdef const Outlook* outlook
         for m in range(self.nodes if self.outlook != NULL else 0):
             outlook = <const Outlook*> &outlooks[m, 0]
-            held = references[outlook.copy & 1]
-            if outlook.copy != -1 and not (0 <= outlook.copy >> 1 < held.shape[0] and held[outlook.copy >> 1] > 0):
-                raise ValueError(f"state['outlooks'][{m}] has a payload that is not in use, {outlook.copy}")
+            counts_in = references[outlook.copy & 1]
+            if outlook.copy != -1 and not (
+                    0 <= outlook.copy >> 1 < counts_in.shape[0] and counts_in[outlook.copy >> 1] > 0):
+                raise ValueError(f"state['outlooks'][{m}] must have a payload that is in use, got {outlook.copy}")
         refuse("debt_sizes", ~(np.isfinite(sizes_array[:, [0, 1, 3]]).all(axis=1) & (sizes_array[:, :3] > 0).all(axis=1)),
-               "> 0 but for the release, and finite but for the stretch")
+               "> 0 except the release, and finite except the stretch")
         for wide in range(2):
             refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
 
-        # if something below fails, no node refers to a payload or a debt that no longer exists
+        # even if a check below fails, no node may refer to a payload or a debt that no longer exists
         for m in range(self.nodes):
-            self.node[m].held = self.node[m].said = self.node[m].debt = -1
+            self.node[m].summary = self.node[m].last_report = self.node[m].debt = -1
             if self.outlook != NULL:
                 self.outlook[m].copy = -1
         debts_free(&self.debts)
         memset(&self.debts, 0, sizeof(Debts))
         debts_make(&self.debts)
         payloads_clear(&self.payloads, len(references[0]), len(references[1]))
-        cdef const double[::1] released
+        cdef const double[::1] release_in
         for wide in range(2):
-            held = references[wide]
+            counts_in = references[wide]
             m = 0
             for chunk in entries[f"cells_{wide}"]:
-                if (m + 1) * CHUNK > held.shape[0]:
-                    raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got more")
+                if (m + 1) * CHUNK > counts_in.shape[0]:
+                    raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got more")
                 for k in range(CHUNK):
                     memcpy(pool_at(&self.payloads.pool[wide], m * CHUNK + k) + 1,
                            &chunk[k * self.payloads.pool[wide].nbytes], self.payloads.pool[wide].nbytes)
                 m += 1
-            if m * CHUNK != held.shape[0]:
-                raise ValueError(f"state['cells_{wide}'] must have {held.shape[0] // CHUNK} arrays, got {m}")
-        for wide in range(2):  # no check can fail any more, which would leave payloads both in use and free
-            held, released = references[wide], release[wide]
-            for k in range(held.shape[0]):
-                pool_at(&self.payloads.pool[wide], k).references = held[k]
-                pool_at(&self.payloads.pool[wide], k).release = released[k]
+            if m * CHUNK != counts_in.shape[0]:
+                raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got {m}")
+        for wide in range(2):  # after all checks: a failure here would leave payloads both in use and free
+            counts_in, release_in = references[wide], release[wide]
+            for k in range(counts_in.shape[0]):
+                pool_at(&self.payloads.pool[wide], k).references = counts_in[k]
+                pool_at(&self.payloads.pool[wide], k).release = release_in[k]
         payloads_recount(&self.payloads)
-        memcpy(self.node, &given[0, 0], self.nodes * sizeof(Node))
+        memcpy(self.node, &node_bytes[0, 0], self.nodes * sizeof(Node))
         if self.outlook != NULL:
             memcpy(self.outlook, &outlooks[0, 0], self.nodes * sizeof(Outlook))
         for m in range(self.nodes):

@@ -1,1 +1,1 @@
-"""Links between nodes: messages under way, and interfaces that send one after the other."""
+"""Links between nodes: messages in flight, and interfaces that send them one after another."""

@@ -23,8 +23,8 @@ cdef class Exchange:
     cdef unsigned char[::1] memory
     cdef object watch
     cdef Py_ssize_t room                # bytes of an area
-    cdef long long turn                 # number of exchanges so far
-    cdef long long base                 # how many messages had been sent by all at the last exchange
+    cdef long long meetings             # number of exchanges so far
+    cdef long long base                 # number of messages that all processes had sent at the last exchange
     cdef Inbox* inbox
     cdef long long* facts               # of each process, as of the last exchange: [ranks, FACTS]
 
@@ -34,12 +34,12 @@ cdef class Exchange:
     cdef int _swap(self, const long long* facts) except -1
         # exchanges the messages since the last exchange, and `facts`; afterwards `facts` are those of all
     cdef int _share(self, const long long* facts) except -1
-        # hands over `facts` alone
+        # exchanges `facts` alone
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1
     cdef int _get(self, Py_ssize_t rank) except -1
     cdef int _merge(self) except -1
     cdef int _unpack(self, const char* parcel, long long sequence) except -1
-    # data that follow the record of a message; a subclass may have such
+    # hooks for subclasses, which may send extra data after the record of a message
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil
     cdef int _wrap(self, int slot, char* to) except -1
     cdef int _unwrap(self, int slot, const char* source) except -1

@@ -13,8 +13,8 @@ ties, and determines the delay of a message if there is jitter.  Here each proce
 with the key (time, stage, sender): a stage is a step of an instant, the same in all processes (see
 `gridcore.fair_tree.shared_flow`).  When they meet, each process merges the keys of all, which gives the numbers.
 
-The shared `memory` has, for each process, a counter of its meetings, and two areas that it writes in turn and the
-others read.  A process writes an area again only after the next meeting, when all others have read it.
+The shared `memory` has, for each process, a counter of its meetings, and two areas that it writes alternately and
+the others read.  A process writes an area again only after the next meeting, when all others have read it.
 """
 
 cimport cython
@@ -70,7 +70,7 @@ cdef class Exchange:
     memory
         uint8[bytes], zero at first; the same memory in all processes.
     watch
-        Called now and then while this process waits; it raises an error if another process has ended.
+        Called periodically while this process waits; it raises an error if another process has ended.
     """
 
     def __cinit__(self, Links links, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks,
@@ -82,7 +82,8 @@ cdef class Exchange:
             raise ValueError(f"owner must have {links.machines} entries, got {owners.shape[0]}")
         self.room = (memory.shape[0] // ranks - _COUNTER_STRIDE) // 2 // 64 * 64
         if self.room < <Py_ssize_t> (sizeof(Head) + sizeof(Parcel)) + links.stride + 64:
-            raise ValueError(f"memory must have more bytes for each of {ranks} processes, got {memory.shape[0]}")
+            raise ValueError(f"memory must have room for a message of each of {ranks} processes, "
+                             f"got {memory.shape[0]} bytes")
         if <size_t> &memory[0] & 7:
             raise ValueError("memory must begin at a multiple of 8 bytes")
         self.links, self.rank, self.ranks, self.memory, self.watch = links, rank, ranks, memory, watch
@@ -105,17 +106,17 @@ cdef class Exchange:
         return <long long*> &self.memory[rank * _COUNTER_STRIDE]
 
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil:
-        return <char*> &self.memory[self.ranks * _COUNTER_STRIDE + (2 * rank + self.turn % 2) * self.room]
+        return <char*> &self.memory[self.ranks * _COUNTER_STRIDE + (2 * rank + self.meetings % 2) * self.room]
 
     cdef int _meet(self) except -1:
         """Wait until all processes have reached this meeting."""
         cdef Py_ssize_t p, spins
         cdef long long* counter
-        announce(self._counter(self.rank), self.turn + 1)
+        announce(self._counter(self.rank), self.meetings + 1)
         for p in range(self.ranks):
             counter = self._counter(p)
             spins = 0
-            while announced(counter) <= self.turn:
+            while announced(counter) <= self.meetings:
                 spins += 1
                 if spins < _SPINS:
                     continue
@@ -131,7 +132,7 @@ cdef class Exchange:
         self._meet()
         for p in range(self.ranks):
             memcpy(self.facts + p * FACTS, (<Head*> self._area(p)).facts, FACTS * sizeof(long long))
-        self.turn += 1
+        self.meetings += 1
         return 0
 
     cdef int _swap(self, const long long* facts) except -1:
@@ -151,7 +152,7 @@ cdef class Exchange:
                 memcpy(self.facts + p * FACTS, head.facts, FACTS * sizeof(long long))
                 if p != self.rank:
                     self._get(p)
-            self.turn += 1
+            self.meetings += 1
         return self._merge()
 
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1:
@@ -159,8 +160,8 @@ cdef class Exchange:
         cdef Links links = self.links
         cdef char* area = self._area(self.rank)
         cdef Head* head = <Head*> area
-        cdef Py_ssize_t n = min(links.n_outbox - key[0], (self.room - used) // <Py_ssize_t> sizeof(Sent)), need, begin
-        cdef Parcel head_of_parcel
+        cdef Py_ssize_t n = min(links.n_outbox - key[0], (self.room - used) // <Py_ssize_t> sizeof(Sent)), size, begin
+        cdef Parcel header
         cdef int slot
         memcpy(area + used, links.outbox + key[0], n * sizeof(Sent))
         head.keys = n
@@ -170,16 +171,16 @@ cdef class Exchange:
         while key[0] == links.n_outbox and parcel[0] < links.n_outbox:
             slot = links.outbox[parcel[0]].slot
             if slot >= 0 and links.owner[links.message[slot].target] != links.rank:
-                need = <Py_ssize_t> sizeof(Parcel) + links.stride + ((self._extra(slot) + 7) & ~7)
-                if used + need > self.room:
-                    if need > self.room - <Py_ssize_t> sizeof(Head):
-                        raise ValueError(f"memory must have room for a message of {need} bytes, got {self.room}")
+                size = <Py_ssize_t> sizeof(Parcel) + links.stride + ((self._extra(slot) + 7) & ~7)
+                if used + size > self.room:
+                    if size > self.room - <Py_ssize_t> sizeof(Head):
+                        raise ValueError(f"memory must have room for a message of {size} bytes, got {self.room}")
                     break
-                head_of_parcel.index, head_of_parcel.nbytes, head_of_parcel.message = parcel[0], need, links.message[slot]
-                memcpy(area + used, &head_of_parcel, sizeof(Parcel))
+                header.index, header.nbytes, header.message = parcel[0], size, links.message[slot]
+                memcpy(area + used, &header, sizeof(Parcel))
                 self._wrap(slot, area + used + sizeof(Parcel) + links.stride)
                 memcpy(area + used + sizeof(Parcel), links.data + slot * links.stride, links.stride)
-                used += need
+                used += size
             parcel[0] += 1
         head.nbytes = used - begin
         return used
@@ -228,7 +229,7 @@ cdef class Exchange:
                     links._depart(slot, sequence)
                     self._admit(slot)
                 elif slot >= 0:
-                    links._give_back(slot)
+                    links._free_slot(slot)
             elif first_box.parcel < first_box.nbytes:
                 parcel = <const Parcel*> (first_box.parcels + first_box.parcel)
                 if parcel.index == first_box.at:

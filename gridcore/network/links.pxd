@@ -5,5 +5,5 @@ from gridcore.network.transit cimport Transit
 
 cdef class Links(Transit):
     cdef dict _columns(self)
-    cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1
+    cdef int _check_headers(self, str name, const unsigned char[:, ::1] records) except -1
     cdef int _make_boxes(self, bint fifo) except -1

@@ -13,7 +13,7 @@ from gridcore.common.pending cimport Pending, pending_clear, pending_push, pendi
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_clear, mailboxes_count, mailboxes_make, mailboxes_put, mailboxes_tidy,
 )
-from gridcore.network.message_log cimport DROPPED, PASSAGE_FIELDS, messagelog_copy, messagelog_fill, messagelog_slots
+from gridcore.network.message_log cimport DROPPED, LOG_COLUMNS, messagelog_copy, messagelog_fill, messagelog_slots
 from gridcore.network.transit cimport LONGEST_MESSAGE, Message, Transit
 
 import numpy as np
@@ -49,7 +49,7 @@ _LOG = {
 #: Columns of the log of messages; sender and receiver are machines.
 LOGGED = tuple(_LOG["logged"].columns)
 # The largest record in bytes, so that the records of all possible messages fit into the address space.
-cdef Py_ssize_t _WIDEST = 2**20
+cdef Py_ssize_t _MAX_WIDTH = 2**20
 
 
 cdef const unsigned char[:, ::1] _aligned_records(const unsigned char[:, ::1] records):
@@ -65,7 +65,7 @@ cdef class Links(Transit):
     Parameters
     ----------
     machine_of
-        int64[nodes], the machine that each node sits on.
+        int64[nodes], the machine on which each node sits.
     machines
         Number of machines.
     latency
@@ -73,18 +73,18 @@ cdef class Links(Transit):
     bandwidth
         Bytes/s of each interface; ``inf`` for no transmission time.
     widths
-        Bytes of a record of each kind (16..2**20).
+        int64[kinds], 16..2**20, the bytes of a record of each kind.
     deferred
-        Per kind, True if a delivery need not be handled at its instant: `drain` returns such messages later,
+        bool[kinds], True if a delivery need not be handled at its instant: `drain` returns such messages later,
         with their true times.  Such a kind cannot be one of `keep`.
     fifo
         Whether messages wait for one another at the interfaces.
     keep
-        Per kind, True if `lost` must return dropped messages, at the instants at which they would have
+        bool[kinds], True if `lost` must return dropped messages, at the instants at which they would have
         arrived.
     jitter
         ns; each message has its own latency, uniform in latency - jitter .. latency + jitter, which depends
-        on `seed` and on how many messages were sent before it.
+        on `seed` and on the number of messages sent before it.
     level_of
         int64[nodes], 0..63; messages and bytes are also counted by the level of their sender.
     """
@@ -112,8 +112,8 @@ cdef class Links(Transit):
             raise MemoryError
         self.stride = 16
         for k in range(self.kinds):
-            if not 16 <= self.width[k] <= _WIDEST:
-                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {self.width[k]}")
+            if not 16 <= self.width[k] <= _MAX_WIDTH:
+                raise ValueError(f"widths[{k}] must be in 16..{_MAX_WIDTH} bytes, got {self.width[k]}")
             self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # numbers in records are aligned
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
@@ -123,7 +123,7 @@ cdef class Links(Transit):
             raise ValueError(f"keep must have {self.kinds} entries, got {self.keep.shape[0]}")
         for k in range(self.kinds):
             if self.deferred[k] and self.keep[k]:
-                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
+                raise ValueError(f"keep[{k}] must be False for a deferred kind, got True")
         levels = np.zeros(self.machine_of.shape[0], np.int64) if level_of is None else level_of
         self.level_of = indices(levels, "level_of", 0, 64)
         if self.level_of.shape[0] != self.machine_of.shape[0]:
@@ -176,8 +176,8 @@ cdef class Links(Transit):
         for k in range(records.shape[0]):
             header = <const long long*> &records[k, 0]
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
-                raise ValueError(f"records[{k}] goes from node {header[1]} to node {header[0]}, "
-                                 f"but there are nodes 0..{nodes - 1}")
+                raise ValueError(f"records[{k}] must have receiver and sender in 0..{nodes - 1}, "
+                                 f"got {header[0]} and {header[1]}")
         length = self._length(nbytes)
         self.stage += kind  # within a step of an instant, `Transport` sends messages by kind and sender
         for k in range(records.shape[0]):
@@ -202,7 +202,7 @@ cdef class Links(Transit):
             if not self.deferred[kind]:
                 n = self._take(kind, time)
                 if n:
-                    self._by_node(n)
+                    self._sort_by_node(n)
                     result.append((kind, self._records(kind, n)))
         return result
 
@@ -224,7 +224,7 @@ cdef class Links(Transit):
         return result
 
     def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
-        """Return messages of the kinds to `keep` dropped since the last call: a list of (kind, uint8[k, width])."""
+        """Return the messages of `keep` kinds dropped since the last call: a list of (kind, uint8[k, width])."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         result = []
@@ -296,7 +296,8 @@ cdef class Links(Transit):
         """
         cdef _Guard reservation = guard(&self.occupied)
         if not (0 <= start < end and width > 0):
-            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+            raise ValueError(f"start, end and width must satisfy 0 <= start < end and width > 0, "
+                             f"got {start}, {end} and {width}")
         count = (int(end) - start + width - 1) // width
         windows = np.zeros((self.machines, count), np.int64)
         self.windows = self._windows = windows
@@ -330,9 +331,9 @@ cdef class Links(Transit):
             if not (offsets[k] == -1 or 16 <= offsets[k] <= self.width[k] - 8):
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self.width[k] - 8}, got {offsets[k]}")
         if self.sequence:
-            raise ValueError(f"log must be called before anything is sent, got {self.sequence} messages")
-        messagelog_slots(&self.passages, self.slots + 1)
-        self.passages.max_rows, self.subject_at = limit, offsets
+            raise ValueError(f"log must be called before the first message, got {self.sequence} messages")
+        messagelog_slots(&self.message_log, self.slots + 1)
+        self.message_log.max_rows, self.subject_at = limit, offsets
 
     def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
@@ -340,21 +341,21 @@ cdef class Links(Transit):
         delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
         """
         cdef _Guard reservation = guard(&self.occupied)
-        rows = np.empty((self.passages.n, PASSAGE_FIELDS), np.int64)
-        messagelog_copy(&self.passages, rows)
+        rows = np.empty((self.message_log.n, LOG_COLUMNS), np.int64)
+        messagelog_copy(&self.message_log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
 
     @property
     def unlogged(self) -> int:
         """The number of messages that did not fit into the log."""
-        return self.passages.n_unlogged
+        return self.message_log.n_unlogged
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Messages are sorted by their queue (on the way to an interface, then by kind about to be delivered) and the
+        Messages are sorted by their queue (those on their way to an interface, then deliveries by kind) and the
         end of their wait; messages in mailboxes by box and arrival.
         """
         cdef _Guard reservation = guard(&self.occupied)
@@ -362,7 +363,7 @@ cdef class Links(Transit):
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
-            raise RuntimeError("the state of links can only be read between two instants: call lost() before")
+            raise RuntimeError("getstate requires a call of lost() first, since dropped messages are pending")
         for kind in range(self.kinds):
             n += self.queue[kind].n + self.queue[kind].n_run
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
@@ -384,8 +385,8 @@ cdef class Links(Transit):
             messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
             memset(&data[k, 0], 0, self.stride)
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
-            if self.passages.max_rows:
-                place[k] = self.passages.of_slot[events[k, 2]]
+            if self.message_log.max_rows:
+                place[k] = self.message_log.of_slot[events[k, 2]]
         n = mailboxes_count(&self.boxes)
         letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
         cdef long long[:, ::1] letters = letter_rows
@@ -399,16 +400,16 @@ cdef class Links(Transit):
                 letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
                 letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
                 memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
-                if self.passages.max_rows:
-                    place[n] = self.passages.of_letter[entry]
+                if self.message_log.max_rows:
+                    place[n] = self.message_log.of_letter[entry]
                 n += 1
                 entry = self.boxes.letter[entry].next
         log = {}
-        if self.passages.max_rows:
-            log = {"logged": np.empty((self.passages.n, PASSAGE_FIELDS), np.int64),
-                   "unlogged": self.passages.n_unlogged,
+        if self.message_log.max_rows:
+            log = {"logged": np.empty((self.message_log.n, LOG_COLUMNS), np.int64),
+                   "unlogged": self.message_log.n_unlogged,
                    "places": places, "letter_places": letter_places}
-            messagelog_copy(&self.passages, log["logged"])
+            messagelog_copy(&self.message_log, log["logged"])
         return read_only({
             **log, **self._columns(), "sequence": self.sequence,
             "failures": np.asarray(self.failures)[:self.n_failures],
@@ -435,7 +436,7 @@ cdef class Links(Transit):
             **array_entries(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG,
                             up_free=INSTANT,
                    down_free=INSTANT),
-            **_STATE, **(_LOG if self.passages.max_rows else {}),
+            **_STATE, **(_LOG if self.message_log.max_rows else {}),
         }, machines=self.machines, nodes=self.machine_of.shape[0], kinds=self.kinds, stride=self.stride, boxes=boxes,
            box_stride=self.boxes.stride)
         failures, queue_array, message_rows = entries["failures"], entries["where"], entries["messages"]
@@ -447,10 +448,11 @@ cdef class Links(Transit):
                              "each machine")
         if ((queue_array != message_rows[:, 1]) & ~((queue_array == -1) & self.fifo)).any():
             raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
-        self._check_headers(entries["records"])
-        self._check_headers(entries["letter_records"])
-        if len(entries.get("logged", ())) > self.passages.max_rows:
-            raise ValueError(f"state['logged'] must have at most {self.passages.max_rows} rows, got {len(entries['logged'])}")
+        self._check_headers("records", entries["records"])
+        self._check_headers("letter_records", entries["letter_records"])
+        if len(entries.get("logged", ())) > self.message_log.max_rows:
+            raise ValueError(f"state['logged'] must have at most {self.message_log.max_rows} rows, "
+                             f"got {len(entries['logged'])}")
 
         for name, column in known.items():
             column[...] = entries[name]
@@ -466,10 +468,10 @@ cdef class Links(Transit):
         cdef const long long[:, ::1] events = entries["events"], messages = message_rows, letters = entries["letters"]
         cdef const unsigned char[:, ::1] data = entries["records"]
         cdef const long long[::1] place, letter_place
-        if self.passages.max_rows:
+        if self.message_log.max_rows:
             place, letter_place = entries["places"], entries["letter_places"]
-            messagelog_fill(&self.passages, entries["logged"])
-            self.passages.n_unlogged = entries["unlogged"]
+            messagelog_fill(&self.message_log, entries["logged"])
+            self.message_log.n_unlogged = entries["unlogged"]
         for k in range(n):
             if self.n_unused == 0:
                 self._make_slots()
@@ -481,29 +483,29 @@ cdef class Links(Transit):
             m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
             m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
-            if self.passages.max_rows:
-                self.passages.of_slot[slot] = <int> place[k]
+            if self.message_log.max_rows:
+                self.message_log.of_slot[slot] = <int> place[k]
             pending_push(&self.queue[queue_of[k]] if queue_of[k] >= 0 else &self.heads, events[k, 0], events[k, 1],
                          slot)
         mailboxes_clear(&self.boxes, boxes)
         data = entries["letter_records"]
         for k in range(letters.shape[0]):
             letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
-            if self.passages.max_rows:
+            if self.message_log.max_rows:
                 self._make_letter()
             mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], self.boxes.stride)
-            if self.passages.max_rows:
-                self.passages.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
+            if self.message_log.max_rows:
+                self.message_log.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
 
-    cdef int _check_headers(self, const unsigned char[:, ::1] records) except -1:
+    cdef int _check_headers(self, str name, const unsigned char[:, ::1] records) except -1:
         """Raise ValueError unless sender and receiver of each record are nodes."""
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
         cdef long long[2] header
         for k in range(records.shape[0]):
             memcpy(header, &records[k, 0], sizeof(header))
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
-                raise ValueError(f"state['records'][{k}] goes from node {header[1]} to node {header[0]}, "
-                                 f"but there are nodes 0..{nodes - 1}")
+                raise ValueError(f"state[{name!r}][{k}] must have receiver and sender in 0..{nodes - 1}, "
+                                 f"got {header[0]} and {header[1]}")
         return 0
 
     cdef dict _columns(self):

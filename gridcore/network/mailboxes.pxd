@@ -18,7 +18,7 @@ cdef struct Letter:
 
 
 cdef struct Mailboxes:                  # all zero when there are none
-    int* first                          # per box, its first message, -1: empty
+    int* first                          # per box, its first message; -1 if the box is empty
     int* last
     int* open                           # the boxes that are not empty
     Py_ssize_t n_open
@@ -61,11 +61,11 @@ cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
     """Make room for one more message."""
     cdef Py_ssize_t room, k
     if m.unused < 0:
-        # grow by a quarter only: waiting messages may be much of the memory of a run
+        # grow by a quarter only, because waiting messages may take much of the memory of a run
         room = m.room + m.room // 4 + 64
         if room > 2147483647:
             with gil:
-                raise MemoryError(f"more than {2**31 - 1} messages that wait to be drained")
+                raise MemoryError(f"more than {2**31 - 1} messages wait to be drained")
         m.letter = <Letter*> reallocate(m.letter, room * sizeof(Letter))
         m.record = <char*> reallocate(m.record, room * m.stride)
         for k in range(m.room, room):
@@ -96,7 +96,7 @@ cdef inline int mailboxes_put(Mailboxes* m, Py_ssize_t box, const Letter* letter
 
 cdef inline Py_ssize_t mailboxes_due(const Mailboxes* m, Py_ssize_t low, Py_ssize_t high,
                                      long long until) noexcept nogil:
-    """Return how many messages of the boxes low..high-1 are delivered by `until` ns."""
+    """Return the number of messages in boxes low..high-1 that are delivered by `until` ns."""
     cdef Py_ssize_t k, n = 0
     cdef int entry
     for k in range(m.n_open):

@@ -6,19 +6,19 @@ from libc.string cimport memcpy
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    PASSAGE_FIELDS = 7
+    LOG_COLUMNS = 7
 cdef enum:
     UNDER_WAY = -1
     DROPPED = -2
 
 
-cdef struct Passage:                # delivered: ns, or UNDER_WAY, or DROPPED
+cdef struct LogEntry:               # delivered: ns, or UNDER_WAY, or DROPPED
     long long sent, delivered, subject
     int kind, sender, receiver, nbytes
 
 
 cdef struct MessageLog:             # all zero if there is no log
-    Passage* passage
+    LogEntry* entry
     Py_ssize_t n, max_rows, n_unlogged, room
     # the place in the log of each message in flight, -1 for none: by slot, and by entry of the mailboxes
     int* of_slot
@@ -27,20 +27,20 @@ cdef struct MessageLog:             # all zero if there is no log
 
 
 cdef inline void messagelog_free(MessageLog* l) noexcept nogil:
-    free(l.passage)
+    free(l.entry)
     free(l.of_slot)
     free(l.of_letter)
 
 
-cdef inline int messagelog_add(MessageLog* l, const Passage* passage) except -2:
-    """Append `passage` and return its place; if the log is full, only count it and return -1."""
+cdef inline int messagelog_add(MessageLog* l, const LogEntry* entry) except -2:
+    """Append `entry` and return its place; if the log is full, only count it and return -1."""
     if l.n == l.max_rows:
         l.n_unlogged += 1
         return -1
     if l.n == l.room:
-        l.passage = <Passage*> reallocate(l.passage, (2 * l.room + 256) * sizeof(Passage))
+        l.entry = <LogEntry*> reallocate(l.entry, (2 * l.room + 256) * sizeof(LogEntry))
         l.room = 2 * l.room + 256
-    l.passage[l.n] = passage[0]
+    l.entry[l.n] = entry[0]
     l.n += 1
     return <int> (l.n - 1)
 
@@ -61,15 +61,15 @@ cdef inline int messagelog_letters(MessageLog* l, Py_ssize_t letters) except -1:
 
 cdef inline void messagelog_end(MessageLog* l, int place, long long delivered) noexcept nogil:
     if place >= 0:
-        l.passage[place].delivered = delivered
+        l.entry[place].delivered = delivered
 
 
 cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noexcept nogil:
     """Copy the log into `out`, one row per message."""
     cdef Py_ssize_t k
-    cdef const Passage* p
+    cdef const LogEntry* p
     for k in range(l.n):
-        p = &l.passage[k]
+        p = &l.entry[k]
         out[k, 0], out[k, 1], out[k, 2], out[k, 3] = p.kind, p.sender, p.receiver, p.sent
         out[k, 4], out[k, 5], out[k, 6] = p.delivered, p.nbytes, p.subject
 
@@ -77,7 +77,7 @@ cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noe
 cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) except -1:
     """Replace the contents of the log by `rows`."""
     cdef Py_ssize_t k
-    cdef Passage p
+    cdef LogEntry p
     l.n = 0
     for k in range(rows.shape[0]):
         p.kind, p.sender, p.receiver, p.sent = <int> rows[k, 0], <int> rows[k, 1], <int> rows[k, 2], rows[k, 3]

@@ -8,13 +8,13 @@ cdef extern from *:
     """
     #define GRIDCORE_LONGEST_MESSAGE (1LL << 40)
     """
-    const long long LONGEST_MESSAGE "GRIDCORE_LONGEST_MESSAGE"  # ns, the longest that one takes at an interface
+    const long long LONGEST_MESSAGE "GRIDCORE_LONGEST_MESSAGE"  # ns, the longest time at an interface
 
 
 cdef struct Message:
     long long start, length
     int node, kind, source, target, source_life, target_life, nbytes
-    bint lost                       # known to be lost; reported at the instant of arrival
+    bint lost                       # whether it is known to be lost, which is reported at the instant of arrival
 
 cdef struct Due:                    # a delivered message: receiver, slot of its record, order of delivery, ns
     int node, slot
@@ -46,7 +46,7 @@ cdef class Transit:
     cdef Pending heads                # on their way to the receiver's interface
     cdef Pending* queue               # per kind, with the instant of delivery
     cdef unsigned char[::1] inner     # kinds that another kernel handles
-    cdef Mailboxes boxes              # in which deferred messages wait, by kind and machine
+    cdef Mailboxes boxes              # deferred messages that wait to be drained, by kind and machine
     cdef long long[::1] boxes_of      # the first box of each kind, -1: none
     cdef Message* message
     cdef char* data
@@ -60,11 +60,11 @@ cdef class Transit:
     cdef long long[:, ::1] _windows
     cdef long long window_start, window
     cdef Py_ssize_t n_windows
-    cdef int* missing                 # slots of lost messages
+    cdef int* missing                 # slots of dropped messages of `keep` kinds
     cdef Py_ssize_t n_missing
     cdef Due* due
     cdef Py_ssize_t due_room
-    cdef MessageLog passages
+    cdef MessageLog message_log
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
     # where several processes share a run, see `gridcore.network.exchange`: the process of each machine, this
     # process, the messages of its machines since the last exchange, and the present step of the instant
@@ -81,23 +81,23 @@ cdef class Transit:
     cdef object _take_boxed(self, int kind, long long until)
     cdef long long _length(self, long long nbytes) except -1
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
-    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
+    cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1
     cdef int _depart(self, int slot, long long sequence) except -1
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil
     cdef long long _advance(self, long long limit) except -1
-    cdef long long _first_end(self) noexcept nogil
-    cdef long long _first_outer(self) noexcept nogil
-    cdef long long _until(self, int machine, int life) noexcept nogil
+    cdef long long _first_delivery(self) noexcept nogil
+    cdef long long _first_outer_delivery(self) noexcept nogil
+    cdef long long _end_of_life(self, int machine, int life) noexcept nogil
     cdef void _drop(self, int slot) noexcept nogil
     cdef void _count_dropped(self, int slot) noexcept nogil
-    cdef void _give_back(self, int slot) noexcept nogil
+    cdef void _free_slot(self, int slot) noexcept nogil
     cdef int _take_first(self, int kind) except -2
     cdef Py_ssize_t _take(self, int kind, long long until) except -1
-    cdef void _read_ahead(self, const Pending* p) noexcept nogil
+    cdef void _prefetch(self, const Pending* p) noexcept nogil
     cdef int _reserve_due(self, Py_ssize_t n) except -1
-    cdef void _by_node(self, Py_ssize_t n) noexcept nogil
+    cdef void _sort_by_node(self, Py_ssize_t n) noexcept nogil
     cdef object _records(self, int kind, Py_ssize_t n)
     cdef int _make_letter(self) except -1
     cdef void _count_window(self, int machine, long long at, int nbytes) noexcept nogil

@@ -25,7 +25,7 @@ from gridcore.network.mailboxes cimport (
     Letter, mailboxes_due, mailboxes_free, mailboxes_put, mailboxes_reserve, mailboxes_take,
 )
 from gridcore.network.message_log cimport (
-    DROPPED, UNDER_WAY, Passage, messagelog_add, messagelog_end, messagelog_free, messagelog_letters,
+    DROPPED, UNDER_WAY, LogEntry, messagelog_add, messagelog_end, messagelog_free, messagelog_letters,
     messagelog_slots, messagelog_subject,
 )
 
@@ -61,10 +61,10 @@ cdef class Transit:
         free(self.due)
         free(self.missing)
         free(self.outbox)
-        messagelog_free(&self.passages)
+        messagelog_free(&self.message_log)
 
     cdef int _make_slots(self) except -1:
-        # grow by half only: messages in flight may take most of the memory of a run
+        # grow by half only, because messages in flight may take most of the memory of a run
         cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
         if slots > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} messages in flight")
@@ -73,9 +73,9 @@ cdef class Transit:
         self.unused = <int*> reallocate(self.unused, slots * sizeof(int))
         large_pages(self.message, slots * sizeof(Message))
         large_pages(self.data, slots * self.stride)
-        if self.passages.max_rows:
-            messagelog_slots(&self.passages, slots)
-        # no step fails from here on
+        if self.message_log.max_rows:
+            messagelog_slots(&self.message_log, slots)
+        # set last, since the calls above may raise MemoryError
         for k in range(slots - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
@@ -85,13 +85,13 @@ cdef class Transit:
     cdef int _make_letter(self) except -1:
         """Make room for one more message in the mailboxes, and for its place in the log."""
         mailboxes_reserve(&self.boxes)
-        return messagelog_letters(&self.passages, self.boxes.room)
+        return messagelog_letters(&self.message_log, self.boxes.room)
 
     cdef long long _length(self, long long nbytes) except -1:
         cdef double length = nbytes / self.bandwidth * 1e9
         if not 0.0 <= length <= LONGEST_MESSAGE:
-            raise ValueError(f"a message of {nbytes} bytes takes {length} ns at {self.bandwidth} bytes/s; "
-                             f"at most {LONGEST_MESSAGE} ns are possible")
+            raise ValueError(f"a message must take at most {LONGEST_MESSAGE} ns, got {length} for {nbytes} bytes "
+                             f"at {self.bandwidth} bytes/s")
         return llrint(length)
 
     cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
@@ -114,15 +114,15 @@ cdef class Transit:
         if source != target and self.fifo:
             start = max(now, self.up_free[source])
             if start > LATEST:
-                raise OverflowError(f"a message of machine {source} would start after {LATEST} ns, the last instant")
+                raise OverflowError(f"a message of machine {source} would start after the last instant, {LATEST} ns")
             m.start = start
             self.up_free[source] = start + length
         self.n_unused -= 1
         self.sequence += 1
-        if self.passages.max_rows:
-            self.passages.of_slot[slot] = -1
+        if self.message_log.max_rows:
+            self.message_log.of_slot[slot] = -1
             if source != target:
-                self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
+                self.message_log.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes)
         if source == target:
             if self.shared:
                 self._post(now, header[1], -1)
@@ -157,7 +157,7 @@ cdef class Transit:
         self.n_outbox += 1
         return 0
 
-    cdef int _send_past(self, long long now, int kind, const void* record, long long nbytes, long long delay,
+    cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1:
         """Send a message past the interfaces, which arrives exactly `delay` ns later and delays no other message.
 
@@ -183,8 +183,8 @@ cdef class Transit:
         m.length, m.start = 0, now
         m.lost = self.down[source]
         copy_words(self.data + slot * self.stride, record, self.width[kind])
-        if self.passages.max_rows:
-            self.passages.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if is_counted else -1
+        if self.message_log.max_rows:
+            self.message_log.of_slot[slot] = self._log(kind, record, now, UNDER_WAY, nbytes) if is_counted else -1
         if is_counted:
             self._sent[kind] += 1
             self._traffic[kind] += nbytes
@@ -209,16 +209,16 @@ cdef class Transit:
         cdef const Event* head
         cdef Message* m
         cdef Letter letter
-        cdef long long until = min(limit, self._first_end()), box
+        cdef long long until = min(limit, self._first_delivery()), box
         while True:
             head = pending_first(&self.heads)
             if head == NULL or head.time > until:
                 break
             e = pending_pop(&self.heads)
-            self._read_ahead(&self.heads)
+            self._prefetch(&self.heads)
             m = &self.message[e.slot]
-            if (m.lost or e.time >= self._until(m.target, m.target_life)
-                    or m.start > self._until(m.source, m.source_life)):
+            if (m.lost or e.time >= self._end_of_life(m.target, m.target_life)
+                    or m.start > self._end_of_life(m.source, m.source_life)):
                 # the loss is reported at the instant at which the head would have arrived
                 m.lost = True
                 if self.keep[m.kind]:
@@ -236,19 +236,19 @@ cdef class Transit:
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
                 box = self.boxes_of[m.kind] + m.target
-                if self.passages.max_rows:
+                if self.message_log.max_rows:
                     self._make_letter()
                 mailboxes_put(&self.boxes, box, &letter, self.data + e.slot * self.stride, self.width[m.kind])
-                if self.passages.max_rows:
-                    self.passages.of_letter[self.boxes.last[box]] = self.passages.of_slot[e.slot]
-                self._give_back(e.slot)
+                if self.message_log.max_rows:
+                    self.message_log.of_letter[self.boxes.last[box]] = self.message_log.of_slot[e.slot]
+                self._free_slot(e.slot)
             else:
                 pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
                 until = min(until, e.time)
-        until = self._first_end()
+        until = self._first_delivery()
         return until if until <= limit else NEVER
 
-    cdef long long _first_end(self) noexcept nogil:
+    cdef long long _first_delivery(self) noexcept nogil:
         """Return the earliest known delivery (ns) of a kind that is not deferred."""
         cdef long long first = NEVER
         cdef const Event* e
@@ -260,7 +260,7 @@ cdef class Transit:
                     first = e.time
         return first
 
-    cdef long long _first_outer(self) noexcept nogil:
+    cdef long long _first_outer_delivery(self) noexcept nogil:
         """Return the earliest known delivery (ns) of a kind that is neither deferred nor `inner`."""
         cdef long long first = NEVER
         cdef const Event* e
@@ -272,8 +272,8 @@ cdef class Transit:
                     first = e.time
         return first
 
-    cdef long long _until(self, int machine, int life) noexcept nogil:
-        """Return when a life of the machine ended, `NEVER` if it lasts; that of a machine that is down ended at its start."""
+    cdef long long _end_of_life(self, int machine, int life) noexcept nogil:
+        """Return when a life of the machine ended, ns: `NEVER` if it lasts, its beginning if the machine is down."""
         cdef long long entry = machine
         cdef int later = self.life[machine] - life - 1
         if later < 0:
@@ -285,15 +285,15 @@ cdef class Transit:
 
     cdef void _drop(self, int slot) noexcept nogil:
         self._count_dropped(slot)
-        self._give_back(slot)
+        self._free_slot(slot)
 
     cdef void _count_dropped(self, int slot) noexcept nogil:
         if self.message[slot].nbytes >= 0:
             self._dropped[self.message[slot].kind] += 1
-            if self.passages.max_rows:
-                messagelog_end(&self.passages, self.passages.of_slot[slot], DROPPED)
+            if self.message_log.max_rows:
+                messagelog_end(&self.message_log, self.message_log.of_slot[slot], DROPPED)
 
-    cdef void _give_back(self, int slot) noexcept nogil:
+    cdef void _free_slot(self, int slot) noexcept nogil:
         self.unused[self.n_unused] = slot
         self.n_unused += 1
 
@@ -311,8 +311,8 @@ cdef class Transit:
             if first == NULL or first.time > until:
                 return n
             e = pending_pop(&self.queue[kind])
-            self._read_ahead(&self.queue[kind])
-            if not arrives(self, e.slot, kind, e.time):
+            self._prefetch(&self.queue[kind])
+            if not count_arrival(self, e.slot, kind, e.time):
                 continue
             m = &self.message[e.slot]
             self._reserve_due(n + 1)
@@ -320,11 +320,11 @@ cdef class Transit:
             n += 1
 
     cdef int _take_first(self, int kind) except -2:
-        """Take the first message of `kind`; return its slot, which the caller must free, or -1 if it is lost."""
+        """Take the first message of `kind`; return its slot, which the caller must free, or -1 if it was lost."""
         cdef Event e = pending_pop(&self.queue[kind])
-        return e.slot if arrives(self, e.slot, kind, e.time) else -1
+        return e.slot if count_arrival(self, e.slot, kind, e.time) else -1
 
-    cdef void _read_ahead(self, const Pending* p) noexcept nogil:
+    cdef void _prefetch(self, const Pending* p) noexcept nogil:
         """Prefetch the next messages after a pop."""
         cdef int k
         for k in range(1, 3):
@@ -338,7 +338,7 @@ cdef class Transit:
             self.due_room = 2 * n + 64
         return 0
 
-    cdef void _by_node(self, Py_ssize_t n) noexcept nogil:
+    cdef void _sort_by_node(self, Py_ssize_t n) noexcept nogil:
         """Sort the messages taken into `due` by (receiver, order of delivery)."""
         cdef Py_ssize_t k
         for k in range(1, n):
@@ -353,11 +353,11 @@ cdef class Transit:
         cdef unsigned char[:, ::1] out = result
         for k in range(n):
             memcpy(&out[k, 0], self.data + self.due[k].slot * self.stride, width)
-            self._give_back(self.due[k].slot)
+            self._free_slot(self.due[k].slot)
         return result
 
     cdef object _take_unboxed(self, int kind, long long until):
-        """Return the deferred messages that passed no interface: machines, times, records."""
+        """Return the deferred messages outside mailboxes: machines, times, records."""
         cdef Py_ssize_t k, n = self._take(kind, until)
         machine, times = np.empty(n, np.int64), np.empty(n, np.int64)
         cdef long long[::1] to = machine, at = times
@@ -385,15 +385,15 @@ cdef class Transit:
                 if entry < 0:
                     break
                 letter = &self.boxes.letter[entry]
-                if letter.time >= self._until(target, letter.life):
+                if letter.time >= self._end_of_life(target, letter.life):
                     self._dropped[kind] += 1
-                    if self.passages.max_rows:
-                        messagelog_end(&self.passages, self.passages.of_letter[entry], DROPPED)
+                    if self.message_log.max_rows:
+                        messagelog_end(&self.message_log, self.message_log.of_letter[entry], DROPPED)
                     continue
                 self._delivered[kind] += 1
                 self._in[target] += letter.nbytes
-                if self.passages.max_rows:
-                    messagelog_end(&self.passages, self.passages.of_letter[entry], letter.time)
+                if self.message_log.max_rows:
+                    messagelog_end(&self.message_log, self.message_log.of_letter[entry], letter.time)
                 to[n], at[n] = target, letter.time
                 memcpy(&out[n, 0], self.boxes.record + entry * self.boxes.stride, width)
                 n += 1
@@ -406,17 +406,17 @@ cdef class Transit:
     cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
         """Log a message between the nodes of `record`; return its place in the log."""
         cdef const long long* header = <const long long*> record
-        cdef Passage p
+        cdef LogEntry p
         p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
         p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
         p.subject = messagelog_subject(record, self.subject_at[kind])
-        return messagelog_add(&self.passages, &p)
+        return messagelog_add(&self.message_log, &p)
 
 
-cdef inline bint arrives(Transit self, int slot, int kind, long long time) except -1:
+cdef inline bint count_arrival(Transit self, int slot, int kind, long long time) except -1:
     """Count a message of `kind` as delivered at `time` ns, or as dropped and return False if it is lost."""
     cdef Message* m = &self.message[slot]
-    if (m.lost or time >= self._until(m.target, m.target_life)
+    if (m.lost or time >= self._end_of_life(m.target, m.target_life)
             or self.is_detached[m.node] and not self.deferred[kind]):
         if self.keep[kind]:
             self.missing = <int*> reallocate(self.missing, (self.n_missing + 1) * sizeof(int))
@@ -429,6 +429,6 @@ cdef inline bint arrives(Transit self, int slot, int kind, long long time) excep
     if m.nbytes >= 0:
         self._delivered[kind] += 1
         self._in[m.target] += m.nbytes
-        if self.passages.max_rows:
-            messagelog_end(&self.passages, self.passages.of_slot[slot], time)
+        if self.message_log.max_rows:
+            messagelog_end(&self.message_log, self.message_log.of_slot[slot], time)
     return True

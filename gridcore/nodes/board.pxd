@@ -4,7 +4,7 @@ from gridcore.common.pending cimport Pending
 from gridcore.nodes.random_stream cimport RandomStream
 
 cdef struct Publication:
-    double value, factor                # factor: the error
+    double value, factor                # `factor` is the error
     long long since                     # ns, when it was published
     int node
     bint falling
@@ -15,10 +15,10 @@ cdef class Board:
     cdef readonly bint of_applications
     cdef long long age                  # ns
     cdef int refresh
-    cdef double sigma                   # of the logarithm of errors
+    cdef double sigma                   # standard deviation of the logarithm of errors
     cdef RandomStream errors
     cdef const long long[::1] phase     # ns, per node
-    cdef Pending pending                # publications that are not shown yet, by the instant at which they will be
+    cdef Pending pending                # publications that are not shown yet, by the instant of their display
     cdef Publication* waiting
     cdef int* unused
     cdef int n_unused, room
@@ -26,13 +26,13 @@ cdef class Board:
     cdef Publication* at                # the publication shown of each node
     cdef double[::1] values
     cdef int n_falling                  # number of falling values among those shown
-    cdef long long read_at              # ns, for which `values` holds; -1 if there was a publication since
+    cdef long long read_at              # ns, the instant of `values`; -1 if there was a publication since
     cdef object read_only_values        # a view of `values`
 
     cdef int _publish(self, Py_ssize_t node, double value, bint falling, long long now) except -1
     cdef double* _read(self, long long now) except NULL
     cdef int _show(self, const Publication* new) except -1
-    cdef long long _true_at(self, Py_ssize_t node, long long now) noexcept
+    cdef long long _shown_as_of(self, Py_ssize_t node, long long now) noexcept
     cdef int _add(self, const Publication* new, long long due, long long sequence) except -1
     cdef dict _entries(self)
     cdef int _set(self, state) except -1

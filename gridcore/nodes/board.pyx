@@ -20,7 +20,7 @@ __all__ = ["REFRESHES", "Board"]
 
 #: The rules for when the board shows a published number.
 REFRESHES = ("continuous", "periodic", "individual")
-# A time may be the sum of two; the last two columns belong to publications that are not shown yet.
+# An instant may be the sum of two times; the last two columns are of publications that are not shown yet.
 _STATE = {
     "published": NumberEntry(0, LATEST + 1), "errors": NumberEntry(0, LATEST + 1),
     "board": TableEntry({
@@ -37,7 +37,7 @@ cdef enum:
 @cython.final
 @cython.auto_pickle(False)
 cdef class Board:
-    """Shows the published number of each node to all nodes, up to `age` ns late.
+    """A board that shows the published number of each node to all nodes, up to `age` ns late.
 
     Publications wait in one queue until they are due, and are applied before the next read of the board; the rules of
     `refresh` only differ in when a publication is due.
@@ -45,13 +45,13 @@ cdef class Board:
     Parameters
     ----------
     up
-        bool[nodes], the nodes for which the board shows 0 when the run begins; for others it shows inf.
+        bool[nodes], the nodes for which the board shows 0 at the beginning of the run; it shows inf for others.
     age
         The delay, ns.
     refresh
         ``"continuous"``: each number is shown after exactly `age`; ``"periodic"``: all at the next multiple
         of `age`; ``"individual"``: those of a node at the next of its own instants, which are `age` apart.
-    error
+error_type
         Standard deviation of the ratio of the shown to the published number, lognormal with mean 1 and drawn for
         each publication.
     phase
@@ -119,13 +119,13 @@ cdef class Board:
         if self.sigma > 0 and value < INFINITY:
             new.factor = exp(self.sigma * self.errors._normal() - self.sigma * self.sigma / 2)
         if self.refresh != CONTINUOUS:
-            age = now - self._true_at(node, now)
+            age = now - self._shown_as_of(node, now)
             due = now + self.age - age if age else now
         self.n_publications += 1
         return self._add(&new, due, self.n_publications)
 
-    cdef long long _true_at(self, Py_ssize_t node, long long now) noexcept:
-        """Return the instant (ns) of the number that is shown of `node` at `now`; negative before the first refresh."""
+    cdef long long _shown_as_of(self, Py_ssize_t node, long long now) noexcept:
+        """Return the instant (ns) as of which `node` is shown at `now`; negative before the first refresh."""
         cdef long long phase = self.phase[node] if self.refresh == INDIVIDUAL else 0
         if self.refresh == CONTINUOUS:
             return now - self.age
@@ -175,7 +175,7 @@ cdef class Board:
         for k in range(self.nodes if self.n_falling else 0):
             at = &self.at[k]
             if at.falling:
-                self.values[k] = max(0.0, at.value - (self._true_at(k, now) - at.since) / 1e9) * at.factor
+                self.values[k] = max(0.0, at.value - (self._shown_as_of(k, now) - at.since) / 1e9) * at.factor
         self.read_at = now
         return &self.values[0]
 
@@ -213,7 +213,7 @@ cdef class Board:
         entries = read(state, _STATE, nodes=self.nodes)
         integers, floats = entries["board"], entries["board_values"]
         if len(integers) < self.nodes or (integers[:self.nodes, 1] != np.arange(self.nodes)).any():
-            raise ValueError(f"state['board'] must have a row for each of {self.nodes} nodes, in order, before other rows")
+            raise ValueError(f"state['board'] must begin with a row for each of {self.nodes} nodes, in order")
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
         self.n_publications, self.errors.drawn = entries["published"], entries["errors"]

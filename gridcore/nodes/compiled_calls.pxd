@@ -18,13 +18,13 @@ cdef struct Context:
     const double* size
     const double* release               # s
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
-    int (*sent)(PyObject*, long long, long long, const long long*) except -1
+    int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1
     long long (*waiting)(PyObject*, long long) except -1
     double (*work)(PyObject*, long long) except -1.0
     int (*timer)(PyObject*, long long, long long, double, double) except -1
     int (*cancel)(PyObject*, long long, long long) except -1
-    int (*heard)(PyObject*, long long, long long) except -1
+    int (*check_known)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
     long long (*held)(PyObject*, long long, long long) except -1
@@ -34,7 +34,7 @@ cdef struct Context:
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
     int (*publish)(PyObject*, long long, double, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
-    long long (*here)(PyObject*, long long) except -1
+    long long (*tasks_at)(PyObject*, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL
     int (*queue_pop)(Head*, long long*, long long) except -1

@@ -18,17 +18,17 @@ __all__ = ["CONTEXT"]
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-    "send", "sent", "enqueue", "waiting", "work", "timer", "cancel", "heard", "draw", "integer", "held", "take", "queued",
-    "note", "decide", "publish", "board", "here",
+    "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
+    "take", "queued", "note", "decide", "publish", "board", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
 
 
 cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) except -1:
-    """Fill in the context of the handlers of `core.compiled`; `tasks` is the number of tasks by application."""
+    """Fill in the context of the handlers of `core.compiled_form`; `tasks` is the number of tasks by application."""
     cdef const long long[:, ::1] neighbours = core.neighbours
-    cdef const unsigned char[::1] parameters = core.compiled.parameters.view(np.uint8).reshape(-1)
+    cdef const unsigned char[::1] parameters = core.compiled_form.parameters.view(np.uint8).reshape(-1)
     cdef TaskQueues queues = core.queues
     c.core, c.now, c.nodes, c.degree = <PyObject*> core, &core.now, core.nodes, core.neighbours.shape[1]
     c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
@@ -37,10 +37,10 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     if tasks.shape[0]:
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
-    c.send, c.sent, c.enqueue, c.waiting, c.work = on_send, on_sent, on_enqueue, on_waiting, on_work
-    c.timer, c.cancel, c.heard, c.draw, c.integer = on_timer, on_cancel, on_heard, on_draw, on_integer
+    c.send, c.finish_send, c.enqueue, c.waiting, c.work = on_send, on_finish_send, on_enqueue, on_waiting, on_work
+    c.timer, c.cancel, c.check_known, c.draw, c.integer = on_timer, on_cancel, on_check_known, on_draw, on_integer
     c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
-    c.publish, c.board, c.here = on_publish, on_board, on_here
+    c.publish, c.board, c.tasks_at = on_publish, on_board, on_tasks_at
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -53,15 +53,15 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
     """Add a message to the outbox and return its fields, which the handler fills in."""
     cdef NodeActions c = <NodeActions> core
     if not 0 <= to < c.nodes:
-        raise c._wrong_send(node, to, (<MessageKind> c.kinds[kind]).name,
+        raise c._send_error(node, to, (<MessageKind> c.kinds[kind]).name,
                             dict.fromkeys((<MessageKind> c.kinds[kind]).fields))
     if (<MessageKind> c.kinds[kind]).delay < 0:
         c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
 
-cdef int on_sent(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message, and send it at once if its kind has a delay of its own."""
+cdef int on_finish_send(PyObject* core, long long node, long long kind, const long long* row) except -1:
+    """Check the fields of a message, and send it at once if its kind has its own delay."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
     if k.application_at >= 0:
@@ -72,7 +72,7 @@ cdef int on_sent(PyObject* core, long long node, long long kind, const long long
             raise
     if k.delay < 0:
         return 0
-    outbox_drop(&c.out[kind])           # the record stays where it is until another one is added
+    outbox_drop(&c.out[kind])           # `row` stays valid until another record is added
     return c._send_now(k, row - 2)
 
 
@@ -88,7 +88,7 @@ cdef long long on_waiting(PyObject* core, long long node) except -1:
     return c.queues.waiting[node]
 
 
-cdef long long on_here(PyObject* core, long long node) except -1:
+cdef long long on_tasks_at(PyObject* core, long long node) except -1:
     return (<NodeActions> core)._tasks_at(node)
 
 
@@ -104,7 +104,7 @@ cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
     return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
 
 
-cdef int on_heard(PyObject* core, long long node, long long application) except -1:
+cdef int on_check_known(PyObject* core, long long node, long long application) except -1:
     return (<NodeActions> core)._check_known(node, application)
 
 
@@ -152,11 +152,11 @@ cdef double* on_board(PyObject* core, long long node) except NULL:
 cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:
     cdef NodeActions c = <NodeActions> core
     cdef Py_ssize_t k
-    name, columns = c.compiled.tables[table]
+    name, columns = c.compiled_form.tables[table]
     values = {}
     for k, (column, kind) in enumerate(columns.items()):
         values[column] = (<const double*> row)[k] if kind is float else row[k]
-    c.noted(node, name, values)
+    c.add_note(node, name, values)
     return 0
 
 
@@ -165,9 +165,9 @@ cdef int on_decide(PyObject* core, long long node, long long action, const long 
     cdef NodeActions c = <NodeActions> core
     cdef const double* floats = <const double*> row
     c._check_known(node, row[0])
-    if c.decided is None:
+    if c.record_decision is None:
         return 0
-    c.decided(node, c.compiled.actions[action], row[0], {
+    c.record_decision(node, c.compiled_form.actions[action], row[0], {
         "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": floats[5], "limit": floats[6],
         "age": floats[7]})
     return 0

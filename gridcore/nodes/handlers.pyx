@@ -9,7 +9,7 @@ cdef class Handlers:
     Parameters
     ----------
     nodes, applications
-        Their numbers.
+        The number of nodes, and of applications.
     """
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_options):

@@ -1,4 +1,4 @@
-"""Which applications each node knows, and how many tasks of each it must place: for `gridcore.nodes.node_actions`.
+"""The applications that each node knows, and the tasks of each that it must place: for `gridcore.nodes.node_actions`.
 
 A hash table of (node, application) with chains; the entries of a node are linked, too.
 """
@@ -9,7 +9,7 @@ from libc.string cimport memset
 from gridcore.common.memory cimport reallocate
 
 cdef struct Holding:
-    long long tasks                     # that the node must place
+    long long tasks                     # the tasks that the node must place
     int node, application
     int next_in_bucket                  # the next entry of the same bucket, or of the unused; -1 for none
     int next_of_node                    # the next entry of the node
@@ -17,7 +17,7 @@ cdef struct Holding:
 
 cdef struct Holdings:                   # initialised by `holdings_make`
     Holding* entry
-    int n, room, unused                 # entries in use and made, and the first unused one
+    int n, room, unused                 # entries in use, allocated entries, and the first unused one
     int* bucket
     Py_ssize_t buckets                  # a power of 2, at least `room`
     int* first                          # per node
@@ -50,7 +50,7 @@ cdef inline int holdings_grow(Holdings* h) except -1:
     cdef int room = 2 * h.room + 64, k
     cdef Py_ssize_t at
     if room > 2**30:
-        raise MemoryError(f"more than {2**30} applications known to nodes")
+        raise MemoryError(f"nodes know more than {2**30} applications")
     h.entry = <Holding*> reallocate(h.entry, room * sizeof(Holding))
     at = 64
     while at < room:
@@ -59,7 +59,7 @@ cdef inline int holdings_grow(Holdings* h) except -1:
     h.buckets = at
     for at in range(h.buckets):
         h.bucket[at] = -1
-    for k in range(h.room):             # all are in use, or the table would not grow
+    for k in range(h.room):             # all are in use when the table grows
         at = holdings_bucket(h, h.entry[k].node, h.entry[k].application)
         h.entry[k].next_in_bucket = h.bucket[at]
         h.bucket[at] = k

@@ -3,12 +3,12 @@
 cdef class MessageKind:
     cdef readonly str name
     cdef readonly tuple fields          # type: tuple[str, ...]
-    cdef readonly object type           # of the message objects
-    cdef object handler                 # the name of the method
+    cdef readonly object type           # the class of its message objects
+    cdef object handler                 # the name of the method that handles it
     cdef tuple types                    # per field: int, float, or the type of an array
-    cdef bytes real                     # per field: 0 for an int, 1 for a float, 2 for an array
-    cdef int number, n, application_at, tasks_at
-    cdef bint moves, is_counted, arrays  # arrays: whether it has any
-    cdef long long nbytes, length
-    cdef object size                    # callable, the fields -> bytes; or None, if all messages have `nbytes`
-    cdef long long delay                # ns; -1: it takes its way through the links
+    cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
+    cdef int number, n, application_at, tasks_at  # `n` fields; the indices of two of them, or -1
+    cdef bint moves_tasks, is_counted, has_arrays
+    cdef long long nbytes, length       # `length` is the time at an interface, ns
+    cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`
+    cdef long long delay                # ns; -1: messages go through the links

@@ -12,17 +12,17 @@ __all__ = ["MessageKind", "Received"]
 cdef class MessageKind:
     """A kind of message: its number in the links (-1 for a local kind), its fields and its message class."""
 
-    def __init__(self, str name, int number, nbytes, dict fields, bint moves, str handler, long long delay=-1,
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, str handler, long long delay=-1,
                  bint is_counted=True):
-        self.name, self.number, self.moves = name, number, moves
+        self.name, self.number, self.moves_tasks = name, number, moves_tasks
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.is_counted = delay, is_counted
         self.handler = sys.intern(handler)
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
-        self.real = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
-        self.arrays = 2 in self.real
+        self.type_codes = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
+        self.has_arrays = 2 in self.type_codes
         self.application_at = self.fields.index("application") if "application" in fields else -1
-        self.tasks_at = self.fields.index("tasks") if moves else -1
+        self.tasks_at = self.fields.index("tasks") if moves_tasks else -1
         self.type = type(name, (Received,), {"__slots__": ("sender", *self.fields), "kind": name})
 
 

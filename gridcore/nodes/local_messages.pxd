@@ -8,8 +8,8 @@ from gridcore.nodes.payloads cimport Payloads
 cdef class LocalMessages:
     cdef Py_ssize_t nodes
     cdef list kinds                     # the local kinds
-    cdef Pending due                    # by the time and order in which they arrive, with their slots
-    cdef list messages                  # by slot: (node, kind, message), or None for one whose machine has failed
+    cdef Pending due                    # by time and order of arrival, with their slots
+    cdef list messages                  # by slot: (node, kind, message); None if it was dropped or the slot is unused
     cdef list unused                    # unused slots
     cdef long long number               # number of messages sent so far
 

@@ -68,7 +68,7 @@ cdef class LocalMessages:
             self.messages[e.slot] = None
             self.unused.append(e.slot)
         if len(due) > 1:
-            due.sort()                  # no two have the same number
+            due.sort()                  # the numbers differ, so that messages are not compared
         return [message for _, _, message in due]
 
     cdef int _drop(self, long long node) except -1:
@@ -97,10 +97,10 @@ cdef class LocalMessages:
             rows.append((time, number, node, self.kinds.index(kind)))
             for k in range(kind.n):
                 value = getattr(message, kind.fields[k])
-                if kind.real[k] == 2:
+                if kind.type_codes[k] == 2:
                     arrays.append(value)
                     value = len(arrays) - 1
-                words.append(int(np.float64(value).view(np.int64)) if kind.real[k] == 1 else value)
+                words.append(int(np.float64(value).view(np.int64)) if kind.type_codes[k] == 1 else value)
         return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
                 "local_number": self.number}, arrays
 
@@ -115,17 +115,17 @@ cdef class LocalMessages:
         for time, number, node, index in rows.tolist():
             kind = self.kinds[index]
             if at + kind.n > len(fields):
-                raise ValueError(f"state['local_fields'] must have the fields of all messages, got {len(fields)}")
+                raise ValueError(f"state['local_fields'] must have at least {at + kind.n} numbers, got {len(fields)}")
             message = new_object(kind.type)
             message.sender = node
             for k in range(kind.n):
                 value = fields[at + k]
-                if kind.real[k] == 2:
+                if kind.type_codes[k] == 2:
                     if not 0 <= value < len(payloads.arrays) or payloads.arrays[value] is None:
-                        raise ValueError(f"state['local_fields'] must name arrays of the state, got {value}")
+                        raise ValueError(f"state['local_fields'] must refer to an array in state['payloads'], got {value}")
                     value = payloads._fetch(value)
                 else:
-                    value = float(value.view(np.float64)) if kind.real[k] else int(value)
+                    value = float(value.view(np.float64)) if kind.type_codes[k] else int(value)
                 setattr(message, kind.fields[k], value)
             at += kind.n
             self._put(time, number, node, kind, message)

@@ -1,4 +1,4 @@
-"""Runs node programs: a Python object for each node, which handles events and acts through its view.
+"""The message core runs node programs: a Python object for each node, which handles events and acts through its view.
 
 Nodes sit on machines.  By default each machine has one node of the same number; a layout may put several nodes on
 a machine, one of which is its *home* node: it handles releases at the machine and events of the machine's queue.
@@ -36,7 +36,7 @@ from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport Timer, timers_cancel, timers_free, timers_make, timers_set
-from gridcore.nodes.touched cimport ActiveSet, active_add, active_clear, active_make
+from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
@@ -54,7 +54,7 @@ __all__ = ["NodeCore"]
 @cython.final
 @cython.auto_pickle(False)
 cdef class NodeCore(NodeEvents):
-    """Runs the nodes of a grid.
+    """The core that runs the nodes of a grid.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ cdef class NodeCore(NodeEvents):
         The messages in flight and the task queues of the machines, which only the core uses while it runs.
         The links say on which machine each node sits (`Links.machine_of`).
     programs
-        List, the object of each node; `restart` replaces those of nodes that fail.
+        List of the object of each node; `restart` replaces those of failed nodes.
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
-        callable that gets the fields and returns them.  A field is ``int``, ``float``, or another type for an
-        array; the links must keep dropped messages of a kind with arrays.  The number is -1 for a local kind
+        callable that gets the fields and returns the bytes.  A field is ``int``, ``float``, or another type for an
+        array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
         The names of timers.
@@ -91,25 +91,25 @@ cdef class NodeCore(NodeEvents):
         Callable, index -> the application as nodes see it.
     seed
         0..2**64 - 1, the seed of the random streams of the nodes.
-    lost
+    report_lost
         Callable, (application, tasks, node), for tasks that are lost on their way to a node; the node is -1 for
         tasks that are released while all home nodes are down.
-    noted, decided
-        Callables for `View.note` and `View.decide`, with the node first; `decided` is None if decisions of
+    add_note, record_decision
+        Callables for `View.note` and `View.decide`, with the node first; `record_decision` is None if decisions of
         compiled nodes are not recorded.
-    checked
+    convert
         Callable, (type, value, node, name) -> the value as that type; it raises an error for other values.
-    error
+    error_type
         The type of the errors that nodes cause.
-    compiled
-        None, or the compiled form of the program: `programs` is then an array of the states of the nodes, one
-        record each, and `compiled` has ``handlers``, name of a kind or event -> address; ``parameters``, the
-        record that handlers read; ``containers``, those of a record (`RecordContainers`); ``tables`` and ``actions``, as their numbers mean them, (name, columns) and
-        names.  Or `Handlers`, which have the states; each of `programs` is then None.
+    compiled_form
+        The compiled form of the program, or None.  With machine code, `programs` is an array of the states of the
+        nodes, one record each, and `compiled_form` has ``handlers``, name of a kind or event -> address;
+        ``parameters``, the record that handlers read; ``containers``, those of a record (`RecordContainers`);
+        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
-        Messages leave at once, in the order in which handlers send them.
+        Whether messages leave at once, in the order in which handlers send them.
     slots
         Callable, node -> its `View.slots`; or None.
     board
@@ -118,7 +118,7 @@ cdef class NodeCore(NodeEvents):
     Raises
     ------
     ValueError
-        If arguments do not fit one another.
+        If arguments are inconsistent.
     """
 
     cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
@@ -126,20 +126,19 @@ cdef class NodeCore(NodeEvents):
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
                   release: ArrayLike, submitter: ArrayLike, tasks: ArrayLike, application: Callable[[int], Any],
-                  seed: int, lost: Callable[[int, int, int], None], noted: Callable[..., None],
-                  decided: Callable[..., None] | None, checked: Callable[..., Any], error: type[Exception],
-                  compiled=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
+                  seed: int, report_lost: Callable[[int, int, int], None], add_note: Callable[..., None],
+                  record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
+                  compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
                   bint at_once=False, home: ArrayLike | None = None, str until="done",
                   slots: Callable[[int], Any] | None = None, Board board=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
-            raise TypeError("links and queues must be given, got None")
+            raise TypeError(f"links and queues must not be None, got {links!r} and {queues!r}")
         self.links, self.queues, self.programs = links, queues, programs
         self.nodes = len(programs)
         if queues.machines != links.machines or links.machine_of.shape[0] != self.nodes:
-            raise ValueError(f"programs must be one for each of the {links.machine_of.shape[0]} nodes of the links, and "
-                             f"queues one for each of their {links.machines} machines, got {self.nodes} and "
-                             f"{queues.machines}")
+            raise ValueError(f"programs and queues must have {links.machine_of.shape[0]} nodes and {links.machines} "
+                             f"machines, as links have, got {self.nodes} and {queues.machines}")
         self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
         if self.home.shape[0] != queues.machines:
             raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
@@ -151,17 +150,19 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"board must have {entries} numbers, got {board.nodes}")
         self._make_kinds(kinds)
         self.timer_names = tuple(timers)
-        self.starts, self.idles, self.fires = "on_start" in handlers, "on_idle" in handlers, "on_timer" in handlers
-        self.ends, self.acts = "on_end" in handlers and queues.each_task, "on_act" in handlers
-        self.values, self.completes = "value" in handlers, "on_done" in handlers
-        if self.completes and not (queues.watch == "completion" and queues.log):
-            raise ValueError("queues must watch and log completions, as the programs have on_done")
+        self.has_on_start, self.has_on_idle = "on_start" in handlers, "on_idle" in handlers
+        self.has_on_timer, self.timers_have_values = "on_timer" in handlers, "value" in handlers
+        self.has_on_end, self.has_on_act = "on_end" in handlers and queues.each_task, "on_act" in handlers
+        self.has_on_done = "on_done" in handlers
+        if self.has_on_done and not (queues.watch == "completion" and queues.log):
+            raise ValueError("on_done requires queues that watch and log completions")
         if until not in ("done", "placed", ""):
             raise ValueError(f"until must be 'done', 'placed' or '', got {until!r}")
         self.until_done, self.until_placed = until == "done", until == "placed"
         self.placed_at, self.unread_completions = -1, {}
         self.at_once = at_once
-        self.direct = np.array([k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).delay >= 0], np.int32)
+        self.direct_kinds = np.array(
+            [k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).delay >= 0], np.int32)
         self.neighbours = np.ascontiguousarray(neighbours, np.int64)
         if self.neighbours.ndim != 2 or len(self.neighbours) != self.nodes:
             raise ValueError(f"neighbours must have {self.nodes} rows, got shape {self.neighbours.shape}")
@@ -179,8 +180,8 @@ cdef class NodeCore(NodeEvents):
             raise ValueError("release must be ascending")
         self.total = int(np.sum(self.tasks)) if self.tasks.shape[0] else 0
         self.make_application, self.seed, self.applications = application, seed, {}
-        self.lost, self.noted, self.decided, self.checked = lost, noted, decided, checked
-        self.error, self.observe = error, observe
+        self.report_lost, self.add_note, self.record_decision = report_lost, add_note, record_decision
+        self.convert, self.error_type, self.observe = convert, error_type, observe
         timers_make(&self.timers, self.nodes)
         timers_make(&self.turns, self.nodes)
         holdings_make(&self.holdings, self.nodes)
@@ -189,11 +190,11 @@ cdef class NodeCore(NodeEvents):
         active_make(&self.end, queues.machines)
         active_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at = 0, NOTHING, STRIDE
-        if isinstance(compiled, Handlers):
-            self._use_handlers(compiled)
-        elif compiled is not None:
-            self._compile(compiled)
-        for k in range(self.nodes if self.starts else 0):
+        if isinstance(compiled_form, Handlers):
+            self._use_handlers(compiled_form)
+        elif compiled_form is not None:
+            self._compile(compiled_form)
+        for k in range(self.nodes if self.has_on_start else 0):
             active_add(&self.start, <int> k)
 
     # -- calls of the engine ------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ cdef class NodeCore(NodeEvents):
         except AttributeError as error:
             _explain_attribute_error(error, self.now)
             raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # machine code has no traceback
+        except (ArithmeticError, IndexError, ValueError) as error:  # compiled handlers have no traceback
             if location := self._handler_location():
                 error.add_note(location)
             raise
@@ -245,7 +246,7 @@ cdef class NodeCore(NodeEvents):
 
     @property
     def exhausted(self) -> bool:
-        """Whether no events are left."""
+        """Whether there are no more events."""
         cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
@@ -288,12 +289,12 @@ cdef class NodeCore(NodeEvents):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
-        value = 0.0 if self.values else None
+        value = 0.0 if self.timers_have_values else None
         self._reach(now)
         self.phase, self.limit = TIMERS, now
         self.events += u.shape[0]
         for k in range(u.shape[0]):
-            self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self.values else NULL)
+            self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self.timers_have_values else NULL)
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 
@@ -337,7 +338,7 @@ cdef class NodeCore(NodeEvents):
         self._reach(now)
         pending_tasks = []
         if len(programs) != u.shape[0]:
-            raise ValueError(f"programs must be one for each node, got {len(programs)} for {u.shape[0]}")
+            raise ValueError(f"programs must have {u.shape[0]} entries, one for each node, got {len(programs)}")
         for k in range(u.shape[0]):
             if self.containers is not None:
                 self.containers._clear(u[k])
@@ -363,7 +364,7 @@ cdef class NodeCore(NodeEvents):
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
-        for k in range(u.shape[0] if self.starts else 0):
+        for k in range(u.shape[0] if self.has_on_start else 0):
             active_add(&self.start, <int> u[k])
 
     # -- checkpoints --------------------------------------------------------------------------------------------
@@ -398,7 +399,7 @@ cdef class NodeCore(NodeEvents):
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
-            raise RuntimeError("the state of nodes can be read at the end of a wave only")
+            raise RuntimeError("getstate requires the end of a wave: sent messages have not left yet")
         timers, values, random, turns = [], [], [], []
         local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):
@@ -417,7 +418,7 @@ cdef class NodeCore(NodeEvents):
                 random.append((k, stream.drawn))
         return read_only({
             "now": self.now, "events": self.events, "pause_at": self.pause_at, "phase": self.phase,
-            "released": self.released, "number": self.timers.number, "directs": self.directs,
+            "released": self.released, "number": self.timers.number, "directs": self.n_direct,
             "placed": self.placed_at + 1,
             "turns": np.array(turns, np.int64).reshape(-1, 3), "turn_number": self.turns.number,
             "completed": np.array([(u, i, n) for u, of in sorted(self.unread_completions.items()) for i,
@@ -449,7 +450,7 @@ cdef class NodeCore(NodeEvents):
         self.pause_at, self.phase = entries["pause_at"], entries["phase"]
         self.since, self.needs_engine = self.events, False
         self.released, self.finished = entries["released"], False
-        self.directs, self.n_instant = entries["directs"], 0
+        self.n_direct, self.n_instant = entries["directs"], 0
         self.placed_at = entries["placed"] - 1
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes)
@@ -561,7 +562,7 @@ cdef int _explain_attribute_error(error, long long now) except -1:
 cdef object active_read(const ActiveSet* t):
     """Return the machines of a set, ascending, int64[n]."""
     cdef Py_ssize_t k
-    return np.array(sorted([t.machine[k] for k in range(t.n)]), np.int64)
+    return np.array(sorted([t.member[k] for k in range(t.n)]), np.int64)
 
 
 cdef int active_fill(ActiveSet* t, machines) except -1:

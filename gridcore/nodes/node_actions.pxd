@@ -9,7 +9,7 @@ from gridcore.nodes.outbox cimport Outbox
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.timers cimport Timers
-from gridcore.nodes.touched cimport ActiveSet
+from gridcore.nodes.active_set cimport ActiveSet
 from gridcore.queues.task_queues cimport TaskQueues
 
 cdef class NodeActions:
@@ -17,8 +17,8 @@ cdef class NodeActions:
     cdef TaskQueues queues
     cdef readonly Py_ssize_t nodes
     cdef readonly long long now         #: ns
-    cdef object checked, error, noted, decided  # attributes without a comment: see `NodeCore`
-    cdef object compiled
+    cdef object convert, error_type, add_note, record_decision  # attributes without a comment: see `NodeCore`
+    cdef object compiled_form
     # messages
     cdef Py_ssize_t n_kinds
     cdef list kinds                     # by their numbers
@@ -30,7 +30,7 @@ cdef class NodeActions:
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local
-    cdef long long directs              # number of messages with a delay of their own sent so far
+    cdef long long n_direct             # number of messages of kinds with their own delay sent so far
     cdef long long n_instant            # number of messages with a delay of 0 that have not been handled
     # the knowledge of nodes
     cdef object neighbours, make_application
@@ -41,8 +41,8 @@ cdef class NodeActions:
     cdef list streams                   # per node; None until the first draw
     # timers and turns
     cdef tuple timer_names
-    cdef bint acts, idles, fires        # whether programs have these handlers
-    cdef Timers timers, turns           # turns: when nodes will act
+    cdef bint has_on_act, has_on_idle, has_on_timer  # whether programs have these handlers
+    cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
 
@@ -66,13 +66,13 @@ cdef class NodeActions:
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
-    cdef object _wrong_timer(self, node, name, seconds)
+    cdef object _timer_error(self, node, name, seconds)
 
     cdef int _make_kinds(self, kinds) except -1
     cdef int _add_kind(self, MessageKind kind) except -1
     cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
     cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
-    cdef object _wrong_send(self, node, to, kind, dict fields)
+    cdef object _send_error(self, node, to, kind, dict fields)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1

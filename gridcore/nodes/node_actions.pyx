@@ -17,7 +17,7 @@ from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, hold
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
 from gridcore.nodes.timers cimport timers_free, timers_set
-from gridcore.nodes.touched cimport active_add, active_free
+from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
 from gridcore.queues.journal cimport journal_copy
@@ -65,23 +65,26 @@ cdef class NodeActions:
 
     cdef int _check_board(self, Py_ssize_t node) except -1:
         if self.board is None:
-            raise self.error(f"node {node} uses the board, which requires a scheduler that derives from BoardScheduler")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} uses the board, which requires a BoardScheduler")
         return 0
 
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
         """Publish a number of the node, or of an application unless that is -1."""
         self._check_board(node)
         if self.board.of_applications != (application >= 0) or application >= self.queues.n_applications:
-            raise self.error(f"node {node} publishes for application {application}; the board is of "
-                             f"{'applications' if self.board.of_applications else 'nodes'}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: application must be "
+                                  f"{f'in 0..{self.queues.n_applications - 1}' if self.board.of_applications else -1}, "
+                                  f"got {application}, since the board is of "
+                                  f"{'applications' if self.board.of_applications else 'nodes'}")
         if value != value:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} publishes {value!r}, which is not a number")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: "
+                                  f"value must be a number or inf, got {value!r}")
         return self.board._publish(node if application < 0 else application, value, falling, self.now)
 
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1:
         """Raise `error` if the node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} does not know application {application}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} does not know application {application}")
         return 0
 
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept:
@@ -93,8 +96,8 @@ cdef class NodeActions:
         """Subtract placed tasks from those that the node must place; raise `error` if there are fewer."""
         cdef Holding* holding = holdings_find(&self.holdings, node, application)
         if holding == NULL or not 0 <= tasks <= holding.tasks:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks of application {application}, "
-                             f"and has {0 if holding == NULL else holding.tasks} of it to place")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks "
+                                  f"of application {application}, but has {0 if holding == NULL else holding.tasks} to place")
         holding.tasks -= tasks
         return 0
 
@@ -108,7 +111,7 @@ cdef class NodeActions:
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
         cdef TaskQueues queues = self.queues
         self._catch_up(machine)
-        # tasks enqueued at this instant wait until its end, even on an idle machine
+        # tasks that are enqueued at this instant wait until its end, even on an idle machine
         return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
@@ -171,7 +174,7 @@ cdef class NodeActions:
         return sorted(self.unread_completions.pop(machine, {}).items())
 
     cdef int _read_completions(self) except -1:
-        """Add the completions of the queues to those of each machine."""
+        """Move the logged completions of the queues to `unread_completions`."""
         if self.queues.completion_log.n == 0:
             return 0
         rows = np.empty((self.queues.completion_log.n, 6), np.int64)
@@ -186,8 +189,8 @@ cdef class NodeActions:
         cdef Py_ssize_t machine = self.links.machine_of[node]
         self._place(node, application, tasks)
         if not 1 <= tasks < 2**31:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} enqueues {tasks} tasks of application "
-                             f"{application}; it must be in 1..{2**31 - 1}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} enqueues tasks of application {application}: "
+                                  f"tasks must be in 1..{2**31 - 1}, got {tasks}")
         try:
             self.queues._enqueue(machine, <int> application, tasks, self.now)
         except BaseException:
@@ -200,29 +203,29 @@ cdef class NodeActions:
         cdef TaskQueues queues = self.queues
         cdef Py_ssize_t machine = self.links.machine_of[node]
         if tasks < 0:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} takes {tasks} tasks of application {application}; "
-                             "it must be 0 or more")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} takes tasks of application {application}: "
+                                  f"tasks must be at least 0, got {tasks}")
         tasks = queues._withdraw(machine, <int> application, tasks, self.now)
         if tasks == 0:
             return 0
         holdings_give(&self.holdings, node, application, tasks)
         active_add(&self.reorder, <int> machine)
-        if self.idles and queues.count[machine] == 0 and queues.running[machine] < 0:
+        if self.has_on_idle and queues.count[machine] == 0 and queues.running[machine] < 0:
             active_add(&self.idle, <int> machine)
         return tasks
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
-        if not (self.fires and 0 <= seconds < INFINITY):
-            raise self._wrong_timer(node, self.timer_names[name], seconds)
+        if not (self.has_on_timer and 0 <= seconds < INFINITY):
+            raise self._timer_error(node, self.timer_names[name], seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
-    cdef object _wrong_timer(self, node, name, seconds):
+    cdef object _timer_error(self, node, name, seconds):
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
         if name not in self.timer_names:
-            return self.error(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
-        if not self.fires:
-            return self.error(f"{message}, and its class does not define on_timer, which would be called then")
-        return self.error(f"{message} in {seconds!r} s; it must be in 0 s or more")
+            return self.error_type(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
+        if not self.has_on_timer:
+            return self.error_type(f"{message}, which requires the method on_timer")
+        return self.error_type(f"{message}: the time until then must be finite and >= 0 s, got {seconds!r}")
 
     # -- messages -------------------------------------------------------------------------------------------
 
@@ -239,7 +242,7 @@ cdef class NodeActions:
         for arguments in kinds:
             self._add_kind(MessageKind(*arguments))
         if None in self.kinds:
-            raise ValueError(f"kinds must have all {self.n_kinds} kinds of the links")
+            raise ValueError(f"kinds must have an entry for each of the {self.n_kinds} kinds of the links")
         return 0
 
     cdef int _add_kind(self, MessageKind kind) except -1:
@@ -249,15 +252,16 @@ cdef class NodeActions:
             self.local.kinds.append(kind)
             return 0
         if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
-            raise ValueError(f"kinds: {kind.name!r} must be a kind of the links of its own, got {number}")
+            raise ValueError(f"kinds: the number of {kind.name!r} must be unique and in 0..{self.n_kinds - 1}, got {number}")
         if self.links.width[number] != 8 * (2 + kind.n):
-            raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes")
-        if kind.arrays and not self.links.keep[number]:
-            raise ValueError(f"kinds: the links must keep dropped messages of {kind.name!r}, which has arrays")
+            raise ValueError(f"kinds: a record of {kind.name!r} must have {8 * (2 + kind.n)} bytes, "
+                             f"got {self.links.width[number]}")
+        if kind.has_arrays and not self.links.keep[number]:
+            raise ValueError(f"kinds: {kind.name!r} has arrays, which requires links that keep its dropped messages")
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n + (kind.size is not None)  # a size of its own is the last word
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # a variable size is the last word
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
@@ -265,33 +269,33 @@ cdef class NodeActions:
         """Check that the node knows the application of a message, and subtract the tasks that the message moves."""
         cdef long long application = row[k.application_at]
         if holdings_find(&self.holdings, node, application) == NULL:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} sends {k.name!r} with application "
-                             f"{application}, which it does not know")
-        return self._place(node, application, row[k.tasks_at]) if k.moves else 0
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {k.name!r} with application "
+                                  f"{application}, which it does not know")
+        return self._place(node, application, row[k.tasks_at]) if k.moves_tasks else 0
 
     cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1:
         """Return the bytes of a message whose size depends on its fields."""
-        nbytes = self.checked(int, kind.size(**fields), node, f"the bytes of {kind.name!r}")
+        nbytes = self.convert(int, kind.size(**fields), node, f"the size of {kind.name!r} in bytes")
         if not 0 <= nbytes < 2**31:
-            raise self.error(f"t = {self.now / 1e9} s: node {node} gives {nbytes} for the bytes of {kind.name!r}; "
-                             f"it must be in 0..{2**31 - 1}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r}: "
+                                  f"its size must be in 0..{2**31 - 1} bytes, got {nbytes}")
         self.links._length(nbytes)
         return nbytes
 
-    cdef object _wrong_send(self, node, to, kind, dict fields):
+    cdef object _send_error(self, node, to, kind, dict fields):
         cdef MessageKind known = self.by_name.get(kind)
         message = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
         if known is None:
-            return self.error(f"{message}, which is no kind of message; {listed(self.by_name, kind)}")
+            return self.error_type(f"{message}, which is not a kind of message; {listed(self.by_name, kind)}")
         for name in sorted(fields.keys() - {*known.fields}):
-            return self.error(f"{message}, which has no field {name!r}; {listed(known.fields, name)}")
+            return self.error_type(f"{message}, which has no field {name!r}; {listed(known.fields, name)}")
         if len(fields) < len(known.fields):
             missing = [name for name in known.fields if name not in fields]
-            return self.error(f"{message} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
+            return self.error_type(f"{message} without {', '.join(missing)}; its fields are {', '.join(known.fields)}")
         if not 0 <= to < self.nodes:
-            return self.error(f"{message} to node {to}; it must be in 0..{self.nodes - 1}")
-        return self.error(f"{message}, which is {'' if known.number < 0 else 'not '}a local kind: send local kinds by "
-                          "view.later, others by view.send")
+            return self.error_type(f"{message}: its receiver must be in 0..{self.nodes - 1}, got {to}")
+        return self.error_type(f"{message}, which is {'' if known.number < 0 else 'not '}a local kind: "
+                               "use view.later for local kinds, view.send for others")
 
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1:
         """Send the message with the record `row` at once."""
@@ -305,8 +309,8 @@ cdef class NodeActions:
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
                                kind.length if kind.size is None else links._length(nbytes))
-        links._send_past(self.now, kind.number, row, nbytes, kind.delay, self.directs, kind.is_counted)
-        self.directs += 1
+        links._send_directly(self.now, kind.number, row, nbytes, kind.delay, self.n_direct, kind.is_counted)
+        self.n_direct += 1
         if kind.delay == 0:
             self.n_instant += 1
         return 0

@@ -7,17 +7,17 @@ from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.touched cimport ActiveSet
+from gridcore.nodes.active_set cimport ActiveSet
 
 # The phases of an instant, in order.
 cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
-# How many events the core handles before the engine gets control, for a checkpoint or a progress bar.
+# The number of events after which the core returns to the engine, for a checkpoint or a progress bar.
 cdef enum:
     STRIDE = 8192
 
 
-cdef struct Fire:                       # a timer that is due
+cdef struct DueTimer:                   # `item` orders by node and name, `number` by setting
     long long item, number
     int slot
 
@@ -25,42 +25,42 @@ cdef struct Fire:                       # a timer that is due
 cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or array of states
     cdef list views                     # per node; None until the first event
-    cdef object slots, lost
-    cdef bint starts, ends, completes, values  # whether programs have these handlers
+    cdef object slots, report_lost
+    cdef bint has_on_start, has_on_end, has_on_done, timers_have_values  # whether programs have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
     cdef const long long[::1] home, release, submitter, tasks
     cdef Py_ssize_t released
     cdef long long total
     cdef ActiveSet start, end
-    cdef Fire* firing
-    cdef Py_ssize_t firing_room
+    cdef DueTimer* due_timers
+    cdef Py_ssize_t due_timers_room
     cdef int* acting                    # scratch: the machines that act
     cdef Py_ssize_t acting_room
     cdef readonly long long events      #: number of handler calls so far
     cdef long long limit, pause_at
     cdef long long since                # `events` when this instant began
     cdef bint needs_engine              # whether this instant has so many events that the engine must check
-    cdef int phase                      # handled last
-    cdef int[::1] direct                # numbers of the kinds with a delay of their own
+    cdef int phase                      # the phase handled last
+    cdef int[::1] direct_kinds          # numbers of the kinds with their own delay
     cdef bint handling_now              # whether messages with a delay of 0 are being handled
     cdef readonly bint finished         #: whether the run is over
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
-    cdef Handler* handle                # of compiled programs: per kind, then `on_start` and so on; NULL: interpreted
-    cdef Py_ssize_t last_handler, last_node  # the compiled handler called last, an index of `handle`, and its node
-    cdef Handlers cython_handlers       # instead of `handle`; or None
+    cdef Handler* compiled_handlers     # per kind, then per event; NULL: interpreted
+    cdef Py_ssize_t last_handler, last_node  # the compiled handler called last, an index of `compiled_handlers`, and its node
+    cdef Handlers cython_handlers       # instead of `compiled_handlers`; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state
     cdef readonly RecordContainers containers #: the containers in compiled nodes; None if there are none
 
-    cdef int _compile(self, compiled) except -1
-    cdef int _make_handle(self) except -1
+    cdef int _compile(self, compiled_form) except -1
+    cdef int _make_handler_table(self) except -1
     cdef str _handler_location(self)
     cdef int _use_handlers(self, Handlers handlers) except -1
-    cdef int _run(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
+    cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
     cdef object _view(self, Py_ssize_t node)
@@ -76,7 +76,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _drain(self) except -1
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef int _deliver_local(self) except -1
-    cdef int task_lost(self, int slot) except -1
+    cdef int _handle_dropped(self, int slot) except -1
 
     cdef int _next_direct(self) noexcept
     cdef int _take_direct(self, int number) except -1

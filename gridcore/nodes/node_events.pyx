@@ -2,15 +2,15 @@
 
 The order of the events of one instant, which is that of the engine:
 
-    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> messages with a delay of
-    their own, then releases -> timers
+    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> direct messages (of kinds
+    with their own delay), then releases -> timers
 
 Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message, receiver and
-order of sending, followed by local messages (`View.later`) by receiver and order of sending.  Messages with a delay of
-their own are handled in the order of sending.  An event that becomes due and is earlier in this list is handled
-first, except that releases follow the messages before them immediately.
+order of sending, followed by local messages (`View.later`) by receiver and order of sending.  Direct messages are
+handled in the order of sending.  An event that becomes due meanwhile is handled first if it is earlier in this list,
+except that releases follow the direct messages before them immediately.
 Messages leave when the deliveries of a wave, all acts, or all releases and timers have been handled, by kind, sender
-and order of sending; or at once, with the option `at_once`.  Messages with a delay of their own always leave at once.
+and order of sending; or at once, with the option `at_once`.  Direct messages always leave at once.
 Those with a delay of 0 are handled as soon as the handler that sends them returns.
 """
 
@@ -34,7 +34,7 @@ from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
-from gridcore.nodes.touched cimport active_add, active_clear, active_free
+from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
 from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
@@ -43,8 +43,9 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
-_EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]  # by `handlers`
-# The numbers of events at one instant, in all and for each node, from which on the engine checks for endless loops.
+# In the order of the numbers in `gridcore.nodes.handlers`.
+_EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
+# The number of events at one instant, a constant plus a number for each node, from which on endless loops are checked.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
@@ -55,8 +56,8 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 
 cdef int by_setting(const void* x, const void* y) noexcept nogil:
     """Compare timers of one instant by (node, name, order of setting)."""
-    cdef const Fire* a = <const Fire*> x
-    cdef const Fire* b = <const Fire*> y
+    cdef const DueTimer* a = <const DueTimer*> x
+    cdef const DueTimer* b = <const DueTimer*> y
     if a.item != b.item:
         return -1 if a.item < b.item else 1
     return -1 if a.number < b.number else 1
@@ -70,46 +71,46 @@ cdef class NodeEvents(NodeActions):
     """
 
     def __dealloc__(self):
-        free(self.handle)
-        free(self.firing)
+        free(self.compiled_handlers)
+        free(self.due_timers)
         free(self.acting)
         active_free(&self.start)
         active_free(&self.end)
 
     # -- handlers ---------------------------------------------------------------------------------------------
 
-    cdef int _compile(self, compiled) except -1:
+    cdef int _compile(self, compiled_form) except -1:
         """Call compiled handlers from now on."""
         cdef Py_ssize_t k
         cdef size_t address
-        self.compiled = compiled
+        self.compiled_form = compiled_form
         fill_context(&self.context, self, self.tasks)
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
-        if compiled.containers:
-            self.containers = RecordContainers(np.asarray(self.states), compiled.containers)
+        if compiled_form.containers:
+            self.containers = RecordContainers(np.asarray(self.states), compiled_form.containers)
             for k in range(self.nodes):
                 self.containers._start(k)
-        self._make_handle()
+        self._make_handler_table()
         self.last_handler = -1
         names = [(<MessageKind> kind).name for kind in self.kinds] + _EVENT_NAMES
         for k in range(self.n_kinds + EVENTS):
-            address = compiled.handlers.get(names[k], 0)
-            self.handle[k] = <Handler> address
+            address = compiled_form.handlers.get(names[k], 0)
+            self.compiled_handlers[k] = <Handler> address
         return 0
 
-    cdef int _make_handle(self) except -1:
+    cdef int _make_handler_table(self) except -1:
         cdef Py_ssize_t k
-        self.handle = <Handler*> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        self.compiled_handlers = <Handler*> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
         for k in range(self.n_kinds + EVENTS):
-            self.handle[k] = NULL
+            self.compiled_handlers[k] = NULL
         self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.kinds], default=0), np.int64)
         return 0
 
     cdef str _handler_location(self):
         """Return the time, name and node of the last call of a compiled handler, for errors."""
-        if self.handle == NULL or self.cython_handlers is not None or self.last_handler < 0:
+        if self.compiled_handlers == NULL or self.cython_handlers is not None or self.last_handler < 0:
             return ""
         names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + _EVENT_NAMES
         return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
@@ -117,14 +118,14 @@ cdef class NodeEvents(NodeActions):
     cdef int _use_handlers(self, Handlers handlers) except -1:
         """Call handlers written in Cython from now on."""
         if (handlers.nodes, handlers.applications) != (self.nodes, self.submitter.shape[0]):
-            raise ValueError(f"compiled must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, got "
-                             f"{handlers.nodes} and {handlers.applications}")
-        self._make_handle()
+            raise ValueError(f"compiled_form must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, "
+                             f"got {handlers.nodes} and {handlers.applications}")
+        self._make_handler_table()
         self.cython_handlers = handlers
         return handlers._bind(self)
 
     @cython.final
-    cdef int _run(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
+    cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
         """Call a compiled handler if there is one; those of messages and releases are required."""
         if self.cython_handlers is not None:
             if handler < self.n_kinds:
@@ -132,24 +133,24 @@ cdef class NodeEvents(NodeActions):
             else:
                 self.cython_handlers._event(self, handler - self.n_kinds, node, arguments)
             return self._handle_now() if self.n_instant else 0
-        if self.handle[handler] != NULL:
+        if self.compiled_handlers[handler] != NULL:
             self.last_handler, self.last_node = handler, node
-            self.handle[handler](&self.context, node, arguments, self.state + node * self.stride)
+            self.compiled_handlers[handler](&self.context, node, arguments, self.state + node * self.stride)
             return self._handle_now() if self.n_instant else 0
         if handler < self.n_kinds or handler - self.n_kinds in (ON_RELEASE, ON_LOST):
             subject, missing = "tasks", "on_release"
             if handler < self.n_kinds:
                 name = (<MessageKind> self.kinds[handler]).name
                 subject, missing = f"a message {name!r}", f"on_{name} or on_message".replace("-", "_")
-            raise self.error(f"t = {self.now / 1e9} s: node {node} gets {subject}, and {self.compiled.name} does not "
-                             f"define {missing}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} gets {subject}, but {self.compiled_form.name} "
+                                  f"does not define {missing}")
         return 0
 
     @cython.final
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1:
         """Call a handler whose only argument is the view."""
-        if self.handle != NULL:
-            return self._run(self.n_kinds + event, node, NULL)
+        if self.compiled_handlers != NULL:
+            return self._call_compiled(self.n_kinds + event, node, NULL)
         return self._call(handler, node, NULL, NULL)
 
     @cython.final
@@ -174,7 +175,7 @@ cdef class NodeEvents(NodeActions):
         cdef int phase
         self.limit = limit
         if self.needs_engine:
-            # return to the engine for its event at this instant, after which it checks its limits
+            # return to the engine for its event at this instant, after which the engine checks its limits
             self.needs_engine = False
             if limit <= self.now:
                 return NEVER
@@ -193,8 +194,8 @@ cdef class NodeEvents(NodeActions):
             if self.events >= self.pause_at:
                 self.needs_engine = self.events > self.since + endless
                 if self.events > self.since + 16 * (endless + self.total):
-                    raise self.error(f"t = {self.now / 1e9} s: the run does not leave this instant: it has had "
-                                     f"{self.events - self.since} events, and more are due")
+                    raise self.error_type(f"t = {self.now / 1e9} s: the simulated time does not advance: "
+                                     f"{self.events - self.since} events at this instant, and more are due")
                 if self.needs_engine or not self.dirty:
                     self.pause_at = self.events + STRIDE
                     return self.now
@@ -237,13 +238,13 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _phase_due(self) except -1:
         """Return the first phase of this instant with a due event."""
-        if self.links._first_outer() <= self.now or local_first(self.local) <= self.now:
+        if self.links._first_outer_delivery() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
         if self._has_active() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
-        if self.direct.shape[0] and self._next_direct() >= 0:
+        if self.direct_kinds.shape[0] and self._next_direct() >= 0:
             return TIMERS
         return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
 
@@ -255,12 +256,12 @@ cdef class NodeEvents(NodeActions):
             machine = queues.heap[0]
             queues._advance(machine, self.now)
             queues._update(machine)
-            if self.ends:
+            if self.has_on_end:
                 active_add(&self.end, machine)
-            if self.idles:
+            if self.has_on_idle:
                 active_add(&self.idle, machine)
         self.finished = self.until_done and queues.tasks_done == self.total
-        if self.completes:
+        if self.has_on_done:
             self._end_tasks()
         return 0
 
@@ -291,14 +292,14 @@ cdef class NodeEvents(NodeActions):
                     or (<MessageKind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
-            links._by_node(n)
+            links._sort_by_node(n)
             for k in range(n):
                 self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
             self.events += n
         if local_first(self.local) <= self.now:
             self._deliver_local()
         for k in range(links.n_missing):
-            self.task_lost(links.missing[k])
+            self._handle_dropped(links.missing[k])
         links.n_missing = 0
         if self.dirty:
             self._flush()
@@ -335,27 +336,27 @@ cdef class NodeEvents(NodeActions):
             row = <const long long*> (self.links.data + slot * self.links.stride)
         if kind.application_at >= 0:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
-                          row[2 + kind.tasks_at] if kind.moves else 0)
-        if self.handle != NULL:
-            if self.direct.shape[0]:
+                          row[2 + kind.tasks_at] if kind.moves_tasks else 0)
+        if self.compiled_handlers != NULL:
+            if self.direct_kinds.shape[0]:
                 # messages that the handler sends at once may move the records of the links
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
-            self._run(kind.number, row[0], row)
-            self.links._give_back(slot)
+            self._call_compiled(kind.number, row[0], row)
+            self.links._free_slot(slot)
             return 0
         node = row[0]
         message = new_object(kind.type)
         message.sender = row[1]
         for i in range(kind.n):
-            if kind.real[i] == 2:
+            if kind.type_codes[i] == 2:
                 setattr(message, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
-            elif kind.real[i]:
+            elif kind.type_codes[i]:
                 setattr(message, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(message, <str> kind.fields[i], row[2 + i])
         if slot >= 0:
-            self.links._give_back(slot)
+            self.links._free_slot(slot)
         return self._call(kind.handler, node, <PyObject*> message, NULL)
 
     cdef int _deliver_local(self) except -1:
@@ -366,36 +367,36 @@ cdef class NodeEvents(NodeActions):
             call((<MessageKind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
-    cdef int task_lost(self, int slot) except -1:
+    cdef int _handle_dropped(self, int slot) except -1:
         """Handle a dropped message that moves tasks or has arrays."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
         cdef long long application = 0, tasks = 0
         cdef int i
-        if kind.moves:
+        if kind.moves_tasks:
             application, tasks = row[2 + kind.application_at], row[2 + kind.tasks_at]
-        for i in range(kind.n if kind.arrays else 0):
-            if kind.real[i] == 2:
+        for i in range(kind.n if kind.has_arrays else 0):
+            if kind.type_codes[i] == 2:
                 self.payloads._fetch(row[2 + i])
         cdef long long node = row[0]
-        self.links._give_back(slot)
-        if kind.moves:
-            self.lost(application, tasks, node)
+        self.links._free_slot(slot)
+        if kind.moves_tasks:
+            self.report_lost(application, tasks, node)
         return 0
 
-    # -- messages with a delay of their own -------------------------------------------------------------------
+    # -- direct messages ----------------------------------------------------------------------------------------
 
     @cython.final
     cdef int _next_direct(self) noexcept:
-        """Return the kind of the first arrived message with a delay of its own; -1 if there is none."""
+        """Return the kind of the first direct message that has arrived; -1 if there is none."""
         cdef Py_ssize_t k
         cdef int first = -1
         cdef long long time = self.now, sequence = NEVER
         cdef const Event* e
-        for k in range(self.direct.shape[0]):
-            e = pending_first(&self.links.queue[self.direct[k]])
+        for k in range(self.direct_kinds.shape[0]):
+            e = pending_first(&self.links.queue[self.direct_kinds[k]])
             if e != NULL and (e.time < time or e.time == time and e.sequence < sequence):
-                time, sequence, first = e.time, e.sequence, self.direct[k]
+                time, sequence, first = e.time, e.sequence, self.direct_kinds[k]
         return first
 
     @cython.final
@@ -406,12 +407,12 @@ cdef class NodeEvents(NodeActions):
             return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
         while self.links.n_missing:
             self.links.n_missing -= 1
-            self.task_lost(self.links.missing[self.links.n_missing])
+            self._handle_dropped(self.links.missing[self.links.n_missing])
         return 0
 
     @cython.final
     cdef int _handle_now(self) except -1:
-        """Handle the messages with a delay of 0, including new ones, in the order of sending."""
+        """Handle direct messages with a delay of 0, including new ones, in the order of sending."""
         cdef Py_ssize_t k
         cdef int first
         cdef const Event* e = NULL
@@ -423,15 +424,15 @@ cdef class NodeEvents(NodeActions):
         try:
             while self.n_instant:
                 first = -1
-                for k in range(self.direct.shape[0]):
-                    if (<MessageKind> self.kinds[self.direct[k]]).delay == 0:
-                        candidate = pending_first(&self.links.queue[self.direct[k]])
+                for k in range(self.direct_kinds.shape[0]):
+                    if (<MessageKind> self.kinds[self.direct_kinds[k]]).delay == 0:
+                        candidate = pending_first(&self.links.queue[self.direct_kinds[k]])
                         if candidate != NULL and (first < 0 or candidate.sequence < e.sequence):
-                            e, first = candidate, self.direct[k]
+                            e, first = candidate, self.direct_kinds[k]
                 self.n_instant -= 1
                 if self.events > limit:
-                    raise self.error(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly: "
-                                     f"{(<MessageKind> self.kinds[first]).name!r}")
+                    raise self.error_type(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly, "
+                                     f"now of kind {(<MessageKind> self.kinds[first]).name!r}")
                 self._take_direct(first)
         finally:
             self.handling_now = False
@@ -441,8 +442,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _act(self) except -1:
-        """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`.
-        """
+        """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`."""
         if not self._has_active():
             return self._take_turns()
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
@@ -452,7 +452,7 @@ cdef class NodeEvents(NodeActions):
         if n > self.acting_room:
             self.acting = <int*> reallocate(self.acting, n * sizeof(int))
             self.acting_room = n
-        memcpy(self.acting, t.machine, n * sizeof(int))
+        memcpy(self.acting, t.member, n * sizeof(int))
         active_clear(t)
         if n > 1:
             qsort(self.acting, n, sizeof(int), ascending)
@@ -522,7 +522,7 @@ cdef class NodeEvents(NodeActions):
         cdef Timer* timer
         cdef int slot, number
         n = 0
-        if self.direct.shape[0]:
+        if self.direct_kinds.shape[0]:
             while True:
                 number = self._next_direct()
                 if number < 0:
@@ -541,25 +541,25 @@ cdef class NodeEvents(NodeActions):
             return 0
         while timers_first(&self.timers) <= self.now:
             slot = pending_pop(&self.timers.heap).slot
-            if n == self.firing_room:
-                self.firing = <Fire*> reallocate(self.firing, (2 * n + 16) * sizeof(Fire))
-                self.firing_room = 2 * n + 16
+            if n == self.due_timers_room:
+                self.due_timers = <DueTimer*> reallocate(self.due_timers, (2 * n + 16) * sizeof(DueTimer))
+                self.due_timers_room = 2 * n + 16
             timer = &self.timers.timer[slot]
-            self.firing[n].slot, self.firing[n].number = slot, timer.number
-            self.firing[n].item = <long long> timer.node * len(self.timer_names) + timer.name
+            self.due_timers[n].slot, self.due_timers[n].number = slot, timer.number
+            self.due_timers[n].item = <long long> timer.node * len(self.timer_names) + timer.name
             n += 1
         if n > 1:
-            qsort(self.firing, n, sizeof(Fire), by_setting)
+            qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
         self.events += n
         for k in range(n):
-            self._fire(self.firing[k].slot)
+            self._fire(self.due_timers[k].slot)
         return 0
 
     @cython.final
     cdef int _fire(self, int slot) except -1:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
         cdef bint cancelled = self.timers.timer[slot].cancelled
-        cdef object value = self.timers.timer[slot].value if self.values else None
+        cdef object value = self.timers.timer[slot].value if self.timers_have_values else None
         cdef long long arguments[2]
         arguments[0] = name
         memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
@@ -568,11 +568,11 @@ cdef class NodeEvents(NodeActions):
         else:
             timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)
-        if not cancelled and self.handle != NULL:
-            self._run(self.n_kinds + ON_TIMER, node, arguments)
-        elif not cancelled and self.fires:
+        if not cancelled and self.compiled_handlers != NULL:
+            self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
+        elif not cancelled and self.has_on_timer:
             self._call("on_timer", node, <PyObject*> self.timer_names[name],
-                       <PyObject*> value if self.values else NULL)
+                       <PyObject*> value if self.timers_have_values else NULL)
         return 0
 
     @cython.final
@@ -585,7 +585,7 @@ cdef class NodeEvents(NodeActions):
                 break
             machine = (machine + 1) % self.queues.machines
         else:
-            self.lost(index, tasks, -1)
+            self.report_lost(index, tasks, -1)
             return 0
         return self._give_to(node, index, tasks, handler)
 
@@ -594,8 +594,8 @@ cdef class NodeEvents(NodeActions):
         cdef object application, count = tasks
         cdef long long row[2]
         holdings_give(&self.holdings, node, index, tasks)
-        if self.handle != NULL:
+        if self.compiled_handlers != NULL:
             row[0], row[1] = index, tasks
-            return self._run(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
+            return self._call_compiled(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
         application = self._application(index)
         return self._call(handler, node, <PyObject*> application, <PyObject*> count)

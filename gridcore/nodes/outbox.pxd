@@ -5,7 +5,7 @@ from libc.stdlib cimport free, qsort
 from gridcore.common.memory cimport reallocate
 
 # A record is int64 words: the receiving node, the sending node, then the fields; a float field is its bits.
-cdef struct Place:                      # where a record stands, for sorting by sender
+cdef struct Place:                      # the index of a record, for sorting by sender
     long long sender
     Py_ssize_t at
 
@@ -14,8 +14,8 @@ cdef struct Outbox:                     # all fields but `words` are zero when i
     long long* data
     Py_ssize_t words                    # words of a record
     Py_ssize_t n, room
-    bint unsorted                       # whether a sender is lower than the one before it
-    Place* place                        # the order of sending, made by `outbox_sort`
+    bint unsorted                       # whether records are not in the order of their senders
+    Place* place                        # the records in the order of sending, made by `outbox_sort`
     Py_ssize_t place_room
 
 

@@ -1,8 +1,8 @@
 """C-level contract of the arrays in messages."""
 
 cdef class Payloads:
-    cdef list arrays                    # by number; None for numbers that are not in use
-    cdef list unused                    # numbers that are not in use
+    cdef list arrays                    # by number; None for unused numbers
+    cdef list unused                    # unused numbers
 
     cdef long long _store(self, array) except -1
     cdef object _fetch(self, long long number)

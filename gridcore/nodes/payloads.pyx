@@ -29,7 +29,7 @@ cdef class Payloads:
         """Remove and return an array."""
         # a state from a file may have any number here
         if not 0 <= number < len(self.arrays) or self.arrays[number] is None:
-            raise ValueError(f"a message must have an array of the core, got number {number}")
+            raise ValueError(f"a message must refer to a stored array, got number {number}")
         array = self.arrays[number]
         self.arrays[number] = None
         self.unused.append(number)

@@ -27,7 +27,7 @@ cdef int _check_finite(double value, str name, double low) except -1:
     return 0
 
 
-cdef int _check_scaled(int kind, double factor, double shift) except -1:
+cdef int _check_parameters(int kind, double factor, double shift) except -1:
     """Check the scale of an exponential, both numbers of a normal distribution, and the limits of a uniform one."""
     if kind == 3:
         _check_finite(shift, "low", -INFINITY)
@@ -41,7 +41,7 @@ cdef int _check_scaled(int kind, double factor, double shift) except -1:
 
 cdef int _check_limits(long long low, long long high) except -1:
     if low >= high:
-        raise ValueError(f"low must be less than high, got {low} and {high}")
+        raise ValueError(f"low must be below high, got {low} and {high}")
     return 0
 
 
@@ -79,7 +79,7 @@ cdef class RandomStream:
         return (self._bits() >> 11) * (1.0 / 9007199254740992.0)
 
     cdef double _normal(self) noexcept:
-        """Return a standard normal number by the transform of Box and Muller (1958), which uses one of its two."""
+        """Return a standard normal number by one half of the transform of Box and Muller (1958)."""
         cdef double radius = sqrt(-2.0 * log1p(-self._random()))
         return radius * cos(_TWO_PI * self._random())
 
@@ -136,7 +136,7 @@ cdef class RandomStream:
         cdef Py_ssize_t k
         if size is None:
             return self._variate(kind, factor, shift)
-        _check_scaled(kind, factor, shift)
+        _check_parameters(kind, factor, shift)
         result = np.empty(size)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
@@ -145,7 +145,7 @@ cdef class RandomStream:
 
     cdef double _variate(self, int kind, double factor, double shift) except? -1.0:
         """Return a number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
-        _check_scaled(kind, factor, shift)
+        _check_parameters(kind, factor, shift)
         if kind == 3:
             factor -= shift
         return shift + factor * self._float(kind)
@@ -163,16 +163,16 @@ cdef class RandomStream:
         ValueError
             If there is no such number.
         """
-        cdef long long first = 0 if high is None else low, beyond = low if high is None else high
+        cdef long long first = 0 if high is None else low, end = low if high is None else high
         cdef long long[::1] out
         cdef Py_ssize_t k
         if size is None:
-            return self._integer(first, beyond)
-        _check_limits(first, beyond)
+            return self._integer(first, end)
+        _check_limits(first, end)
         result = np.empty(size, np.int64)
         out = result.reshape(-1)
         for k in range(out.shape[0]):
-            out[k] = self._integer(first, beyond)
+            out[k] = self._integer(first, end)
         return result
 
     cdef long long _integer(self, long long low, long long high) except? -1:

@@ -22,7 +22,7 @@ from gridcore.common.state import (
 
 _NUMBER = NumberEntry(0, LATEST + 1)
 _TIMER: Limits = (0, 2 * LATEST + 1)
-#: Messages and the board declare their own entries.
+#: The entries of the core, without those of messages and the board.
 STATE: dict[str, Entry] = {
     **dict.fromkeys(("now", "events", "directs", "placed", "number", "turn_number"), _NUMBER),
     "pause_at": NumberEntry(0, 2 * LATEST + 1),
@@ -53,12 +53,12 @@ PAYLOADS: dict[str, Entry] = {
 def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
     """Return the arrays in messages as entries of a state.
 
-    Columns of ``payloads``: number, whether it is of floats, dimensions, and the length of each.
+    The columns of ``payloads`` are the number, whether it is of floats, the dimensions, and their lengths.
 
     Parameters
     ----------
     payloads
-        By number, int64 or float64 of up to two dimensions; None for numbers that are not in use.
+        The arrays by number, int64 or float64 of up to two dimensions; None for unused numbers.
     """
     numbered = [(number, array) for number, array in enumerate(payloads) if array is not None]
     rows = [
@@ -73,7 +73,7 @@ def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[An
 
 
 def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
-    """Return the arrays in messages by number, and the numbers that are not in use.
+    """Return the arrays in messages by number, and the unused numbers.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     entries = read(state, PAYLOADS)
     rows, contents = entries["payloads"], entries["contents"]
     numbers = rows[:, 0]
-    refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "of a number above the one before")
+    refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "in ascending order of number")
     payloads: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
     at = 0
     for number, real, dimensions, *lengths in rows.tolist():

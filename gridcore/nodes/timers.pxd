@@ -1,7 +1,7 @@
 """The timers of all nodes: for the message core.
 
-Timers that are due at one instant fire in the order of (node, name, setting).  A cancelled timer keeps its place
-in the heap until its instant, or until half of the timers in the heap are cancelled and these are removed.
+Timers that are due at one instant fire in the order of (node, name, setting).  A cancelled timer stays in
+the heap until its instant, or until at least half of the timers in the heap are cancelled.
 """
 
 from libc.stdlib cimport free
@@ -13,9 +13,9 @@ from gridcore.common.pending cimport (
 )
 
 cdef struct Timer:
-    long long time, number              # number: in the order of setting
+    long long time, number              # `number` is in the order of setting
     double value
-    int node, name, next                # next: of the same node, or of the unused; -1 for none
+    int node, name, next                # `next` timer of the node, or unused slot; -1 for none
     bint cancelled
 
 

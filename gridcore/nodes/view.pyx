@@ -65,7 +65,7 @@ cdef class View:
     @property
     def random(self) -> RandomStream:
         """The node's own random stream."""
-        self._may_act()
+        self._check_may_act()
         return self.core._stream(self.node)
 
     @property
@@ -111,9 +111,9 @@ cdef class View:
         SchedulerError
             If `value` is not a number, or the scheduler has no board.
         """
-        self._may_act()
+        self._check_may_act()
         if type(value) is not float:
-            value = self.core.checked(float, value, self.node, "the board")
+            value = self.core.convert(float, value, self.node, "the board")
         self.core._publish(self.node, application, value, falling)
 
     @property
@@ -136,7 +136,7 @@ cdef class View:
 
         This requires `NodeScheduler.reports`.
         """
-        self._may_act()
+        self._check_may_act()
         done = self.core._completed(self._machine())
         for application, _ in done:
             holdings_give(&self.core.holdings, self.node, application, 0)
@@ -154,7 +154,7 @@ cdef class View:
         """Return how many tasks of `application` this node must place: released or moved here, and not placed yet."""
         cdef object number = application
         if type(number) is not int:
-            number = self.core.checked(int, number, self.node, "application")
+            number = self.core.convert(int, number, self.node, "application")
         return self.core._tasks_to_place(self.node, number)
 
     def application(self, index: int) -> Any:
@@ -175,15 +175,16 @@ cdef class View:
     cdef long long _known_application(self, index) except -1:
         """Return `index` as an integer; raise an error if this node does not know the application."""
         if type(index) is not int:
-            index = self.core.checked(int, index, self.node, "application")
+            index = self.core.convert(int, index, self.node, "application")
         self.core._check_known(self.node, index)
         return index
 
-    cdef int _may_act(self) except -1:
+    cdef int _check_may_act(self) except -1:
         """Raise an error in handlers of deferred messages, whose time of call depends on other events."""
         if self.core.deferred_kind is not None:
-            raise self.core.error(f"t = {self.now} s: node {self.node} acts in a handler of {self.core.deferred_kind.name!r}, a "
-                                  "deferred message, whose handler may only take notes; leave out deferred=True")
+            raise self.core.error_type(f"t = {self.now} s: node {self.node} acts in a handler of "
+                                       f"{self.core.deferred_kind.name!r}, but handlers of deferred messages may only "
+                                       "read and note; leave out deferred=True")
         return 0
 
     def enqueue(self, application: int, tasks: int):
@@ -194,10 +195,10 @@ cdef class View:
         SchedulerError
             If the node has fewer tasks to place.
         """
-        self._may_act()
+        self._check_may_act()
         cdef long long index = self._known_application(application)
         if type(tasks) is not int:
-            tasks = self.core.checked(int, tasks, self.node, "tasks")
+            tasks = self.core.convert(int, tasks, self.node, "tasks")
         self.core._enqueue(self.node, index, tasks)
 
     def take(self, application: int, tasks: int) -> int:
@@ -207,25 +208,25 @@ cdef class View:
         released here.  If no task runs or waits here any more, `NodeProgram.on_idle` is called at this instant,
         after the handlers of the current wave, unless tasks have been enqueued by then.
         """
-        self._may_act()
+        self._check_may_act()
         cdef long long index = self._known_application(application)
         if type(tasks) is not int or not 0 <= tasks <= NEVER:
-            tasks = self.core.checked(int, tasks, self.node, "tasks")
+            tasks = self.core.convert(int, tasks, self.node, "tasks")
         return self.core._take(self.node, index, tasks)
 
     def send(self, to: int, kind: str, **fields: ArrayLike):
         """Send a message to node `to`.
 
-        The message leaves when all events of the current wave have been handled, unless its kind has a delay of its
-        own or the scheduler has `at_once`.
+        The message leaves when all events of the current wave have been handled, unless its kind has its own
+        delay or the scheduler has `at_once`.
 
         Raises
         ------
         SchedulerError
-            If kind or node are unknown, fields or their types are not the declared ones, the node does not know the
-            application, or it has fewer tasks to place.
+            If the kind or receiver is unknown, the fields or their types are not as declared, the node does not know
+            the application, or it has fewer tasks to place.
         """
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
         cdef MessageKind k = core.by_name.get(kind)
         cdef long long target = -1
@@ -233,9 +234,9 @@ cdef class View:
         cdef Outbox* box
         cdef int i, n_stored = 0
         if type(to) is not int:
-            to = core.checked(int, to, self.node, "the node it sends to")
+            to = core.convert(int, to, self.node, "the receiver")
         if k is None or k.number < 0 or len(fields) != k.n or not 0 <= to < core.nodes:
-            raise core._wrong_send(self.node, to, kind, fields)
+            raise core._send_error(self.node, to, kind, fields)
         target = to
         box = &core.out[k.number]
         row = outbox_add(box, target, self.node)
@@ -244,20 +245,20 @@ cdef class View:
                 name = <object> k.fields[i]
                 value = (<dict> fields).get(name, core)
                 if value is core:
-                    raise core._wrong_send(self.node, to, kind, fields)
-                if k.real[i] == 2:
-                    value = core.checked(k.types[i], value, self.node, name)
+                    raise core._send_error(self.node, to, kind, fields)
+                if k.type_codes[i] == 2:
+                    value = core.convert(k.types[i], value, self.node, name)
                     row[i] = core.payloads._store(value)
                     n_stored = i + 1
-                elif k.real[i]:
+                elif k.type_codes[i]:
                     if type(value) is not float:
-                        value = core.checked(float, value, self.node, name)
+                        value = core.convert(float, value, self.node, name)
                     (<double*> row)[i] = value
                 else:
                     if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
-                        value = core.checked(int, value, self.node, name)
+                        value = core.convert(int, value, self.node, name)
                     row[i] = value
-                if k.size is not None:  # its function gets the fields as the receiver does
+                if k.size is not None:  # the size is computed from the converted fields, as the receiver gets them
                     (<dict> fields)[name] = value
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)
@@ -265,20 +266,20 @@ cdef class View:
                 core._check_sent(self.node, k, row)
         except BaseException:
             for i in range(n_stored):
-                if k.real[i] == 2:
+                if k.type_codes[i] == 2:
                     core.payloads._fetch(row[i])
             outbox_drop(box)
             raise
         if k.delay < 0 and not core.at_once:
             core.dirty = True
             return
-        outbox_drop(box)                # the record stays where it is until another one is added
+        outbox_drop(box)                # `row` stays valid until another record is added
         core._send_now(k, row - 2)
 
     def later(self, seconds: float, kind: str, **fields: ArrayLike):
         """Send a message of a local kind to this node, which arrives after `seconds` unless the machine fails before.
 
-        Such messages model work of the scheduler that takes time, such as a search.  They are handled after the
+        Local messages model work of the scheduler that takes time, such as a search.  They are handled after the
         other messages of the instant, and are not counted.
 
         Raises
@@ -286,25 +287,25 @@ cdef class View:
         SchedulerError
             If the kind is not local, or fields are invalid as for `send`.
         """
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
         cdef MessageKind k = core.by_name.get(kind)
         cdef int i
         if k is None or k.number >= 0 or len(fields) != k.n:
-            raise core._wrong_send(self.node, self.node, kind, fields)
+            raise core._send_error(self.node, self.node, kind, fields)
         if type(seconds) is not float:
-            seconds = core.checked(float, seconds, self.node, f"the time until {kind!r}")
+            seconds = core.convert(float, seconds, self.node, f"the time until {kind!r}")
         if not 0 <= seconds < INFINITY:
-            raise core.error(f"t = {self.now} s: node {self.node} lets {kind!r} arrive in {seconds!r} s; "
-                             f"it must be 0 s or more")
+            raise core.error_type(f"t = {self.now} s: node {self.node} sends {kind!r} to itself: "
+                                  f"seconds must be finite and >= 0, got {seconds!r}")
         message = new_object(k.type)
         message.sender = self.node
         for i in range(k.n):
             name = <object> k.fields[i]
             value = (<dict> fields).get(name, core)
             if value is core:
-                raise core._wrong_send(self.node, self.node, kind, fields)
-            setattr(message, name, core.checked(k.types[i], value, self.node, name))
+                raise core._send_error(self.node, self.node, kind, fields)
+            setattr(message, name, core.convert(k.types[i], value, self.node, name))
         if k.application_at >= 0:
             self._known_application(message.application)
         core.local._add(later_by(core.now, seconds), self.node, k, message)
@@ -312,33 +313,33 @@ cdef class View:
     def timer(self, seconds: float, name: str, value: float = 0.0):
         """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
 
-        A timer of the same name, instant and value that is set already is not set again.
+        A call has no effect if a timer of the same name, instant and value is set already.
 
         Parameters
         ----------
         value
             The third argument of `on_timer`, if it takes three.
         """
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
         if type(seconds) is not float:
-            seconds = core.checked(float, seconds, self.node, f"the timer {name!r}")
+            seconds = core.convert(float, seconds, self.node, f"the timer {name!r}")
         if type(value) is not float:
-            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
+            value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
         if name not in core.timer_names:
-            raise core._wrong_timer(self.node, name, seconds)
+            raise core._timer_error(self.node, name, seconds)
         core._set_timer(self.node, core.timer_names.index(name), seconds, value)
 
     def at(self, instant: int, name: str, value: float = 0.0):
         """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
         if type(instant) is not int:
-            instant = core.checked(int, instant, self.node, f"the instant of the timer {name!r}")
+            instant = core.convert(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
-            value = core.checked(float, value, self.node, f"the value of the timer {name!r}")
-        if not (core.fires and name in core.timer_names and core.now <= instant <= LATEST):
-            raise core._wrong_timer(self.node, name, (instant - core.now) / 1e9)
+            value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
+        if not (core.has_on_timer and name in core.timer_names and core.now <= instant <= LATEST):
+            raise core._timer_error(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
     def act(self, double seconds=0.0):
@@ -346,20 +347,22 @@ cdef class View:
 
         If the node fails before, the new node is called.
         """
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
-        if not (core.acts and 0 <= seconds < INFINITY):
-            raise core.error(f"t = {self.now} s: node {self.node} asks to act in {seconds!r} s; it must be in 0 s or "
-                             "more, and its class must define on_act")
+        if not core.has_on_act:
+            raise core.error_type(f"t = {self.now} s: node {self.node} calls act, which requires the method on_act")
+        if not 0 <= seconds < INFINITY:
+            raise core.error_type(f"t = {self.now} s: node {self.node} calls act: seconds must be finite and >= 0, "
+                                  f"got {seconds!r}")
         timers_set(&core.turns, later_by(core.now, seconds), self.node, 0, 0.0)
 
     def cancel(self, name: str):
         """Cancel all timers `name` of this node that have not fired."""
-        self._may_act()
+        self._check_may_act()
         cdef NodeActions core = self.core
         if name not in core.timer_names:
-            raise core.error(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which the scheduler does "
-                             f"not declare; {listed(core.timer_names, name)}")
+            raise core.error_type(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which the scheduler "
+                                  f"does not declare; {listed(core.timer_names, name)}")
         timers_cancel(&core.timers, self.node, core.timer_names.index(name))
 
     def note(self, table: str, **values: float):
@@ -370,7 +373,7 @@ cdef class View:
         SchedulerError
             If the scheduler does not declare the table or its columns, or a value has the wrong type.
         """
-        self.core.noted(self.node, table, values)
+        self.core.add_note(self.node, table, values)
 
     def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
                among: int = -1, saw: float = float("nan"), limit: float = float("nan"), age: float = float("nan")):
@@ -398,7 +401,7 @@ cdef class View:
         SchedulerError
             If the action is not one of `decision_words`, or the node does not know the application.
         """
-        self.core.decided(self.node, action, self._known_application(application), {
+        self.core.record_decision(self.node, action, self._known_application(application), {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
 

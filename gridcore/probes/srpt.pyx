@@ -36,7 +36,7 @@ _EAGLE = {
 
 # Rounds of probes.
 cdef enum:
-    ANYWHERE = 1, RESERVED = 3
+    FIRST_ROUND = 1, RESERVED_ROUND = 3
 # After the timers of `gridcore.probes.workers`.
 cdef enum:
     HEARTBEAT = 2
@@ -88,9 +88,9 @@ cdef class Srpt(ProbeWorker):
         return ProbeWorker._schedule(self, core, node, job, tasks)
 
     cdef int _answer_fetch(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1:
-        cdef bint held_tasks = core._tasks_to_place(node, job) > 0  # another scheduler may have its lost tasks
+        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another scheduler may have its lost tasks
         ProbeWorker._answer_fetch(self, core, node, worker, job)
-        return self._publish(core, node, job) if held_tasks else 0
+        return self._publish(core, node, job) if had_tasks else 0
 
     cdef int _timer(self, NodeActions core, Py_ssize_t node, long long name, double value) except -1:
         cdef long long job = <long long> value
@@ -232,7 +232,7 @@ cdef class Eagle(Srpt):
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
         cdef long long* answer
         if kind == self.probe:
-            if row[4] == RESERVED or not (self.recorded_at_center[node] or self.n_long[node]):
+            if row[4] == RESERVED_ROUND or not (self.recorded_at_center[node] or self.n_long[node]):
                 return self._add(core, node, row)
             answer = put(core, self.refusal, row[1], node)
             answer[0], answer[1] = row[2], row[4]
@@ -273,7 +273,7 @@ cdef class Eagle(Srpt):
             random = core._stream(node)
             count = max(<long long> ceil(self.probe_ratio * tasks), self.least_probes)
             for k in range(count):
-                self._send_probe_of(core, node, random._integer_below(self.workers), job, ANYWHERE)
+                self._send_probe_of(core, node, random._integer_below(self.workers), job, FIRST_ROUND)
             return 0
         self._choose(core, node, job, tasks)
         self.version[node] += 1
@@ -287,7 +287,7 @@ cdef class Eagle(Srpt):
 
     cdef int _send_probe_of(self, NodeActions core, Py_ssize_t node, Py_ssize_t to, long long job,
                             long long number) except -1:
-        """Send a probe of a round."""
+        """Send a probe of round `number`."""
         cdef long long* row = put(core, self.probe, to, node)
         row[0], row[2] = job, number
         (<double*> row)[1] = core.queues.task_size[job]
@@ -301,17 +301,17 @@ cdef class Eagle(Srpt):
         cdef const Reservation* probe = reservations_first(&self.refusals[node])
         cdef int number
         if bits.shape[0] != 0 and bits.shape[0] != self.records.bits.shape[0]:
-            raise ValueError(f"a message must have bits of {self.workers} workers, got {bits.shape[0]} words")
+            raise ValueError(f"bits of a message must have {self.records.bits.shape[0]} words, got {bits.shape[0]}")
         for k in range(bits.shape[0]):
             free -= count_ones(bits[k])
-        free = max(0, free)             # an array may come from a file
+        free = max(0, free)             # bits of a state from a file may be set beyond the last worker
         for k in range(self.refusals[node].n):
             number = probe[k].scheduler
-            if number == ANYWHERE and free:
+            if number == FIRST_ROUND and free:
                 to = self._free_worker(bits, random._integer_below(free))
             else:
                 to = random._integer_below(self.reserved or self.workers)
-            number = min(number + 1, RESERVED) if free else RESERVED
+            number = min(number + 1, RESERVED_ROUND) if free else RESERVED_ROUND
             if core._tasks_to_place(node, probe[k].job):
                 self._send_probe_of(core, node, to, probe[k].job, number)
         reservations_clear(&self.refusals[node])

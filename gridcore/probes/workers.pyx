@@ -118,8 +118,8 @@ cdef class Sparrow(Handlers):
         if core._tasks_to_place(node, job) <= 0:
             put(core, self.none_kind, worker, node)
             return 0
-        if core.decided is not None:
-            core.decided(node, "bound", job, {
+        if core.record_decision is not None:
+            core.record_decision(node, "bound", job, {
                 "machine": worker, "task": -1, "tasks": 1, "among": -1, "saw": 0.0, "limit": float("nan"),
                 "age": float("nan")})
         row = put(core, self.task, worker, node)
@@ -218,7 +218,8 @@ cdef class ProbeWorker(Sparrow):
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, double cutoff, Py_ssize_t reserved,
                   double fetch_time, **_):
         if self.workers != nodes - 1 or not 0 <= reserved < self.workers:
-            raise ValueError(f"workers must be {nodes - 1}, and reserved less, got {self.workers} and {reserved}")
+            raise ValueError(f"workers must be {nodes - 1}, and reserved in 0..{nodes - 2}, "
+                             f"got {self.workers} and {reserved}")
         self.cutoff, self.reserved, self.fetch_time, self.center = cutoff, reserved, fetch_time, nodes - 1
         self.recorded_at_center, self.targets = np.zeros(nodes, np.uint8), np.empty(64, np.int32)
         self.records = self._new_records(None)
@@ -411,9 +412,11 @@ cdef class Hawk(ProbeWorker):
         cdef const long long[:, :] rows = loot
         cdef Py_ssize_t k
         for k in range(rows.shape[0]):
-            # an array may come from a file
+            # a state from a file may have any numbers here
             if not (0 <= rows[k, 0] < self.applications and 0 <= rows[k, 1] < self.nodes):
-                raise ValueError(f"a message must have reservations of {self.applications} applications by {self.nodes} nodes")
+                raise ValueError("a message must have reservations of applications below "
+                                 f"{self.applications} and schedulers below {self.nodes}, "
+                                 f"got {rows[k, 0]} and {rows[k, 1]}")
             reservations_add(&self.reservations[node], <int> rows[k, 0], <int> rows[k, 1])
         return 0 if self.slot_busy[node] else self._serve(core, node)
 

@@ -103,7 +103,7 @@ cdef class DataQueues(TaskQueues):
         """
         cdef _Guard reservation = guard(&self.occupied)
         if sizes is not None or tasks is not None:
-            raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
+            raise ValueError("DataQueues does not support sizes and tasks")
         k = doubles(release, "release").shape[0]
         data = [np.zeros(k) if amounts is None else np.asarray(doubles(amounts, name)).copy()
                for amounts, name in ((input_bytes, "input_bytes"), (output_bytes, "output_bytes"))]

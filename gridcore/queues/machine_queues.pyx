@@ -34,7 +34,7 @@ import numpy as np
 
 from gridcore.queues import journal_tables
 from gridcore.common.state import (
-    INSTANT, OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
+    INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
 )
 
 __all__ = ["MachineQueues"]
@@ -184,7 +184,7 @@ cdef class MachineQueues:
     cdef _add_sizes(self, is_new, sizes, tasks):
         """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for further bags."""
         if (sizes is None) != (tasks is None):
-            raise ValueError("sizes and tasks must be given together")
+            raise ValueError("sizes requires tasks, and tasks requires sizes")
         if sizes is None and (not self.own_sizes or not is_new.any()):
             sizes, tasks = np.zeros(0), np.zeros(is_new.shape[0] if self.own_sizes else 0, np.int64)
         elif sizes is None or (self.n_applications and not self.own_sizes):
@@ -322,7 +322,7 @@ cdef class MachineQueues:
         if capacity < 1:
             raise ValueError("state['share'] must have room for at least one share of each machine, got none")
         entries |= read(state, array_entries(
-            known, OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
+            known, INSTANT_OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
             free_at=INSTANT))
         place, first = np.arange(capacity), entries["first"][:, None]
         occupied_places = (place >= first) & (place < first + entries["count"][:, None])
@@ -345,7 +345,7 @@ cdef class MachineQueues:
             for j in range(firsts[k], firsts[k] + counts[k]):
                 end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
             if not end < 2.0 * 2305843009213693952.0:
-                raise ValueError(f"state['share'] must let machine {k} end within {LATEST} ns")
+                raise ValueError(f"state['share'] must have an end of machine {k} of at most {LATEST} ns")
         self.share, self.used, self.capacity = share, entries["used"], capacity
         for name, column in known.items():
             column[...] = entries[name]
@@ -457,19 +457,19 @@ cdef class MachineQueues:
         cdef long long end = start
         cdef Py_ssize_t owner = self.owner[application]
         if self.own_sizes and tasks > self.numbers.free[owner]:
-            raise ValueError(f"application {application} has {self.numbers.free[owner]} tasks that are in no queue, "
-                             f"got {tasks}")
+            raise ValueError(f"tasks must be at most {self.numbers.free[owner]}, the tasks of application {application} "
+                             f"in no queue, got {tasks}")
         if tasks > (NEVER - 1 - start) // longest:
             raise OverflowError(f"tasks of application {application} on machine {u} end after the last instant")
         for k in range(f, f + n):
             if self.share[u, k, 0] == application:
                 if self.share[u, k, 1] > 2**31 - 1 - tasks:
-                    raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+                    raise OverflowError(f"machine {u} has more than {2**31 - 1} tasks of application {application}")
                 self.share[u, k, 1] += <int> tasks
                 break
         else:
             if tasks > 2**31 - 1:
-                raise OverflowError(f"more than {2**31 - 1} tasks of application {application} on machine {u}")
+                raise OverflowError(f"machine {u} has more than {2**31 - 1} tasks of application {application}")
             if f + n == self.capacity:
                 self._make_room(u)
                 f = self.first[u]

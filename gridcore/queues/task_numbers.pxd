@@ -5,7 +5,7 @@ cdef class TaskNumbers:
     cdef const double[::1] size         # per task, Mflop
     cdef double largest                 # of `size`
     cdef const long long[::1] offset    # per application: its first task; then the number of tasks
-    cdef int[::1] fresh                 # per application: number of tasks that have been in a queue at least once
+    cdef int[::1] n_enqueued            # per application: number of tasks that have been in a queue at least once
     cdef int[::1] free                  # per application: number of tasks that are in no queue
     cdef int[::1] first_returned        # per application: the last task that left a queue unstarted, -1: none
     cdef int[::1] after                 # per task: the next one in the queue of its machine, or the one that left before

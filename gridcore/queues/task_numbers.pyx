@@ -30,7 +30,7 @@ cdef class TaskNumbers:
     def __cinit__(self, Py_ssize_t machines):
         self.size = np.zeros(0)
         self.offset = np.zeros(1, np.int64)
-        self.fresh = self.free = self.first_returned = self.after = np.zeros(0, np.int32)
+        self.n_enqueued = self.free = self.first_returned = self.after = np.zeros(0, np.int32)
         self.head = np.full(machines, -1, np.int32)
         self.tail = np.full(machines, -1, np.int32)
         self.running = np.full(machines, -1, np.int32)
@@ -49,7 +49,7 @@ cdef class TaskNumbers:
         self.offset = np.concatenate((self.offset, self.offset[self.applications] + np.cumsum(counts)))
         self.size = np.concatenate((self.size, sizes))
         self.largest = max(self.largest, np.max(sizes, initial=0.0))
-        self.fresh = np.concatenate((self.fresh, np.zeros(k, np.int32)))
+        self.n_enqueued = np.concatenate((self.n_enqueued, np.zeros(k, np.int32)))
         self.free = np.concatenate((self.free, counts.astype(np.int32)))
         self.first_returned = np.concatenate((self.first_returned, np.full(k, -1, np.int32)))
         self.after = np.concatenate((self.after, np.full(sizes.shape[0], -1, np.int32)))
@@ -62,8 +62,8 @@ cdef class TaskNumbers:
         if task >= 0:
             self.first_returned[application] = self.after[task]
         else:
-            task = <int> (self.offset[application] + self.fresh[application])
-            self.fresh[application] += 1
+            task = <int> (self.offset[application] + self.n_enqueued[application])
+            self.n_enqueued[application] += 1
         self.free[application] -= 1
         self._append(machine, task)
         return task
@@ -161,7 +161,7 @@ cdef class TaskNumbers:
                 lost_tasks.append(task)
                 task = self.after[task]
         return {"queued_tasks": np.array(queued, np.int32), "returned_tasks": np.array(lost_tasks, np.int32),
-                "running_task": np.array(self.running), "fresh": np.array(self.fresh)}
+                "running_task": np.array(self.running), "fresh": np.array(self.n_enqueued)}
 
     cdef int setstate(self, state, waiting) except -1:
         """Restore a state of `getstate`; `waiting` is int64[k, 3]: machine, application, tasks of all queues.
@@ -172,19 +172,19 @@ cdef class TaskNumbers:
         cdef int task
         cdef long long tasks = self.size.shape[0]
         entries = read(state, _STATE, machines=self.head.shape[0], applications=self.applications, tasks=tasks)
-        running, fresh, queued, lost_tasks = (entries[name] for name in _STATE)
+        running, n_enqueued, queued, lost_tasks = (entries[name] for name in _STATE)
         offset = np.asarray(self.offset)
-        if (fresh > np.diff(offset)).any():
+        if (n_enqueued > np.diff(offset)).any():
             raise ValueError("state['fresh'] must be at most the tasks of each application")
         placed = np.concatenate((queued, lost_tasks, running[running >= 0])).astype(np.int64)
         application = np.searchsorted(offset, placed, side="right") - 1
-        if len(np.unique(placed)) != len(placed) or (placed - offset[application] >= fresh[application]).any():
+        if len(np.unique(placed)) != len(placed) or (placed - offset[application] >= n_enqueued[application]).any():
             raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must have "
                              "each task once, of those that state['fresh'] counts")
         counts = np.zeros(self.head.shape[0], np.int64)
         np.add.at(counts, waiting[:, 0], waiting[:, 2])
         if counts.sum() != len(queued):
-            raise ValueError(f"state['queued_tasks'] must have the {counts.sum()} tasks that wait, got {len(queued)}")
+            raise ValueError(f"state['queued_tasks'] must have {counts.sum()} entries, the waiting tasks, got {len(queued)}")
         machine_of = np.repeat(np.arange(len(counts)), counts)
         pairs = np.unique(np.stack((machine_of, application[:len(queued)])), axis=1, return_counts=True)
         expected_pairs = np.unique(waiting[:, :2].T, axis=1, return_inverse=True)
@@ -192,8 +192,8 @@ cdef class TaskNumbers:
         np.add.at(total, expected_pairs[1].reshape(-1), waiting[:, 2])
         if pairs[0].shape != expected_pairs[0].shape or (pairs[0] != expected_pairs[0]).any() or (pairs[1] != total).any():
             raise ValueError("state['queued_tasks'] must have as many tasks of each application as wait on the machine")
-        self.fresh, self.running = fresh.copy(), running.copy()
-        self.free = (np.diff(offset) - fresh).astype(np.int32)
+        self.n_enqueued, self.running = n_enqueued.copy(), running.copy()
+        self.free = (np.diff(offset) - n_enqueued).astype(np.int32)
         self.first_returned = np.full(self.applications, -1, np.int32)
         self.head = np.full(len(counts), -1, np.int32)
         self.tail = np.full(len(counts), -1, np.int32)

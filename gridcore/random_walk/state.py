@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gridcore.common.state import (
     FLAG,
     INSTANT,
+    INSTANT_OR_NEVER,
     LATEST,
-    OR_NEVER,
     ArrayEntry,
     Entry,
     NumberEntry,
@@ -49,16 +49,22 @@ NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
 #: count: the number of jobs behind the verdicts "own" and "others".
 _LOOKS = TableEntry(
     {
-        **{"job": (0, "next"), "node": (-1, "nodes"), "asked": OR_NEVER, "heard": OR_NEVER},
+        **{"job": (0, "next"), "node": (-1, "nodes"), "asked": INSTANT_OR_NEVER, "heard": INSTANT_OR_NEVER},
         "verdict": (0, len(VERDICTS)),
-        **dict.fromkeys(("free", "home_free", "true_free", "count"), OR_NEVER),
+        **dict.fromkeys(("free", "home_free", "true_free", "count"), INSTANT_OR_NEVER),
     }
 )
 LOOKS = tuple(_LOOKS.columns)
 #: Searches under way, a row each; their steps follow: a node, or ~node if it was probed before.
 _SEARCHES = TableEntry(
     {
-        **{"job": (0, "next"), "time": INSTANT, "sequence": OR_NEVER, "asking": FLAG, "taken": OR_NEVER},
+        **{
+            "job": (0, "next"),
+            "time": INSTANT,
+            "sequence": INSTANT_OR_NEVER,
+            "asking": FLAG,
+            "taken": INSTANT_OR_NEVER,
+        },
         **{"seen": (-1, "nodes"), "seen_free": INSTANT, "best": (-1, "nodes"), "best_free": INSTANT},
         "steps": (1, "up_to_walks"),
     }
@@ -70,7 +76,7 @@ STATE: dict[str, Entry] = {
     "free": ArrayEntry(np.int64, ("nodes",), INSTANT),
     "answered": ArrayEntry(np.uint32, ("nodes",)),
     **{name: ArrayEntry(np.int64, ("nodes",), INSTANT) for name in NODE_COLUMNS},
-    **{name: ArrayEntry(dtype, ("jobs",), OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
+    **{name: ArrayEntry(dtype, ("jobs",), INSTANT_OR_NEVER) for name, dtype in JOB_COLUMNS.items()},
     "machine": ArrayEntry(np.int32, ("jobs",), (-1, "nodes")),
     "probes": ArrayEntry(np.int32, ("jobs",), (-1, "up_to_walks")),
     "ending": TableEntry({"time": INSTANT, "job": (0, "jobs")}),
@@ -167,7 +173,7 @@ def check_arguments(
         raise ValueError(f"neighbours must have {nodes} rows, got {len(table)}")
     _check_range("neighbours", table.ravel(), 0, nodes - 1)
     for k in np.flatnonzero((table == np.arange(nodes)[:, None]).any(axis=1))[:1]:
-        raise ValueError(f"neighbours[{k}] must not have {k} itself")
+        raise ValueError(f"neighbours[{k}] must not contain {k}, the node itself")
     return {**arrays, "neighbours": table}
 
 
@@ -204,7 +210,7 @@ def read(
     if log:
         _, node, _, heard = entries["looks"].T[:4]
         is_valid = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
-        refuse("looks", ~is_valid, "a row of this log")
+        refuse("looks", ~is_valid, "a probe or the end of a search, within the size of the log")
     refuse("ending", entries["machine"][entries["ending"][:, 1]] < 0, "of a job that has a machine")
     searches = dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
     # each job has at most one search, else a search would take the stamps of another for its own
@@ -212,9 +218,11 @@ def read(
         searches["taken"] < searches["steps"] + 1 - searches["asking"]
     )
     is_valid &= np.isin(np.arange(len(is_valid)), np.unique(searches["job"], return_index=True)[1])
-    refuse("searches", ~is_valid, "a search of these jobs")
+    refuse("searches", ~is_valid, "the only search of its job, with steps in its range")
     if int(searches["steps"].sum()) != len(entries["steps"]):
-        raise ValueError(f"state['steps'] must be those of the searches, {searches['steps'].sum()}")
+        raise ValueError(
+            f"state['steps'] must have {searches['steps'].sum()} entries, got {len(entries['steps'])}"
+        )
     _check_dispatchers(entries, home, searches["job"] if queued else None)
     waiting = np.flatnonzero((entries["start"] > entries["now"]) & (entries["machine"] >= 0))
     order = np.lexsort((entries["start"][waiting], entries["machine"][waiting]))
@@ -247,4 +255,4 @@ def _check_dispatchers(
         )
         is_valid &= ~np.isin(line, entries["ending"][:, 1])
     is_valid &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
-    refuse("dispatchers", ~is_valid, "a job that waits for one")
+    refuse("dispatchers", ~is_valid, "a job that waits for a dispatcher, without a duplicate")

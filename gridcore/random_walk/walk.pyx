@@ -223,7 +223,7 @@ cdef class JobWalks:
                 return NEVER
             self.now = now
             if not self._arrive(now) and now < next_event:
-                raise ValueError(f"links must carry nothing but what is sent here, got a message at {now} ns")
+                raise ValueError(f"links must have messages of this object only, got another one at {now} ns")
             while first_of(&self.ending) == now:
                 e = pending_pop(&self.ending)
                 self._dispatch(e.slot, self.machine[e.slot], now)
@@ -238,11 +238,11 @@ cdef class JobWalks:
         """Handle jobs that arrive at nodes, then results that come back; False if there are none."""
         cdef Py_ssize_t k, n = self.links._take(self.number[JOB], now), jobs = n
         cdef const Record* record
-        self.links._by_node(n)
+        self.links._sort_by_node(n)
         for k in range(n):
             record = self._record(k)
             if record.node != self.machine[record.job]:
-                raise ValueError(f"job {record.job} must come to node {self.machine[record.job]}, got {record.node}")
+                raise ValueError(f"links must have job {record.job} for node {self.machine[record.job]}, got node {record.node}")
             self._queue(record.job, record.node, now)
         n = self.links._take(self.number[RESULT], now)
         for k in range(n):
@@ -254,8 +254,8 @@ cdef class JobWalks:
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
         if not 0 <= record.job < self.count:  # a state from a file may have any number here
-            raise ValueError(f"a message names job {record.job}, there are {self.count}")
-        self.links._give_back(slot)
+            raise ValueError(f"links must have messages for jobs below {self.count}, got job {record.job}")
+        self.links._free_slot(slot)
         return record
 
     # -- the dispatchers of the nodes -----------------------------------------------------------------------
@@ -278,7 +278,7 @@ cdef class JobWalks:
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
         if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
-            raise ValueError(f"job {job} waits for a dispatcher already")
+            raise ValueError(f"state must have job {job} wait for one dispatcher, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
             self.first[u] = <int> job
@@ -308,7 +308,7 @@ cdef class JobWalks:
             if self.probe_time:
                 return self._dispatch(job, home, now)
             u = self._find(job, home, now)
-            if self.log.max_rows or self.links.passages.max_rows:
+            if self.log.max_rows or self.links.message_log.max_rows:
                 self._log_search(job, home, now)
         if self.log.max_rows:
             self._log_end(job, home, u, self.at[u].free if u >= 0 else -1, now)
@@ -571,7 +571,7 @@ cdef class JobWalks:
         """Log the probe from node `previous` to node `u`, and its answer, in the log of the links."""
         cdef Record record
         cdef long long half = self.probe_time // 2
-        if not self.links.passages.max_rows:
+        if not self.links.message_log.max_rows:
             return 0
         record.node, record.sender, record.job = u, previous, job
         self.links._log(self.number[PROBE], &record, now - half, now, self.packet)
@@ -664,7 +664,7 @@ cdef class JobWalks:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
         if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
-            raise ValueError(f"job {job} has been queued already")
+            raise ValueError(f"state must have job {job} in one queue, got two")
         if end > LATEST:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end

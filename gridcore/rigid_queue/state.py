@@ -22,7 +22,9 @@ def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -
         and (np.diff(coming[:, 1]) >= 0).all()
         and (coming[:, 1] >= now).all()
     ):
-        raise ValueError(f"state['coming'] must be all that are to come, in order and not before {now} ns")
+        raise ValueError(
+            f"state['coming'] must have each job that is submitted later, in order, at {now} ns or later"
+        )
 
 
 def check_running(
@@ -43,7 +45,7 @@ def check_running(
         raise ValueError("state['on'] must have no job on machines that are down")
     starts = start[running]
     if not ((starts >= 0) & (starts <= now) & (starts + length[running] > now)).all():
-        raise ValueError(f"state['start'] of running jobs must be up to {now} ns, and their ends later")
+        raise ValueError(f"state['start'] of running jobs must be at most {now} ns, and their ends later")
 
 
 def check_log(
@@ -52,7 +54,7 @@ def check_log(
     """Check completed runs in the form of `run_log.pxd`; `words` have been checked."""
     job, _, _, _, parts = runs.T
     if parts.max(initial=0) > len(masks) or parts.sum() != len(masks):
-        raise ValueError("state['runs'] must have all of the masks")
+        raise ValueError("state['runs'] must have as many parts in total as state['masks'] has entries")
     inside = np.full((machines + 63) // 64, 2**64 - 1, np.uint64)
     if machines % 64:
         inside[-1] = 2 ** (machines % 64) - 1
@@ -60,4 +62,4 @@ def check_log(
     if (masks & ~inside[words]).any() or (
         len(runs) and not np.array_equal(np.add.reduceat(counts, np.cumsum(parts) - parts), nodes[job])
     ):
-        raise ValueError("state['masks'] must be of as many machines as the jobs want")
+        raise ValueError("state['masks'] must have as many machines for each run as its job requests")

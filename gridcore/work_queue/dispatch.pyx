@@ -179,10 +179,11 @@ cdef class WorkQueue:
         states.check_rules(max_replicas, interval, checkpoint, restore, period, phase, seed)
         w.machines, w.bags, w.tasks = speeds.shape[0], counts.shape[0], size.shape[0]
         if w.machines > 2**30 or w.tasks >= 2**31 - 1:
-            raise ValueError(f"sizes must be fewer than {2**31 - 1}, on at most {2**30} machines")
+            raise ValueError(f"sizes must have fewer than {2**31 - 1} entries, and speed at most {2**30}, "
+                             f"got {w.tasks} and {w.machines}")
         total = int(np.sum(counts))
         if total != w.tasks:
-            raise ValueError(f"sizes must be {total}, as many as there are tasks, got {w.tasks}")
+            raise ValueError(f"sizes must have {total} entries, the sum of tasks, got {w.tasks}")
         w.order = states.index_of("order", order, ("random", "small", "great", "ask"))
         w.choice = states.index_of("choice", choice, ("none", "cpu", "avail", "all", "ask"))
         by = states.index_of("prediction", prediction, ("told", "past", "age"))
@@ -329,12 +330,12 @@ cdef class WorkQueue:
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, order.shape[0], "tasks of the bag", "sequence")
         if b.unstarted > 0 or b.first_start >= 0:
-            raise ValueError(f"bag must be one that is not released, got {bag}")
+            raise ValueError(f"bag must not have been released, got {bag}")
         listed_array = np.zeros(b.tasks, np.uint8)
         cdef unsigned char[::1] is_listed = listed_array
         for k in range(b.tasks):
             if is_listed[order[k]]:
-                raise ValueError(f"sequence[{k}] must be a task that is not listed before, got {order[k]}")
+                raise ValueError(f"sequence[{k}] must not occur before, got {order[k]}")
             is_listed[order[k]] = True
         for k in range(b.tasks):
             w.sequence[b.first + k] = <int> (b.first + order[k])
@@ -365,7 +366,7 @@ cdef class WorkQueue:
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
-            raise ValueError("feed must wait until run asks for blocks")
+            raise ValueError("feed requires a call of run that has returned 'blocks'")
         cdef const long long[::1] times = instants(time, "time", self.w.now)
         machine_ids, predicted = indices(machine, "machine", 0, self.w.machines), instants(until, "until", 0)
         up_flags = np.ascontiguousarray(up, np.bool_).view(np.uint8)
@@ -537,7 +538,7 @@ cdef class WorkQueue:
         if b < 0:
             return -1, -1
         if w.order == ASK_TASK:
-            raise ValueError("order must not be 'ask': the caller chooses the task")
+            raise ValueError("pick_task does not support order 'ask'")
         k = pick_task(w, b)
         if k < 0:
             raise MemoryError
@@ -547,7 +548,7 @@ cdef class WorkQueue:
         """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
         cdef _Guard reservation = guard(&self.occupied)
         if self.w.choice == ASK_MACHINE:
-            raise ValueError("choice must not be 'ask': the caller chooses the machine")
+            raise ValueError("pick_machine does not support choice 'ask'")
         return pick_machine(&self.w, self._left(bag, task))
 
     def assign(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine):
@@ -564,7 +565,7 @@ cdef class WorkQueue:
         cdef Task* t = &w.task[k]
         if bag != next_bag(w) or t.state & COMPLETED or t.running >= w.max_copies or (
                 w.bag[bag].failed >= 0 and w.bag[bag].failed != k):
-            raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
+            raise ValueError(f"task must be one of candidates, got {task} of bag {bag}")
         if not 0 <= machine < w.machines or not work_is_idle(w, machine):
             raise ValueError(f"machine must be free, got {machine}")
         check(work_start(w, k, machine))

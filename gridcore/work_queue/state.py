@@ -89,7 +89,7 @@ def check_rules(
         ("seed", seed, 0, 2**64 - 1),
     ):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
-            raise TypeError(f"{name} must be a whole number, got {value!r}")
+            raise TypeError(f"{name} must be an integer, got {value!r}")
         if not low <= value <= high:
             raise ValueError(f"{name} must be in {low}..{high}, got {value}")
     if phase and phase >= period:
@@ -182,14 +182,14 @@ def check_state(
     entries["fast"] = machines["speed"] >= min_speed
     for name in ("ranked_bags", "seen_of"):
         if (np.diff(entries[name]) <= 0).any():
-            raise ValueError(f"state[{name!r}] must be bags of the queue, in order")
+            raise ValueError(f"state[{name!r}] must have bags in ascending order")
     _check_machines(entries, machines)
     _check_tasks(entries, tasks, bags, max_copies)
     without_links(entries["tasks"], entries["machines"], entries["bags"])
     entries["machines"]["task"] = -1
     times = entries["faults"][:, 0]
     refuse(
-        "faults", np.diff(times, prepend=entries["now"]) < 0, "not before the one before it, nor before now"
+        "faults", np.diff(times, prepend=entries["now"]) < 0, "in order of time, and not before state['now']"
     )
     if not faults and (not entries["fed"] or len(times)):
         raise ValueError("state['fed'] must be 1 where no machine fails")
@@ -200,16 +200,14 @@ def _check_machines(entries: dict[str, Any], initial: Rows) -> None:
     table, now = entries["machines"], entries["now"]
     task, up = table["task"].astype(np.int64), table["up"]
     runs_task = task >= 0
-    refuse(
-        "machines", runs_task & ((up == 0) | ~entries["fast"]), "up, and fast enough, where it runs a task"
-    )
+    refuse("machines", runs_task & ((up == 0) | ~entries["fast"]), "up and fast enough if it runs a task")
     start, end, marks, due = table["start"], table["end"], table["marks"], entries["due"]
-    timed = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
-    refuse("machines", runs_task & ~timed, "of a task that has begun, and ends later")
+    is_running = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
+    refuse("machines", runs_task & ~is_running, "without a task, or within the run of its task")
     if not np.array_equal(np.sort(entries["running"]), np.flatnonzero(runs_task)):
-        raise ValueError("state['running'] must have each machine that runs a task, once")
-    free = (up == 1) & ~runs_task & entries["fast"]
-    refuse("until", (entries["until"] >= 0) != free, "-1 but of machines that are free")
+        raise ValueError("state['running'] must have each machine that runs a task exactly once")
+    is_free = (up == 1) & ~runs_task & entries["fast"]
+    refuse("until", (entries["until"] >= 0) != is_free, ">= 0 for a free machine, and else -1")
     for name in ("speed", "machine"):
         table[name] = initial[name]
     entries["task_of"] = task
@@ -219,7 +217,9 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     table, bag_table = entries["tasks"], entries["bags"]
     state, count = table["state"], len(initial)
     bag_of = np.repeat(np.arange(len(bags)), bags["tasks"])
-    refuse("tasks", table["saved"] > initial["size"] * 1.000001, "of which no more is saved than there is")
+    refuse(
+        "tasks", table["saved"] > initial["size"] * 1.000001, "a task whose saved work is at most its size"
+    )
     has_begun, completed = state & HAS_BEGUN != 0, state & COMPLETED != 0
     released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
     if (has_begun | completed)[~released[bag_of]].any():
@@ -229,17 +229,17 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
         not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
         or (bag_of[entries["sequence"]] != bag_of).any()
     ):
-        raise ValueError("state['sequence'] must have the tasks of each bag once")
+        raise ValueError("state['sequence'] must have each task of each bag exactly once")
     task = entries["task_of"]
     alive = np.bincount(task[task >= 0], minlength=count)[:count]
     if alive.max(initial=0) > max_copies:
         raise ValueError(f"state['running'] must have at most {max_copies} copies of a task")
     if (alive > 0)[completed | ~has_begun].any():
-        raise ValueError("state['machines']: task must have begun, and not be completed")
+        raise ValueError("state['machines'] must run only tasks that have begun and are not completed")
     failed = entries["failed"]
     waiting = np.flatnonzero(has_begun & ~completed & (alive == 0))
     if not np.array_equal(np.sort(failed), waiting) or (np.diff(bag_of[failed]) < 0).any():
-        raise ValueError("state['failed'] must have each task that lost all copies once, bag after bag")
+        raise ValueError("state['failed'] must have each task that lost all copies exactly once, by bag")
     is_ranked = np.zeros(len(bags), np.bool_)
     is_ranked[entries["ranked_bags"]] = True
     may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]

@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    MAX_UP_TIMES = 32                   # up times that are kept for a machine: the last ones
+    MAX_UP_TIMES = 32                   # the last up times of a machine are stored, at most so many
 
 cdef enum Prediction:
     TOLD, PAST, AGE
@@ -18,7 +18,7 @@ cdef enum Prediction:
 
 cdef struct UptimePredictor:
     Prediction by
-    long long* up_time                  # ns, a ring of KEPT for each machine; only for PAST
+    long long* up_time                  # ns, a ring of MAX_UP_TIMES for each machine; only for PAST
     long long* since                    # ns, by machine, when it came up
     long long* forecast                 # ns, by machine, the prediction given from outside
     long long* failures                 # by machine, number of up times that have ended

@@ -81,7 +81,7 @@ cdef struct Work:
     Machine* machine
     void* machine_block                 # the allocated memory of `machine`
     Bag* bag
-    Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until it is needed
+    Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until first used
     unsigned long long** used_machines  # by bag: bits of the machines that began a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
     int* place                          # by task: its position in a ranking

@@ -1,10 +1,10 @@
-"""The command `gridsim`: thin commands over the library.
+"""The command-line interface `gridsim`: thin commands over the library.
 
 Answers go to standard output; with ``--json`` they are one JSON value and nothing else.  Progress bars,
 warnings and errors go to standard error.
 
 Exit codes: 0 for success; 1 if `trace lint` found errors, runs of a study failed, `theory` found a value
-outside its interval, or user code raised an error; 2 for wrong input or usage; 130 if interrupted (SIGINT),
+outside its interval, or user code raised an error; 2 for invalid input or usage; 130 if interrupted (SIGINT),
 143 if terminated (SIGTERM).
 """
 
@@ -39,7 +39,7 @@ from gridsim.cli.commands.sweep import sweep
 from gridsim.cli.commands.theory import theory
 from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
-from gridsim.cli.output import in_folder, print_text, progress_of, show_result
+from gridsim.cli.output import output_file, print_text, progress_of, show_result
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, records, run_options
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
@@ -58,7 +58,7 @@ from gridsim.support.idle_threads import sleeping_thread_variables
 
 #: Error numbers of failed writes; such an error without a file name concerns standard output.
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-#: Message of the dynamic loader if there is not enough memory for a library, such as one of SciPy.
+#: Message of the dynamic loader if memory does not suffice for a library, such as one of SciPy's.
 _MAP_ERROR = "failed to map segment from shared object"
 
 
@@ -66,12 +66,12 @@ class _Group(click.Group):
     """A group whose commands report each input error as one line on standard error."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        shown = set()
+        shown_lines = set()
 
         def show_warning(message: Warning | str, *_: Any) -> None:
             line = _one_line(str(message))
-            if line not in shown:  # each scheduler reads the log, so its warnings are repeated
-                shown.add(line)
+            if line not in shown_lines:  # each scheduler reads the log, so its warnings are repeated
+                shown_lines.add(line)
                 _write_error(f"warning: {line}")
 
         with warnings.catch_warnings():
@@ -254,7 +254,7 @@ def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **fla
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
 
-    out = in_folder(flags["out"], name)
+    out = output_file(flags["out"], name)
     if checkpoint_every is not None and checkpoint is None:
         checkpoint = "gridsim.checkpoint"
     check_report(flags["report"])
@@ -329,7 +329,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the answer a
 @_format
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
-    """Show the size and other properties of a trace; names end in units."""
+    """Show the size and other properties of a trace; their names end in their units."""
     from gridsim.support.arguments import text
     from gridsim.support.text import to_json
     from gridsim.traces.info import info

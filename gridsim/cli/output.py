@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from gridsim.support.progress import Progress
 
 #: Pairs of a flag, or another label for error messages, and the file that it names.
-Places = Iterable[tuple[str, str | None]]
+LabelledFiles = Iterable[tuple[str, str | None]]
 
 
 def print_text(text: str) -> None:
-    """Write a text to standard output, with control characters escaped: file names in it may contain some."""
+    """Write a string to standard output; control characters, as in some file names, are escaped."""
     click.echo(printable(text))
 
 
-def width() -> int:
-    """Return the width of the terminal in characters; 100 if the output is no terminal."""
+def terminal_width() -> int:
+    """Return the width of the terminal in characters; 100 if standard output is no terminal."""
     from gridsim.support.text import WIDTH
 
     if not sys.stdout.isatty():
@@ -56,12 +56,12 @@ def check_output(flag: str, path: str) -> None:
         if not os.path.isdir(parent):
             raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
     if os.path.lexists(target) and not os.path.isfile(target):
-        raise ScenarioError(f"{flag} {path}: not a regular file")
+        raise ScenarioError(f"{flag} must be a regular file, got {path}")
     if not os.access(os.path.dirname(target), os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
 
-def check_distinct(inputs: Places, outputs: Places) -> None:
+def check_distinct(inputs: LabelledFiles, outputs: LabelledFiles) -> None:
     """Check that no output file is also an input file or another output file.
 
     Parameters
@@ -94,7 +94,7 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]", "_", name) + ".npz"
 
 
-def in_folder(out: str | None, name: str) -> str | None:
+def output_file(out: str | None, name: str) -> str | None:
     """Return the output file for ``--out``: the path itself, or a file in it if it is a folder."""
     return os.path.join(out, file_name(name)) if out is not None and os.path.isdir(out) else out
 
@@ -132,7 +132,7 @@ def show_result(
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
-    print_text(result.format(name, bound, width=width(), verbose=verbose))
+    print_text(result.format(name, bound, width=terminal_width(), verbose=verbose))
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:

@@ -33,7 +33,7 @@ INT, FLOAT = _Int(), _Float()
 
 
 class UnitQuantity(_Type):
-    """A number in `unit`, or a text such as "50 ms" with a unit of the same dimension."""
+    """A number in `unit`, or a string such as "50 ms" with a unit of the same dimension."""
 
     name = "quantity"
 
@@ -51,7 +51,7 @@ class UnitQuantity(_Type):
         if number is None:
             known = ", ".join(units.UNITS[self.unit])
             self.fail(
-                f"{value!r} is neither a number ({self.unit}) nor a text with a unit: {known}", param, ctx
+                f"{value!r} is neither a number ({self.unit}) nor a number with a unit: {known}", param, ctx
             )
         return number
 

@@ -10,7 +10,7 @@ from pathlib import PurePath
 import click
 
 from gridsim.cli.quantities import INT
-from gridsim.errors import GridSimError, ScenarioError, naming, printable
+from gridsim.errors import GridSimError, ScenarioError, name_files_in_errors, printable
 
 #: Endings of the files in a folder that are read as results.
 ENDINGS = (".npz", ".gridsim")
@@ -41,13 +41,13 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def display_errors(files: Collection[str]) -> Iterator[None]:
+def guard_display(files: Collection[str]) -> Iterator[None]:
     """Turn unexpected errors while results are displayed into a GridSimError that names `files`.
 
     Such errors come from values that no run produces, in files whose digest is correct nevertheless.
     """
     try:
-        with naming(files):
+        with name_files_in_errors(files):
             yield
     except (click.ClickException, GridSimError, ImportError, MemoryError, OSError):
         raise
@@ -70,7 +70,7 @@ def _files(paths: Sequence[str]) -> list[str]:
             continue
         results = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
         if not results:
-            raise ScenarioError(f"{path}: the folder contains no result ({' or '.join(ENDINGS)})")
+            raise ScenarioError(f"PATH must contain a result ({' or '.join(ENDINGS)}), got the folder {path}")
         candidates = [os.path.join(path, name) for name in results]
         targets = {os.path.realpath(file) for file in candidates if not os.path.islink(file)}
         files += [
@@ -79,12 +79,12 @@ def _files(paths: Sequence[str]) -> list[str]:
     real_paths: set[str] = set()
     for file in files:
         if (real := os.path.realpath(file)) in real_paths:
-            raise ScenarioError(f"PATH {file} is named twice")
+            raise ScenarioError(f"PATH must name each file once, got {file} twice")
         real_paths.add(real)
     return files
 
 
-def machines_of(value: str) -> slice | list[int]:
+def parse_machines(value: str) -> slice | list[int]:
     """Parse ``FIRST:END`` (END excluded, as in Python) or ``A,B,C`` into a slice or a list of machines."""
     try:
         if ":" in value:

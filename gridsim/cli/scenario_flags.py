@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 Flags = dict[str, Any]
 
-_PLATFORM = ("nodes",)
-_NETWORK = ("latency", "bandwidth", "interfaces", "task_data")
-_WORKLOAD = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
-#: Flag -> candidate fields; the flag sets the first one that the kind of workload has.
+_PLATFORM_FLAGS = ("nodes",)
+_NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
+_WORKLOAD_FLAGS = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
+#: Flag -> fields, of which the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
-#: Machines of the default scenario.
+#: Number of machines of the default scenario.
 _NODES = 1000
 
 
@@ -67,7 +67,7 @@ def complete_schedulers(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the argument SCENARIO.toml and the flags that change the scenario."""
+    """Add the argument SCENARIO.toml and the options that change the scenario to a command."""
     options = [
         click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
         click.option(
@@ -137,7 +137,7 @@ def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that `run` and `compare` share, including those of the scenario."""
+    """Add the options that `run` and `compare` share, including those of the scenario, to a command."""
     options = [
         click.option(
             "--availability", metavar="FILE", help="Trace of the machines' up intervals (avt, FTA)."
@@ -185,18 +185,18 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     return scenario_options(command)
 
 
-def records(flags: Flags, *places: str | None) -> Record:
+def records(flags: Flags, *destinations: str | None) -> Record:
     """Return the argument `record` of `simulate` for the flags --record, --decisions and --messages.
 
     Parameters
     ----------
-    places
+    destinations
         Files and folders in which records are saved, or None.
 
     Raises
     ------
     ScenarioError
-        If a flag is set and all places are None.
+        If a flag is set and all destinations are None.
     """
     recordings: dict[str, Recording] = {
         "record": "schedule",
@@ -204,13 +204,13 @@ def records(flags: Flags, *places: str | None) -> Record:
         "messages": "messages",
     }
     selected = [flag for flag in recordings if flags[flag]]
-    if selected and all(place is None for place in places):
+    if selected and all(destination is None for destination in destinations):
         raise ScenarioError(f"--{selected[0]} requires --out")
     return tuple(recordings[flag] for flag in selected)
 
 
-def inputs(flags: Flags) -> dict[str, str | None]:
-    """Return the input files that flags name: flag -> file."""
+def input_files(flags: Flags) -> dict[str, str | None]:
+    """Return the input files: the flag that names it -> file."""
     files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
     return files | {"--availability": flags.get("availability")}
 
@@ -224,10 +224,10 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.rigid_workloads import JobLogRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
-    from gridsim.support.arguments import text, whole
+    from gridsim.support.arguments import integer, text
 
     if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
-        flags["nodes"] = _machines_of(text("--job-log", flags["job_log"]))  # for later calls, too
+        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # for later calls, too
     values = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -236,37 +236,37 @@ def scenario_of(flags: Flags) -> Scenario:
         if rigid and values.get(flag, "equal") != "equal":
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
     if "seed" in values:
-        whole("--seed", values["seed"])
+        integer("--seed", values["seed"])
     if flags["scenario"] is not None:
-        _check_no_log(flags["scenario"])
+        _check_not_job_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
     if "task_size" in values:
-        values["task_size"] = _task_size(values["task_size"])
+        values["task_size"] = _parse_task_size(values["task_size"])
     seed = {"seed": values["seed"]} if "seed" in values else {}
 
     platform: Any = base.platform.recipe
     if {"hosts", "speeds"} & set(values):
-        shape: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
+        common: Flags = {"nodes": base.platform.nodes, "seed": getattr(platform, "seed", base.seed)}
         if "hosts" in values:
-            platform = HostSpeedTable(path=text("--hosts", values["hosts"]), **shape)
+            platform = HostSpeedTable(path=text("--hosts", values["hosts"]), **common)
         elif values["speeds"] != "equal":
-            platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**shape)
+            platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**common)
     if (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
-    platform = _with_flags("platform", platform, values, _PLATFORM, seed)
+    platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
     workload: Any = base.workload.recipe
     if "job_log" in values:
         path = text("--job-log", values["job_log"])
         workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     if rigid and isinstance(workload, LogRecipe):
-        _check_same_jobs(workload)
+        _check_selection(workload)
         workload = JobLogRecipe(path=workload.path, seed=workload.seed)
     elif rigid:
         raise ScenarioError("--rigid requires a job log: --job-log, or a scenario whose workload is a log")
-    workload = _with_flags("workload", workload, values, _WORKLOAD, seed)
-    network = _with_flags("network", base.network, values, _NETWORK, {})
+    workload = _with_flags("workload", workload, values, _WORKLOAD_FLAGS, seed)
+    network = _with_flags("network", base.network, values, _NETWORK_FLAGS, {})
     run_seed = values.get("seed", base.seed)
     scenario = dataclasses.replace(
         base,
@@ -276,10 +276,10 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
-    return scenario.replaced(dict(map(_change_of, flags["changes"]))) if flags["changes"] else scenario
+    return scenario.replaced(dict(map(_parse_change, flags["changes"]))) if flags["changes"] else scenario
 
 
-def _check_no_log(file: str) -> None:
+def _check_not_job_log(file: str) -> None:
     """Raise ScenarioError if the scenario file is named like a job log."""
     from gridsim.traces import format_of_name
 
@@ -289,8 +289,8 @@ def _check_no_log(file: str) -> None:
         )
 
 
-def _check_same_jobs(log: LogRecipe) -> None:
-    """Raise ScenarioError if `log` selects some of its jobs by rules that exist for bags only."""
+def _check_selection(log: LogRecipe) -> None:
+    """Raise ScenarioError if `log` selects jobs by rules that only bags of tasks support."""
     for name, default in (("max_applications", None), ("skip", 0), ("min_tasks", 1)):
         if (value := getattr(log, name)) != default:
             raise ScenarioError(
@@ -299,7 +299,7 @@ def _check_same_jobs(log: LogRecipe) -> None:
             )
 
 
-def _machines_of(log: str) -> int:
+def _machine_count(log: str) -> int:
     """Return the number of machines in the header of a job log, else the default; print which one is used."""
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
@@ -356,9 +356,9 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
     """
     import msgspec
 
-    known, changes, flag_of = recipe.__struct_fields__, {}, {}
+    fields, changes, flag_of = recipe.__struct_fields__, {}, {}
     for name in set(names) & set(values):
-        field = next((field for field in _FIELDS.get(name, (name,)) if field in known), None)
+        field = next((field for field in _FIELDS.get(name, (name,)) if field in fields), None)
         if field is None:
             kind, flag = recipe.__struct_config__.tag, "--" + name.replace("_", "-")
             hint = ""
@@ -366,8 +366,8 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
                 hint = "; to drop jobs, use --change workload.end=SECONDS or workload.max_nodes=MACHINES"
             raise ScenarioError(f"{flag} does not apply to a {table} of kind {kind!r}{hint}")
         changes[field], flag_of[f"{table}.{field}"] = values[name], "--" + name.replace("_", "-")
-    changes |= {name: value for name, value in seed.items() if name in known}
-    if "tasks_per_node" in changes and "tasks" in known:
+    changes |= {name: value for name, value in seed.items() if name in fields}
+    if "tasks_per_node" in changes and "tasks" in fields:
         changes["tasks"] = None  # a fixed number of tasks would override the flag
     with flags_in_errors(flag_of):
         return msgspec.structs.replace(recipe, **changes)
@@ -385,7 +385,7 @@ def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
         raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
 
 
-def _task_size(value: Any) -> Any:
+def _parse_task_size(value: Any) -> Any:
     from gridsim.model.distributions import Range
 
     if not isinstance(value, str):
@@ -393,34 +393,34 @@ def _task_size(value: Any) -> Any:
     try:
         if ".." in value:
             low, _, high = value.partition("..")
-            return Range(_work(low), _work(high))
-        sizes = tuple(_work(part) for part in value.split(","))
+            return Range(_parse_work(low), _parse_work(high))
+        sizes = tuple(_parse_work(part) for part in value.split(","))
     except (ValueError, click.BadParameter):
         raise ScenarioError(f"--task-size must be a number, LOW..HIGH or A,B,C, got {value!r}") from None
     return sizes[0] if len(sizes) == 1 else sizes
 
 
-def _work(part: str) -> float:
+def _parse_work(part: str) -> float:
     return WORK.convert(part.strip(), None, None)
 
 
-def setting_of(setting: str) -> tuple[str, str, Any]:
+def parse_setting(setting: str) -> tuple[str, str, Any]:
     """Split NAME.PARAM=VALUE into three; VALUE is TOML, a list without its brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
         raise ScenarioError(f"--set must be NAME.PARAM=VALUE, got {setting!r}")
-    return name, parameter, _value_of(value)
+    return name, parameter, _parse_value(value)
 
 
-def _change_of(change: str) -> tuple[str, Any]:
+def _parse_change(change: str) -> tuple[str, Any]:
     key, equals, value = change.partition("=")
     if not (equals and key.strip()):
         raise ScenarioError(f"--change must be KEY=VALUE, such as workload.end=86400, got {change!r}")
-    return key.strip(), _value_of(value)
+    return key.strip(), _parse_value(value)
 
 
-def _value_of(value: str) -> Any:
+def _parse_value(value: str) -> Any:
     import tomllib
 
     for text in (value, f"[{value}]") if "," in value else (value,):
@@ -456,12 +456,12 @@ def prepare(
         if path is not None:
             check_output(flag, path)
     files += [("--figure", flags.get("figure")), ("--report", flags["report"])]
-    check_distinct(inputs(flags).items(), files)
+    check_distinct(input_files(flags).items(), files)
     scenario = scenario_of(flags)
     check_distinct(scenario_files(scenario.files), files)
     settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
     for setting in flags["settings"]:
-        name, parameter, value = setting_of(setting)
+        name, parameter, value = parse_setting(setting)
         if name not in settings:
             choices = f"{', '.join(names)}, got {name!r}{hint(names, name)}"
             raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")

@@ -27,9 +27,6 @@ from gridsim.model import (
     bag_workloads as bags,
 )
 from gridsim.model import (
-    bag_workloads as job_streams,
-)
-from gridsim.model import (
     rigid_workloads as rigid,
 )
 from gridsim.model import (
@@ -56,7 +53,7 @@ CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
     bags.LogRecipe: workload.Workload.from_log,
     bags.ListRecipe: workload.Workload.of,
     bags.TasksRecipe: workload.Workload.of_tasks,
-    job_streams.StreamRecipe: workload.Workload.job_streams,
+    bags.StreamRecipe: workload.Workload.job_streams,
     rigid.JobRecipe: workload.Workload.jobs,
     rigid.JobLogRecipe: workload.Workload.jobs_from_log,
     rigid.JobListRecipe: workload.Workload.jobs_of,
@@ -83,15 +80,15 @@ _TABLES = {
 
 
 def scenario_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of scenario files, as dicts, lists, texts and numbers."""
+    """Return the JSON Schema (draft 2020-12) of scenario files, as dicts, lists, strings and numbers."""
     schedulers = registered()
     classes = sorted({cls for cls, _ in schedulers.values()}, key=lambda cls: cls.__name__)
     kinds = [kind for _, kind in _TABLES.values()]
     table_schemas, parts = msgspec.json.schema_components(
-        [*kinds, *classes], schema_hook=_column, ref_template="#/$defs/{name}"
+        [*kinds, *classes], schema_hook=_column_schema, ref_template="#/$defs/{name}"
     )
-    known: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_nested_structs()]
-    by_name = {cls.__name__: cls for cls in known}
+    structs: list[type[msgspec.Struct]] = [*CONSTRUCTORS, *classes, Network, *_nested_structs()]
+    by_name = {cls.__name__: cls for cls in structs}
     for name, part in parts.items():
         _describe(part, by_name[name])
     for table, union in zip(_TABLES, kinds, strict=True):
@@ -111,7 +108,7 @@ def scenario_schema() -> dict[str, Any]:
             "default": DEFAULT_SEED,
             "description": texts.get("seed", ""),
         },
-        **{name: {"description": _TABLES[name][0], **_plain(table)} for name, table in tables.items()},
+        **{name: {"description": _TABLES[name][0], **_key_schema(table)} for name, table in tables.items()},
         "schedulers": {
             "description": texts.get("schedulers", ""),
             "type": "object",
@@ -138,7 +135,7 @@ def _nested_structs() -> tuple[type[msgspec.Struct], ...]:
     return distributions.Range, *get_args(bags.Spread), zones.Zones, *requirements
 
 
-def _column(kind: type[ArrayColumn]) -> dict[str, Any]:
+def _column_schema(kind: type[ArrayColumn]) -> dict[str, Any]:
     """Return the schema of a column of an array, which is a list in a file."""
     return msgspec.json.schema(list[kind.hints[0]])  # type: ignore[name-defined]
 
@@ -155,10 +152,10 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
         texts |= parameter_texts(base)
     limits = limits_of(cls)
     for name, entry in part["properties"].items():
-        key_schema = _plain(entry)
+        key_schema = _key_schema(entry)
         if name in limits:
-            _limit(key_schema, limits[name])
-            _allow_text(key_schema, limits[name].unit)
+            _add_range(key_schema, limits[name])
+            _allow_unit(key_schema, limits[name].unit)
         if name == cls.__struct_config__.tag_field:
             key_schema["description"] = "the kind of this table"
         elif name in texts:
@@ -166,7 +163,7 @@ def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
         part["properties"][name] = key_schema
 
 
-def _limit(entry: dict[str, Any], limits: Limits) -> None:
+def _add_range(entry: dict[str, Any], limits: Limits) -> None:
     """Add the range of a number, or of the numbers in a list, to its schema."""
     for number in entry.get("anyOf", [entry]):
         while number.get("type") == "array":
@@ -177,8 +174,8 @@ def _limit(entry: dict[str, Any], limits: Limits) -> None:
             number |= {key: value for key, value in keywords if value is not None}
 
 
-def _allow_text(entry: dict[str, Any], unit: str) -> None:
-    """Allow texts with a unit, such as "50 ms", in place of a number in `unit`."""
+def _allow_unit(entry: dict[str, Any], unit: str) -> None:
+    """Allow strings with a unit, such as "50 ms", in place of a number in `unit`."""
     if unit not in units.UNITS:
         return
     text = {"type": "string", "pattern": units.pattern(unit)}
@@ -197,13 +194,13 @@ def _without_empty_description(entry: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if (key, value) != ("description", "")}
 
 
-def _plain(entry: dict[str, Any]) -> dict[str, Any]:
+def _key_schema(entry: dict[str, Any]) -> dict[str, Any]:
     """Return `entry` without values that TOML and JSON lack (null, infinity) and without OpenAPI keywords."""
     entry = {key: value for key, value in entry.items() if key != "discriminator"}
     if (default := entry.get("default", ...)) is None or default == math.inf:
         del entry["default"]
     if "anyOf" in entry:
-        alternatives = [_plain(each) for each in entry.pop("anyOf") if each != {"type": "null"}]
+        alternatives = [_key_schema(choice) for choice in entry.pop("anyOf") if choice != {"type": "null"}]
         entry |= alternatives[0] if len(alternatives) == 1 else {"anyOf": alternatives}
     return entry
 

@@ -24,16 +24,19 @@ from typing import Literal
 #: Seconds for which a command may continue after the first signal; signals after that end it at once.
 PATIENCE = 5.0
 
-#: Signal -> the word for it.  The exit code is that of shells: 128 and its number.
-WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+#: Signal -> its name in messages.  The exit code is 128 plus the number of the signal, as in shells.
+SIGNAL_NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 class Interruption(KeyboardInterrupt):
-    """SIGINT.  A subclass, since Python ends itself by SIGINT if a plain one has left an ``exec``."""
+    """An exception raised on SIGINT.
+
+    It is a subclass, since Python ends itself by SIGINT if a plain KeyboardInterrupt has left an ``exec``.
+    """
 
 
 class Termination(KeyboardInterrupt):
-    """SIGTERM; it ends a command as Ctrl-C does."""
+    """An exception raised on SIGTERM, which ends a command as Ctrl-C does."""
 
 
 class _CommandState:
@@ -45,13 +48,13 @@ class _CommandState:
 
 def install_handlers() -> None:
     """Install the signal handlers, unless they are installed already."""
-    if sys.unraisablehook is _repeat_later:
+    if sys.unraisablehook is _resend_signal:
         return
-    for number in WORDS:
+    for number in SIGNAL_NAMES:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _handle)
-    sys.unraisablehook = _repeat_later
-    atexit.register(_ignore)  # registered first, so it runs last
+            signal.signal(number, _handle_signal)
+    sys.unraisablehook = _resend_signal
+    atexit.register(_ignore_signals)  # registered first, so it runs last
 
 
 def mark_running() -> None:
@@ -64,26 +67,26 @@ def mark_ended() -> None:
     _CommandState.stage = "ended"
 
 
-def _ignore() -> None:
+def _ignore_signals() -> None:
     """Ignore the signals until the process ends; at exit Python restores the default action, termination."""
-    for number in WORDS:
+    for number in SIGNAL_NAMES:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _handle(number: int, _: object) -> None:
+def _handle_signal(number: int, _: object) -> None:
     first_signal = _CommandState.first_signal
     _CommandState.first_signal = first_signal or monotonic()
-    overdue = first_signal is not None and monotonic() - first_signal > PATIENCE
-    if _CommandState.stage == "starting" or overdue:
+    is_overdue = first_signal is not None and monotonic() - first_signal > PATIENCE
+    if _CommandState.stage == "starting" or is_overdue:
         try:
-            os.write(2, f"gridsim: {WORDS[signal.Signals(number)]}\n".encode())
+            os.write(2, f"gridsim: {SIGNAL_NAMES[signal.Signals(number)]}\n".encode())
         finally:  # even if the line cannot be written
             os._exit(128 + number)
     if _CommandState.stage == "running" and first_signal is None:
         raise Termination if number == signal.SIGTERM else Interruption
 
 
-def _repeat_later(hook_args: sys.UnraisableHookArgs) -> None:
+def _resend_signal(hook_args: sys.UnraisableHookArgs) -> None:
     """Send a signal again after 10 ms if it arrived in a finalizer, where its exception cannot be caught."""
     if not issubclass(hook_args.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(hook_args)

@@ -29,7 +29,7 @@ workers_option = click.option(
 
 
 def execution_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags on processes, the store and the figure."""
+    """Add the options for processes, the store and the figure to a command."""
     options = [
         workers_option,
         click.option(
@@ -54,7 +54,7 @@ headline_option = click.option(
 
 
 def replication_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the flags on replications."""
+    """Add the options for replications to a command."""
     options = [
         click.option(
             "--replicates", type=INT, metavar="N", help="Number of replications: runs with other seeds."
@@ -102,16 +102,16 @@ def check_figure(file: str | None) -> None:
     """
     if file is not None:
         from gridsim.plots import FORMATS
-        from gridsim.support.extras import need
+        from gridsim.support.extras import import_extra
 
         if _ending(file) not in FORMATS:
             known = ", ".join(f".{name}" for name in FORMATS)
             raise ScenarioError(f"--figure must end in one of {known}, got {file!r}")
         check_output("--figure", file)
-        need("matplotlib.figure", "plot", "--figure")
+        import_extra("matplotlib.figure", "plot", "--figure")
 
 
-def draw(file: str, figure: Any) -> None:
+def save_figure(file: str, figure: Any) -> None:
     """Write a figure to a file; if that fails, an existing file is unchanged."""
     from gridsim import plots
     from gridsim.support.files import atomic_file
@@ -151,7 +151,7 @@ def _store(flags: Flags, default: str | None) -> Store | None:
         return None
     # a default store that is a link may come with a file of unknown origin, and point to any folder
     if flags["store_path"] is None and os.path.islink(path):
-        raise ScenarioError(f"--store must be given, since the default store {path} is a symbolic link")
+        raise ScenarioError(f"--store is required, since the default store {path} is a symbolic link")
     from gridsim.studies.execution.store import Store
 
     return Store(path, keep_results=flags["keep_results"])

@@ -97,8 +97,12 @@ class EmulatedCore:
         self.submitter: list[int] = given["submitter"].tolist()
         home = given["home"]
         self.home: list[int] = list(range(queues.machines)) if home is None else home.tolist()
-        self.make_application, self.lost, self.noted = given["application"], given["lost"], given["noted"]
-        self.decided, self.checked, self.slots = given["decided"], given["checked"], given["slots"]
+        self.make_application, self.lost, self.noted = (
+            given["application"],
+            given["report_lost"],
+            given["add_note"],
+        )
+        self.decided, self.checked, self.slots = given["record_decision"], given["convert"], given["slots"]
         self.board = given["board"]
         self.total = int(sum(self.tasks))
         self.placed_at, self.finished = -1, False

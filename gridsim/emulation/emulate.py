@@ -21,7 +21,7 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.simulate import checked_limit
-from gridsim.support.arguments import one_of, real, whole
+from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 
 #: Most processes of an emulation.
@@ -86,7 +86,7 @@ def emulate(
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
-        processes=whole("processes", processes, low=1, high=MOST_PROCESSES),
+        processes=integer("processes", processes, low=1, high=MOST_PROCESSES),
         speedup=speedup,
         modelled=one_of("network", network, ("modelled", "real")) == "modelled",
         spin=one_of("work", work, ("sleep", "spin")) == "spin",
@@ -135,8 +135,8 @@ def _what_failed(run: Coordinator) -> None:
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)
-    outages._next()
-    outages._settle(run.engine.now + 1)
+    outages._next_time()
+    outages._apply_before(run.engine.now + 1)
     run.outages = outages
 
 

@@ -78,7 +78,7 @@ class Part(Simulation):
             network.reports = self.tell
         return engine, network
 
-    def parts(self) -> dict[str, Any]:
+    def kernel_factories(self) -> dict[str, Any]:
         """See `Simulation`."""
         queues: Any = Ledger
         if self.number != COORDINATOR:

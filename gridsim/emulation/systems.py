@@ -24,7 +24,7 @@ from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.scheduling.nodes.slots import OwnSlots
+from gridsim.scheduling.nodes.slots import MachineSlots
 
 
 def check_scheduler(scheduler: Scheduler) -> None:
@@ -230,27 +230,27 @@ class _Remote:
         self.part.share(Fact("outlived", [self.node, job, attempt, start, end]))
 
 
-class _SharedSlots(OwnSlots):
+class _SharedSlots(MachineSlots):
     """The slots of a machine of this process, whose changes are sent to the others."""
 
     part: Part
 
     def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
-        """See `OwnSlots`."""
+        """See `MachineSlots`."""
         done = super().reserve(application, attempt, start, slots)
         if done:
             self.part.share(Fact("reserve", [self._machine[0], application, attempt, start, slots]))
         return done
 
     def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
-        """See `OwnSlots`."""
+        """See `MachineSlots`."""
         met = super().extend(application, attempt, start, end)
         if met is not None:
             self.part.share(Fact("extend", [self._machine[0], application, attempt, start, end]))
         return met
 
     def release(self, application: int, attempt: int, start: int, since: int) -> bool:
-        """See `OwnSlots`."""
+        """See `MachineSlots`."""
         done = super().release(application, attempt, start, since)
         if done:
             self.part.share(Fact("release", [self._machine[0], application, attempt, start, since]))
@@ -260,7 +260,7 @@ class _SharedSlots(OwnSlots):
 def _begin_dgs(part: Part, policy: Any) -> None:
     core, schedules = part.core, policy.schedules
 
-    def slots(node: int) -> OwnSlots:
+    def slots(node: int) -> MachineSlots:
         made = _SharedSlots(schedules, node, lambda: part.engine.now, policy._stop)
         made.part = part
         return made

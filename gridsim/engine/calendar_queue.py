@@ -20,7 +20,7 @@ Entry = tuple[Any, ...]
 # The target size of `front`: sorting, searching and cutting such a list takes as long as a few cache misses.
 _FRONT_SIZE = 256
 # The target size of a page, and the size below which a page is not worth its overhead.
-_PAGE, _MIN_PAGE = 64, 4
+_PAGE_SIZE, _MIN_PAGE_SIZE = 64, 4
 # The horizon while there are no pages, which is after every entry.
 _NO_HORIZON = 1 << 64
 
@@ -30,7 +30,7 @@ class Calendar:
 
     `front` is the sorted list of all entries that are due before `horizon`.  So either all entries of one
     instant are in it, or none.  The owner of the calendar removes entries from the beginning of `front`, and
-    calls `turn` when it is empty.
+    calls `fill_front` when it is empty.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class Calendar:
         self.front_limit = 2 * _FRONT_SIZE
         self._pages: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
-        # A page holds the times with one value of time >> shift.  The width changes once an unsuitable one
-        # has wasted about as much work as filing all entries again costs.  So filing again takes at most a
-        # constant share of the time.
+        # A page holds the times with one value of time >> shift.  An unsuitable shift is changed once it has
+        # wasted about as much work as filing all entries again, which so takes at most a constant share of
+        # the time.
         self._shift = 0
         self._waste = 0
-        self._patience = 0
+        self._waste_limit = 0
 
     def __len__(self) -> int:
         return len(self.front) + sum(map(len, self._pages.values()))
@@ -65,9 +65,9 @@ class Calendar:
             if len(front) > self.front_limit:
                 self.spill()
         else:
-            self.file(entry)
+            self.add_to_page(entry)
 
-    def file(self, entry: Entry) -> None:
+    def add_to_page(self, entry: Entry) -> None:
         """Add an entry that is not due before the horizon."""
         number = entry[0] >> self._shift
         try:
@@ -90,7 +90,7 @@ class Calendar:
             return False
         return True
 
-    def turn(self) -> bool:
+    def fill_front(self) -> bool:
         """Fill `front` from the next page if it is empty; return False if no entry is pending."""
         front = self.front
         while not front:
@@ -108,11 +108,11 @@ class Calendar:
                     self._pages[number] = rest
                     heappush(self._numbers, number)
                     self._waste += len(rest)
-                    if self._waste > self._patience:
-                        self._refile(self._shift - (len(rest) // _PAGE).bit_length())
-            elif len(front) < _MIN_PAGE:
+                    if self._waste > self._waste_limit:
+                        self._refile(self._shift - (len(rest) // _PAGE_SIZE).bit_length())
+            elif len(front) < _MIN_PAGE_SIZE:
                 self._waste += 1
-                if self._waste > self._patience:
+                if self._waste > self._waste_limit:
                     self._refile(self._shift + 3)
         self.front_limit = max(2 * _FRONT_SIZE, 2 * len(front))
         return True
@@ -134,7 +134,7 @@ class Calendar:
         if not self._pages:
             # For the first pages, choose a width that suits the entries in `front`.
             span = front[-1][0] - front[0][0]
-            self._shift = (span * _PAGE // len(front)).bit_length()
+            self._shift = (span * _PAGE_SIZE // len(front)).bit_length()
         for entry in self._cut(_FRONT_SIZE):
             self.add(entry)
         self.front_limit = max(2 * _FRONT_SIZE, 2 * len(front))
@@ -149,7 +149,7 @@ class Calendar:
         self._pages = pages
         self._numbers = list(pages)
         heapify(self._numbers)
-        self._waste, self._patience = 0, 1000 + len(self)
+        self._waste, self._waste_limit = 0, 1000 + len(self)
 
     def _check(self) -> None:
         """Raise AssertionError if an invariant does not hold."""

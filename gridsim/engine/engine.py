@@ -62,7 +62,7 @@ class Source(Protocol):
 
 
 class Engine:
-    """Runs events of several kinds in a total order.
+    """Event loop, which handles events of several kinds in a total order.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Engine:
         self._hooks.append(hook)
 
     def add_source(self, source: Source) -> None:
-        """Add `source`, which runs its own events between the engine's instants."""
+        """Add `source`, which runs its own events between those of the engine."""
         self._sources.append(source)
 
     # -- posting --------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class Engine:
             if len(front) > queue.front_limit:
                 queue.spill()
         else:
-            queue.file((time, self._rank[kind], item))
+            queue.add_to_page((time, self._rank[kind], item))
 
     def every(self, period: int, kind: str, *, first: int | None = None) -> None:
         """Fire timer `kind` every `period` ns, starting at `first` ns (default: one period from now).
@@ -209,7 +209,9 @@ class Engine:
         self._queue.add((time, rank, (self._sequence, content)))
 
     def _past(self, time: int, kind: str) -> SchedulerError:
-        return SchedulerError(f"t = {self.now / NS} s: {kind!r} was posted for {time / NS} s, in the past")
+        return SchedulerError(
+            f"t = {self.now / NS} s: {kind!r} was posted for {time / NS} s, which is in the past"
+        )
 
     # -- checkpoints ----------------------------------------------------------------------------------
 
@@ -252,7 +254,9 @@ class Engine:
             If the state is not one of such an engine.
         """
         if state["kinds"] != self._rank:
-            raise ValueError(f"state['kinds'] must be those of the run, {len(self._rank)}, and their ranks")
+            raise ValueError(
+                f"state['kinds'] must be the {len(self._rank)} kinds of the run, with their ranks"
+            )
         known = set(self._rank.values())
         for name, width in (("timers", 3), ("acts", 4), ("items", None)):
             rows = state[name]
@@ -262,7 +266,7 @@ class Engine:
             if not width:
                 continue
             if (rows[:, 0] < state["now"]).any() or not known.issuperset(rows[:, 1].tolist()):
-                raise ValueError(f"state[{name!r}] must be of kinds of the run, not before its time")
+                raise ValueError(f"state[{name!r}] must be of kinds of the run, at its time or later")
         if int(state["acts"][:, 3].sum()) != len(state["items"]) or (state["acts"][:, 3] < 1).any():
             raise ValueError(
                 f"state['items'] must have as many entries as state['acts'] counts, got {len(state['items'])}"
@@ -326,12 +330,12 @@ class Engine:
                 instant, rounds = self.now, 0
             elif rounds > MAX_ROUNDS:
                 raise SchedulerError(
-                    f"t = {self.now / NS} s: the run seems never to leave this instant: after "
-                    f"{MAX_ROUNDS} calls of handlers, further events are due at it"
+                    f"t = {self.now / NS} s: the clock has not advanced in {MAX_ROUNDS} handler calls, and "
+                    "further events are due at this instant"
                 )
             if sources and self._poll(until):
                 continue
-            if not front and not queue.turn():
+            if not front and not queue.fill_front():
                 break
             time, rank, content = front[0]
             if time > until:
@@ -383,7 +387,7 @@ class Engine:
     def _poll(self, until: int) -> bool:
         """Run the sources up to the next pending instant; return whether one of them posted events."""
         limit = until
-        if self._queue.front or self._queue.turn():
+        if self._queue.front or self._queue.fill_front():
             limit = min(limit, self._queue.front[0][0])
         first = NEVER
         for source in self._sources:

@@ -16,10 +16,10 @@ from gridsim.engine.message_log import message_table, offset_of
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import integer
 from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
-from gridsim.support.state import check_names, put
+from gridsim.support.state import check_names, set_attribute
 
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
 #: The maximum time that a message may take on an interface, s; `Links` cannot count more.
@@ -55,12 +55,12 @@ class _Kind:
 
 
 class Transport:
-    """The transport of messages from node to node, each of which is on a machine, and their accounting.
+    """Transport and accounting of messages between nodes, each of which is on a machine.
 
     A policy first declares its kinds of messages by `kind`, then the machines of its nodes by `open`; then it
     may send messages.  Messages that are sent in one wave of an instant leave at the end of the wave.  They
-    leave in the order of kind, sending node, and sending, so that the division of the wave into cohorts does
-    not matter.
+    leave in order of kind, then of sending node, then of sending, so that the division of the wave into
+    cohorts does not matter.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Transport:
         ScenarioError
             If `nbytes` is not a whole number in 0..`MAX_BYTES`.
         """
-        nbytes = whole(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
+        nbytes = integer(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
         keep = keep or lost is not None
         number = len(self._kinds)
         new = _Kind(
@@ -297,7 +297,7 @@ class Transport:
         kind = self._by_name[name]
         return kind.number, kind.nbytes
 
-    def run_by(self, inner: Source) -> None:
+    def hand_links_to(self, inner: Source) -> None:
         """Hand the links over to `inner`, a kernel that runs them and handles some kinds itself."""
         self._inner = inner
 
@@ -355,7 +355,7 @@ class Transport:
         for kind in self._kinds:
             kind.outbox.clear()
         self._waiting = False
-        put(self, "links", state["links"])
+        set_attribute(self, "links", state["links"])
 
     # -- accounting --------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from gridsim.support.columns import FloatColumn, IntColumn
 from gridsim.support.parameters import Limits, Recipe
 from gridsim.support.state import kept_in_checkpoints
 
-#: Largest size of a task's instructions and data (bytes).  They are sent as one message.
+#: Largest size of a task's instructions and data (bytes), which are sent as one message.
 MAX_DATA = 2**31 - 1
 
 #: Largest number of bytes that a task fetches or sends.
@@ -26,7 +26,7 @@ Machines = Annotated[IntColumn, Limits(low=0)]
 
 
 class Columns(NamedTuple):
-    """The columns that a recipe generates for n applications, in any order, each of length n unless stated.
+    """Columns that a recipe generates for n applications, in any order, each of length n unless stated.
 
     The columns release (s), tasks (number of tasks), task_size (Mflop) and submitter (machine) are always
     there; requested (s) is there for rigid jobs.
@@ -37,9 +37,9 @@ class Columns(NamedTuple):
     data (bytes) is the size of the data of each task of an application.  rates (jobs/s) has one entry per
     machine.
 
-    estimate (Mflop) is the size of a task as the submitter states it.
+    estimate (Mflop) is the size of a task as its submitter states it.
 
-    job is the number that an application has in the job log that it comes from.
+    job is the number of an application in its job log.
 
     memory and disk (bytes) and kind (text) are what rigid jobs, or the tasks of bags, require of each
     machine.  group is the group of each application, and suited (bool[groups, machines]) the machines that
@@ -73,7 +73,7 @@ class Columns(NamedTuple):
     disk: Floats | None = None
 
     def with_requirements(self, requirements: Requirements, group: Integers, suited: Bools) -> Columns:
-        """Return the columns with requirements; groups are left out if all machines suit all applications."""
+        """Return the columns with requirements, and with groups unless all machines suit all applications."""
         columns = self._replace(**requirements._asdict())
         return columns if suited.all() else columns._replace(group=group, suited=suited)
 
@@ -88,7 +88,7 @@ class Columns(NamedTuple):
         )
 
     def job_times(self) -> list[Floats | None]:
-        """Return the columns `JOB_TIMES`; None for a column without effect on any job."""
+        """Return the columns `JOB_TIMES`, with None for a column that has no effect on any job."""
         not_before, *limits = (getattr(self, name) for name in JOB_TIMES)
         columns = [not_before if not_before is not None and (not_before > self.release).any() else None]
         return columns + [
@@ -138,7 +138,7 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
             column = getattr(self, name)
             if name != "origin" and column is not None and len(column) != count:
                 raise ScenarioError(
-                    f"workload.{name} must have {count} entries as workload.release has, got {len(column)}"
+                    f"workload.{name} must have {count} entries, as workload.release has, got {len(column)}"
                 )
         if self.origin is not None and self.origin > first:
             raise ScenarioError(
@@ -157,27 +157,29 @@ class Applications:
     tasks of application i are at offsets[i] to offsets[i + 1].  Then task_size is their mean and size their
     sum, rounded once.  task_sizes is None if all tasks of each application are equal.
 
-    Rigid jobs are applications whose tasks must start together, each on a machine of its own, all of one
+    Rigid jobs are applications whose tasks must start together, each on a separate machine, all of one
     speed.  requested float64 (s) is the run time that the user of a job requested.  It is None for bags of
     tasks.
 
     data int64 (bytes) is the size of the instructions and data that are sent with a task from its submitter
-    to another machine, and of the result that is sent back.  It is None if tasks have no
-    data.  rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the
-    workload does not state it.
+    to another machine, and of the result that is sent back.  It is None if tasks have no data.
+
+    rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the workload
+    does not state it.
 
     estimate float64 (Mflop) is the size of a task of each application as its submitter states it.  It may be
     wrong, or 0.  It is None if the workload states no estimates; `estimates` then returns the true sizes.
 
-    job int64 is the number of each rigid job in the log that it comes from, or None without a log.
+    job int64 is the number of each rigid job in its log, or None without a log.
 
     Rigid jobs, and the tasks of bags, may require machines with at least memory and disk float64 (bytes), and
     jobs also machines of a kind (text, empty for any); a column is None if no application requires it.  group
-    int64 is the group of each application, and suited bool[groups, machines] tells which machines meet the
-    requirements of a group; both are None if all machines suit all applications.
+    int64 is the group of each application, and suited bool[groups, machines] is true for machines that meet
+    the requirements of a group; both are None if all machines suit all applications.
 
-    input_bytes, output_bytes float64 (bytes) are what a task of each application fetches over the link of its
-    machine before it can be computed, and what it sends afterwards.  None stands for no data.
+    input_bytes float64 is the number of bytes that a task of each application fetches over the link of its
+    machine before it can be computed, and output_bytes float64 the number that it sends afterwards.  None
+    stands for no data.
 
     Rigid jobs may state times, float64 (s), on the clock of the releases: not_before, the earliest start of a
     job (0 or its release for no limit); deadline, by which the job must have ended, or it is rejected (inf
@@ -223,7 +225,7 @@ class Applications:
 
     @property
     def wants(self) -> Requirements:
-        """What each application requires of machines."""
+        """Requirements of each application on machines."""
         return Requirements(self.memory, self.kind, self.disk)
 
     def machines_for(self, application: int) -> Bools | None:
@@ -236,7 +238,7 @@ class Applications:
         return self.release if self.not_before is None else np.maximum(self.release, self.not_before)
 
     def instants(self, name: JobTime) -> Integers | None:
-        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None without the column."""
+        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None without a column."""
         column: Floats | None = getattr(self, name)
         if column is None:
             return None
@@ -266,15 +268,15 @@ class Applications:
 
     @property
     def offsets(self) -> Integers:
-        """Index of each application's first task among all tasks, then their number; int64[n + 1]."""
+        """Index of each application's first task among all tasks, then the number of tasks: int64[n + 1]."""
         return np.concatenate(([0], np.cumsum(self.tasks)))
 
     def sizes(self) -> Floats:
-        """Return the size of every task, float64 (Mflop), application after application, equal or not."""
+        """Return the size of every task, application after application: float64, Mflop."""
         return np.repeat(self.task_size, self.tasks) if self.task_sizes is None else self.task_sizes
 
     def estimates(self) -> Floats:
-        """Return the estimated task size of each application, float64[n] (Mflop); by default `task_size`."""
+        """Return the estimated task size of each application, by default `task_size`: float64[n], Mflop."""
         return self.task_size if self.estimate is None else self.estimate
 
     def extremes(self) -> tuple[Floats, Floats]:
@@ -290,10 +292,10 @@ def durations(applications: Applications, speed: float) -> Integers:
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
 
 
-def reserved(
+def run_and_reserved_times(
     applications: Applications, speed: float, estimate: Literal["requested", "run"]
 ) -> tuple[Integers, Integers]:
-    """Return the run times of rigid jobs at `speed` Mflop/s, and the times to reserve: int64[n] each, ns.
+    """Return the run time of each rigid job at `speed` Mflop/s, and the time to reserve: int64[n] each, ns.
 
     Parameters
     ----------

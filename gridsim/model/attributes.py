@@ -20,7 +20,7 @@ from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
-#: The largest memory or disk of a machine, or that a task needs; such numbers of bytes are exact.
+#: Largest memory or disk of a machine or a task (bytes); floats up to it represent bytes exactly.
 _MAX_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
@@ -29,7 +29,7 @@ Memory = Annotated[float, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
 ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
 #: The kind that a job states if it runs on machines of any kind.
-ANY = ""
+ANY_KIND = ""
 
 Texts = NDArray[np.str_]
 
@@ -43,7 +43,7 @@ class Attributes:
     memory
         float64[n], bytes; None if machines do not state their memory.
     kind
-        Text[n]; None if machines are of no kinds.
+        Text[n]; None if machines have no kinds.
     places
         float64[n, 2], coordinates in a plane, in any unit; None if machines have no places.
     disk
@@ -62,14 +62,14 @@ class Attributes:
             columns |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
         return {name: column for name, column in columns.items() if column is not None}
 
-    def suit(self, memory: float, kind: str = ANY, disk: float = 0.0) -> Bools:
-        """Return which machines have at least `memory` and `disk` bytes and are of `kind`: bool[n]."""
+    def suitable_machines(self, memory: float, kind: str = ANY_KIND, disk: float = 0.0) -> Bools:
+        """Return which machines have at least `memory` and `disk` bytes and are of kind `kind`: bool[n]."""
         columns = [c for c in (self.memory, self.kind, self.places, self.disk) if c is not None]
         mask: Bools = np.ones(len(columns[0]), np.bool_)
         for minimum, capacity in ((memory, self.memory), (disk, self.disk)):
             if minimum > 0 and capacity is not None:
                 mask &= capacity >= minimum
-        if kind != ANY and self.kind is not None:
+        if kind != ANY_KIND and self.kind is not None:
             mask &= self.kind == kind
         return mask
 
@@ -152,7 +152,7 @@ class ListedAttributes(_AttributesBase, frozen=True, kw_only=True, tag="list"):
         Raises
         ------
         ScenarioError
-            If a list has another number of entries.
+            If a list does not have one entry per machine.
         """
         for name in self.__struct_fields__:
             column = getattr(self, name)
@@ -172,16 +172,16 @@ AttributesRecipe = DrawnAttributes | ListedAttributes
 
 
 class Requirements(NamedTuple):
-    """What each of n jobs, or each task of n bags, requires of a machine.
+    """Requirements of n jobs, or of the tasks of n bags, on a machine.
 
-    A column is None if no job or bag requires anything of it.
+    A column is None if no job or bag has that requirement.
 
     Parameters
     ----------
     memory, disk
         float64[n], bytes; at least this much.
     kind
-        Text[n]; `ANY` for any kind.
+        Text[n]; `ANY_KIND` for any kind.
     """
 
     memory: Floats | None = None
@@ -194,17 +194,17 @@ class Requirements(NamedTuple):
         return not (self.memory is None and self.kind is None and self.disk is None)
 
     def rows(self) -> list[tuple[float, str, float]]:
-        """Return the memory, kind and disk of each job or bag, as `Attributes.suit` takes them."""
+        """Return the arguments of `Attributes.suitable_machines` for each job or bag."""
         count = max(0 if column is None else len(column) for column in self)
         memory, disk = (np.zeros(count) if column is None else column for column in (self.memory, self.disk))
-        kind = np.full(count, ANY) if self.kind is None else self.kind
+        kind = np.full(count, ANY_KIND) if self.kind is None else self.kind
         return list(zip(memory.tolist(), kind.tolist(), disk.tolist(), strict=True))
 
     def row(self, i: int) -> tuple[float, str, float]:
-        """Return the memory, kind and disk of job or bag `i`, as `Attributes.suit` takes them."""
+        """Return the arguments of `Attributes.suitable_machines` for job or bag `i`."""
         return (
             0.0 if self.memory is None else float(self.memory[i]),
-            ANY if self.kind is None else str(self.kind[i]),
+            ANY_KIND if self.kind is None else str(self.kind[i]),
             0.0 if self.disk is None else float(self.disk[i]),
         )
 
@@ -213,7 +213,7 @@ class Requirements(NamedTuple):
         memory, kind, disk = self.row(i)
         parts = [f"at least {memory:g} bytes"] if memory > 0 else []
         parts += [f"at least {disk:g} bytes of disk"] if disk > 0 else []
-        parts += [f"kind {kind!r}"] if kind != ANY else []
+        parts += [f"kind {kind!r}"] if kind != ANY_KIND else []
         return " and ".join(parts) or "any"
 
     def groups(self, attributes: Attributes | None, noun: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
@@ -239,27 +239,27 @@ class Requirements(NamedTuple):
             capacity = None if attributes is None else getattr(attributes, name)
             if getattr(self, name) is not None and capacity is None:
                 raise ScenarioError(
-                    f"platform.attributes.{entry} must be given for {noun} that want {label}, got none"
+                    f"platform.attributes.{entry} must be set for {noun} that require {label}, got none"
                 )
         assert attributes is not None
-        kinds = [ANY] if attributes.kind is None else [ANY, *np.unique(attributes.kind).tolist()]
+        kinds = [ANY_KIND] if attributes.kind is None else [ANY_KIND, *np.unique(attributes.kind).tolist()]
         first, class_of = self._classes(attributes)
         masks: dict[bytes, int] = {}
         group = np.zeros(len(first), np.int64)
-        for k in np.argsort(first).tolist():  # numbers groups in the order of their first members
+        for k in np.argsort(first).tolist():  # groups are numbered in the order of their first members
             row = self.row(first[k])
             if row[1] not in kinds:
                 raise ScenarioError(
                     f"workload.kinds[{first[k]}] must be one of {', '.join(kinds[1:])}, the kinds of the "
                     f"machines, or empty for any, got {row[1]!r}{hint(kinds[1:], row[1])}"
                 )
-            group[k] = masks.setdefault(attributes.suit(*row).tobytes(), len(masks))
+            group[k] = masks.setdefault(attributes.suitable_machines(*row).tobytes(), len(masks))
         return group[class_of], np.stack([np.frombuffer(mask, np.bool_) for mask in masks])
 
     def _classes(self, attributes: Attributes) -> tuple[Integers, Integers]:
         """Return the first member of each class of equal requirements, and each member's class, int64[n].
 
-        Two amounts are equal if no machine has an amount between them.
+        Two amounts count as equal if no machine has an amount between them.
         """
         count = max(0 if column is None else len(column) for column in self)
         first, class_of = np.zeros(1, np.int64), np.zeros(count, np.int64)
@@ -292,7 +292,7 @@ class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_field
     disk
         Bytes, drawn in the same way.
     kinds
-        Names of kinds; each job needs machines of one of these kinds, drawn in the same way.  An empty text
+        Names of kinds; each job needs machines of one of these kinds, drawn in the same way.  An empty string
         stands for any kind.  Must be empty for bags.
     """
 
@@ -313,18 +313,20 @@ class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def draw_requirements(constraints: Constraints | None, seed: int, count: int) -> Requirements:
-    """Return the requirements of `count` jobs or bags; none without constraints."""
+    """Return the requirements of `count` jobs or bags, which are empty if `constraints` is None."""
     return Requirements() if constraints is None else constraints.draw(seed, count)
 
 
 def check_constraints(constraints: Any) -> None:
     """Raise ScenarioError unless `constraints` is a `Constraints` or None."""
     if not isinstance(constraints, Constraints | None):
-        raise ScenarioError(f"workload.constraints must be Constraints, got {short_repr(constraints)}")
+        raise ScenarioError(
+            f"workload.constraints must be Constraints or None, got {short_repr(constraints)}"
+        )
 
 
 def mean_distance(places: Floats) -> float:
-    """Return the mean distance between two different places of k, float64[k, 2]; 0 for a single place."""
+    """Return the mean distance between two of k `places`, float64[k, 2]; 0 for a single place."""
     count = len(places)
     if count < 2:
         return 0.0
@@ -335,5 +337,5 @@ def mean_distance(places: Floats) -> float:
 def _draw_values(
     values: tuple[Any, ...], count: int, draw: np.random.Generator, dtype: type
 ) -> NDArray[Any] | None:
-    """Return `count` of `values`, all equally likely; None if there are no values."""
+    """Draw `count` values from `values`, all equally likely; return None if there are no values."""
     return np.array(values, dtype)[draw.integers(len(values), size=count)] if values else None

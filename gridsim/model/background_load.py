@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import sequence, suggest_arguments, whole
+from gridsim.support.arguments import integer, sequence, suggest_arguments
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
@@ -94,8 +94,8 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
         factors = streams("fluctuation.factors").random((self.series, self.steps))
         factors *= self.high - self.low
         factors += self.low
-        np.minimum(factors, self.high, out=factors)  # rounding may exceed the largest factor
-        # drawn machine by machine, so that the first machines stay the same if there are more
+        np.minimum(factors, self.high, out=factors)  # rounding may give a factor above `high`
+        # positions are drawn machine by machine, so that more machines leave the draws of the first unchanged
         positions = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
         return LoadProfile(_nanoseconds(self.period), factors, positions[:, 0].copy(), positions[:, 1].copy())
 
@@ -115,11 +115,11 @@ class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
             raise ScenarioError("fluctuation.factors must have at least one row, got none")
         for k, row in enumerate(rows):
             if not row or len(row) != len(rows[0]):
-                condition = f"{len(rows[0])}, as many as the first row" if k else "at least one factor"
+                condition = f"{len(rows[0])} factors, as many as row 0" if k else "at least one factor"
                 raise ScenarioError(f"fluctuation.factors[{k}] must have {condition}, got {len(row)}")
         for name, column, count in (("series", self.series, len(rows)), ("first", self.first, len(rows[0]))):
             for u, position in enumerate(column or ()):
-                whole(f"fluctuation.{name}[{u}]", position, high=count - 1)
+                integer(f"fluctuation.{name}[{u}]", position, high=count - 1)
 
     def realize(self, nodes: int, origin: float) -> LoadProfile:
         columns = {}
@@ -171,8 +171,8 @@ class Fluctuation:
     ) -> Fluctuation:
         """Draw factors uniformly from low to high, one per period.
 
-        Each machine follows one row of factors from one of its steps on; row and step are drawn.  At the end
-        of a row it continues at the beginning.
+        Each machine follows a drawn row of factors, from a drawn step on.  At the end of the row it continues
+        at the beginning.
 
         Parameters
         ----------
@@ -227,6 +227,6 @@ class Fluctuation:
         Raises
         ------
         ScenarioError
-            If a list of the recipe has another number of machines.
+            If a list of the recipe does not have one entry per machine.
         """
         return self.recipe.realize(nodes, self.origin)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gridsim.traces import Bags
 
 
-#: Largest number of tasks of individual size.  Their sizes are kept in memory, 8 bytes each.
+#: Largest number of tasks in a workload whose tasks differ in size; each size takes 8 bytes of memory.
 MAX_SIZES = 2**30
 
 
@@ -73,7 +73,7 @@ class LogUniform(_Spread, frozen=True, tag="log-uniform"):
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
         """Draw `count` factors: float64[count], dimensionless."""
         width = math.log(self.ratio)
-        # rounding may leave a value just outside of the interval
+        # rounding may give a value just outside of the interval
         return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
 
 
@@ -122,7 +122,7 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
     Raises
     ------
     ScenarioError
-        If all applications are released at one time.
+        If all applications are released at the same time.
     """
     if load is None:
         return columns
@@ -169,8 +169,8 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         check_constraints(self.constraints)
         if self.constraints is not None and self.constraints.kinds:
             raise ScenarioError(
-                "workload.constraints.kinds must be empty for bags, whose tasks want memory and disk, "
-                f"got {short_repr(self.constraints.kinds)}"
+                "workload.constraints.kinds must be empty for bags, whose tasks require memory and disk "
+                f"only, got {short_repr(self.constraints.kinds)}"
             )
         if not isinstance(self.spread, Spread | None):
             raise ScenarioError(
@@ -205,7 +205,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         task_size, sizes = self._sizes(streams), None
         if self.spread is not None:
             _check_task_total(tasks)
-            check_fits("workload.spread", int(tasks.sum()), "tasks with sizes of their own", TASK_BYTES)
+            check_fits("workload.spread", int(tasks.sum()), "tasks of different sizes", TASK_BYTES)
             sizes = np.repeat(task_size, tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
         columns = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
@@ -225,7 +225,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of a real job log; the fields are the parameters of `Workload.from_log`."""
+    """Bags of tasks from a real job log; the fields are the parameters of `Workload.from_log`."""
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -242,7 +242,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 
     @property
     def description(self) -> str:
-        """A line on the conversion of the jobs of the log to applications."""
+        """Description, in one line, of the conversion of the jobs of the log to applications."""
         from gridsim.traces import format_of_name
 
         if format_of_name(self.path) == "tr":
@@ -266,7 +266,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         log, bags = load_bags(self.path, gap=self.gap, span=self.span, whole_seconds=self.whole_seconds)
         if not len(bags):
             report_bags(log, bags)
-            raise ScenarioError(f"{self.path}: no bags, as no job of the log ran for a known time")
+            raise ScenarioError(f"{self.path}: the log must have jobs that ran for a known time, got none")
         large = np.flatnonzero(bags.tasks >= self.min_tasks)
         selection = large[self.skip :][: self.max_applications]
         if not len(selection):
@@ -284,7 +284,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
         sizes = self._task_run_times(bags, selection, _check_task_total(tasks)) * speed if own_sizes else None
-        # tasks that all have the mean size of their bag need no estimate
+        # if all tasks have the mean size of their bag, there is nothing to estimate
         estimate = None if bags.estimate is None or not own_sizes else bags.estimate[selection] * speed
         users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
@@ -432,8 +432,8 @@ def _with_requirements(columns: Columns, platform: Platform, requirements: Requi
             f"{name} of up to {column.max():g} bytes" for name, column in capacities.items()
         )
         raise ScenarioError(
-            f"{fields} must leave each application a machine that can hold its tasks: machines have "
-            f"{limits}, got {requirements.describe(i)} for application {i}"
+            f"{fields} must suit at least one machine, got "
+            f"{requirements.describe(i)} for application {i}; machines have {limits}"
         )
     return columns.with_requirements(requirements, group, suited)
 
@@ -478,7 +478,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
         mean_jobs = float(rates.sum()) * self.horizon  # inf if it is too large for a float
         if not mean_jobs <= MAX_JOBS / 2:
             raise ScenarioError(
-                f"workload.horizon must leave at most {MAX_JOBS // 2} jobs, got {mean_jobs:.3g} on average"
+                f"workload.horizon must give at most {MAX_JOBS // 2} jobs on average, got {mean_jobs:.3g}"
             )
         check_fits("workload.horizon", round(mean_jobs), "jobs", APPLICATION_BYTES)
         draw = streams("workload.arrivals")
@@ -497,7 +497,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
         data = np.ceil(streams("workload.data_of_jobs").exponential(scale))
         if (maximum := float(data.max())) > MAX_DATA:
             raise ScenarioError(
-                f"workload.data must leave each job at most {MAX_DATA} bytes, got {maximum:g} with a mean of "
+                f"workload.data must give each job at most {MAX_DATA} bytes, got {maximum:g} with a mean of "
                 f"{self.data:g}"
             )
         ones = np.ones(total, np.int64)

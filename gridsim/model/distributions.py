@@ -33,7 +33,7 @@ Amount = float | Range | tuple[float, ...]
 
 
 def check_amount(path: str, amount: Any, noun: str, **limits: Any) -> Amount:
-    """Return an amount whose numbers are within limits, or raise ScenarioError.
+    """Return `amount` if its numbers are within limits, or raise ScenarioError.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def amount_of(path: str, argument: Any, **limits: Any) -> Amount:
     """Convert an argument of a constructor to an amount; a tuple (low, high) becomes a `Range`."""
     if isinstance(argument, tuple):
         if len(argument) != 2:
-            raise ScenarioError(f"{path} must be a number, (low, high) or a list, got {argument!r}")
+            raise ScenarioError(f"{path} must be a number, a tuple (low, high) or a list, got {argument!r}")
         return Range(*argument)
     if isinstance(argument, (int, float, np.number, str)):
         return real(path, argument, **limits)

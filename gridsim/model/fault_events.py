@@ -1,7 +1,7 @@
 """Fault events: the failures and recoveries ("changes") of each machine, from 0 to the end of the clock.
 
-The recipes of `gridsim.model.faults` say where failures come from.  This module turns them into changes, each
-with the time of the next change of the same machine.
+The recipes of `gridsim.model.faults` describe failures.  This module generates their changes, each with the
+time of the next change of the same machine.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from gridsim.support.clock import NEVER, NS
 from gridsim.support.random_streams import Streams
 
 #: Latest time of a change (s): the clock counts int64 nanoseconds.
-LATEST = 8e9
-#: The end of the clock: `LATEST` in ns.
-END = round(LATEST * NS)
+LATEST_CHANGE = 8e9
+#: The end of the clock: `LATEST_CHANGE` in ns.
+CLOCK_END = round(LATEST_CHANGE * NS)
 #: Largest number of changes generated to display a result: in total, or per machine if that is more.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Number of changes that take about as long as a pass over a block; each pass counts as at least this many.
+#: Number of changes that take about as long as a pass over a block; a pass counts as at least that many.
 _MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
-    """Raised if faults have too many changes to generate them only for the display of a result."""
+    """Error about faults with too many changes for the display of a result."""
 
 
-#: A function called with a number of changes before they are generated; it may raise `TooManyChanges`.
-Count = Callable[[int], None]
+#: Function that is called with a number of changes before they are generated; it may raise `TooManyChanges`.
+ChangeCounter = Callable[[int], None]
 
 
 def no_limit(changes: int) -> None:
     """Accept any number of changes, as for a run."""
 
 
-def display_limit(nodes: int) -> Count:
-    """Return a `Count` that limits the changes generated to display a result of `nodes` machines.
+def display_limit(nodes: int) -> ChangeCounter:
+    """Return a counter that limits the changes generated to display a result of `nodes` machines.
 
     It raises TooManyChanges after `MAX_DISPLAYED` changes, or after `MAX_DISPLAYED_PER_MACHINE` per machine
     if that is more.  A reader of a result did not choose its scenario, which may have any number of changes.
@@ -53,7 +53,9 @@ def display_limit(nodes: int) -> Count:
         nonlocal remaining
         remaining -= max(changes, _MIN_COUNT)
         if remaining < 0:
-            raise TooManyChanges(f"faults must make at most {limit} changes to display a result, got more")
+            raise TooManyChanges(
+                f"faults must have at most {limit} changes for the display of a result, got more"
+            )
 
     return count
 
@@ -116,21 +118,21 @@ class FaultEvents:
     blocks: Iterator[Events]
 
 
-def nanoseconds(seconds: Floats, latest: float = LATEST) -> Integers:
+def nanoseconds(seconds: Floats, latest: float = LATEST_CHANGE) -> Integers:
     """Return `seconds` as int64 ns; times later than `latest` (s) become `latest`."""
     result: Integers = np.rint(np.minimum(seconds, latest) * NS).astype(np.int64)
     return result
 
 
 def _add_span(time: Any, span: Any) -> Integers:
-    """Return `time` + `span` (ns), at most `END`."""
-    result: Integers = time + np.minimum(span, END - time)
+    """Return `time` + `span` (ns), at most `CLOCK_END`."""
+    result: Integers = time + np.minimum(span, CLOCK_END - time)
     return result
 
 
-def _never_after_end(time: Integers) -> Integers:
-    """Return `time` with NEVER in place of times at `END` or later."""
-    return np.where(time < END, time, NEVER)
+def _drop_after_end(time: Integers) -> Integers:
+    """Return `time` with NEVER in place of times at `CLOCK_END` or later."""
+    return np.where(time < CLOCK_END, time, NEVER)
 
 
 # -- drawn times -------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 
 def drawn_events(
-    seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: Count
+    seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: ChangeCounter
 ) -> FaultEvents:
     """Return the changes of machines that are up and down in turn, for independently drawn times.
 
@@ -153,51 +155,58 @@ def drawn_events(
     mean
         Approximate mean up time of a machine, s; it sets the length of blocks.
     """
-    up_time, down_time = Streams(seed)("faults.up"), Streams(seed)("faults.down")
+    up_stream, down_stream = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
-    def up(count: int) -> Integers:
+    def up_times(count: int) -> Integers:
         # an up time of 0 ns would repeat failures at one instant without end
-        return np.maximum(nanoseconds(draw_up(up_time, count)), 1)
+        return np.maximum(nanoseconds(draw_up(up_stream, count)), 1)
 
-    def down(count: int) -> Integers:
-        return nanoseconds(draw_down(down_time, count))
+    def down_times(count: int) -> Integers:
+        return nanoseconds(draw_down(down_stream, count))
 
     # Blocks of about 65536 failures, but of few per machine, as a run starts only after the first block.  The
     # draws depend on the length of blocks, because each round of a block takes the machines in order.
-    block = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST) * NS))
+    block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
     with np.errstate(over="ignore"):
-        fails = up(nodes)
-    return FaultEvents(_never_after_end(fails), _drawn_blocks(fails, up, down, block, count))
+        failures = up_times(nodes)
+    return FaultEvents(
+        _drop_after_end(failures), _drawn_blocks(failures, up_times, down_times, block_length, count)
+    )
 
 
 def _drawn_blocks(
-    fails: Integers, up: Callable[[int], Integers], down: Callable[[int], Integers], block: int, count: Count
+    failures: Integers,
+    up_times: Callable[[int], Integers],
+    down_times: Callable[[int], Integers],
+    block_length: int,
+    count: ChangeCounter,
 ) -> Iterator[Events]:
-    """Yield blocks of `block` ns.
+    """Yield blocks of `block_length` ns.
 
     Parameters
     ----------
-    fails
+    failures
         int64[nodes], ns, the first failure of each machine; a failure at the end of the clock is dropped.
     """
-    until = 0
+    block_end = 0
     rest = Events.empty()  # recoveries after the end of the block
-    while until < END:
-        # empty blocks are skipped: there may be millions before a machine recovers
-        next_change = min(int(fails.min()), *rest.time[:1].tolist(), END)
-        until = min(until + block * (1 + (next_change - until) // block), END)
+    while block_end < CLOCK_END:
+        # empty blocks are skipped, as there may be millions before a machine recovers
+        next_change = min(int(failures.min()), *rest.time[:1].tolist(), CLOCK_END)
+        blocks = 1 + (next_change - block_end) // block_length
+        block_end = min(block_end + block_length * blocks, CLOCK_END)
         count(0)
         # of each round: times of failure, machines, times of recovery, and times of the next failure
         rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
         with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
-            while len(due := (fails < until).nonzero()[0]):
+            while len(due := (failures < block_end).nonzero()[0]):
                 count(2 * len(due))
-                failure = fails[due]
-                recovery = _add_span(failure, down(len(due)))
-                next_failure = fails[due] = _add_span(recovery, up(len(due)))
+                failure = failures[due]
+                recovery = _add_span(failure, down_times(len(due)))
+                next_failure = failures[due] = _add_span(recovery, up_times(len(due)))
                 rounds.append((failure, due, recovery, next_failure))
         events = _concatenate([rest, *_changes(rounds)]).in_order()
-        cut = int(np.searchsorted(events.time, until))
+        cut = int(np.searchsorted(events.time, block_end))
         rest = events[cut:]
         yield events[:cut]
 
@@ -206,8 +215,8 @@ def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Ite
     """Yield the failures and then the recoveries of all rounds."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
-        yield Events(failure, machine, np.zeros(len(failure), np.bool_), _never_after_end(recovery))
-        yield Events(recovery, machine, np.ones(len(recovery), np.bool_), _never_after_end(next_failure))
+        yield Events(failure, machine, np.zeros(len(failure), np.bool_), _drop_after_end(recovery))
+        yield Events(recovery, machine, np.ones(len(recovery), np.bool_), _drop_after_end(next_failure))
 
 
 def _concatenate(pieces: list[Events]) -> Events:
@@ -227,9 +236,9 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
     Parameters
     ----------
     pieces
-        Pieces beyond the end of the clock.  Each machine goes down and up in turn.  Each piece has changes of
-        all machines, all later than those of the piece before; the first has changes of each machine after
-        time 0.
+        Pieces that go on beyond the end of the clock.  Each machine fails and recovers in turn.  Each piece
+        has changes of all machines, all later than those of the piece before; the first has changes of each
+        machine after time 0.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0
@@ -248,7 +257,7 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
 def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
     """Yield the pieces as blocks; changes beyond the edge of a piece go to the next block.
 
-    A piece is yielded after the next one is read, which has the change after each machine's last.
+    A piece is yielded after the next one is read, which has the changes that follow its last ones.
     """
     rest = Events.empty()
     while True:
@@ -257,11 +266,11 @@ def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Pi
         until = np.where(
             events.until == NEVER, _first_changes(following, nodes)[events.machine], events.until
         )
-        linked_events = Events(events.time, events.machine, events.up, _never_after_end(until))
+        linked_events = Events(events.time, events.machine, events.up, _drop_after_end(until))
         block = _concatenate([rest, linked_events]).in_order()
-        cut = int(np.searchsorted(block.time, min(edge, END)))
+        cut = int(np.searchsorted(block.time, min(edge, CLOCK_END)))
         yield block[:cut]
-        if edge >= END:
+        if edge >= CLOCK_END:
             return
         rest, events, edge = block[cut:], following, next_edge
 
@@ -279,18 +288,20 @@ def listed_events(nodes: int, time: Any, machine: Any, up: Any) -> FaultEvents:
     machine
         Machine of each change.
     up
-        Whether the machine recovers.  Each machine goes down and up in turn, beginning with down.
+        Whether the machine recovers.  Each machine fails and recovers in turn; its first change is a failure.
     """
     events = _link(time, machine, up)
     return FaultEvents(_first_changes(events, nodes), iter((events,)))
 
 
-def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, count: Count) -> FaultEvents:
+def periodic_events(
+    nodes: int, time: Any, machine: Any, up: Any, span: int, count: ChangeCounter
+) -> FaultEvents:
     """Return listed changes, all earlier than `span` ns, repeated every `span` ns.
 
     Each round begins with the same machines up as the first.  The changes are listed as in `listed_events`.
     """
-    span = min(span, END)
+    span = min(span, CLOCK_END)
     first_round = _link(time, machine, up)
     down_at_first = np.zeros(nodes, np.bool_)
     down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
@@ -310,7 +321,7 @@ def periodic_events(nodes: int, time: Any, machine: Any, up: Any, span: int, cou
 
 
 def _rounds(
-    first_round: Events, next_round: Events, span: int, next_change: Integers, count: Count
+    first_round: Events, next_round: Events, span: int, next_change: Integers, count: ChangeCounter
 ) -> Iterator[Events]:
     """Yield `first_round`, then `next_round` until the end of the clock, each shifted by its start.
 
@@ -319,7 +330,7 @@ def _rounds(
     next_change
         int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
     """
-    for start in range(0, END, span) if len(next_round) else (0,):
+    for start in range(0, CLOCK_END, span) if len(next_round) else (0,):
         events = next_round if start else first_round
         count(len(events))
         until = np.where(events.until == NEVER, next_change[events.machine], events.until)
@@ -327,13 +338,13 @@ def _rounds(
             _add_span(start, events.time),
             events.machine,
             events.up,
-            _never_after_end(_add_span(start, until)),
+            _drop_after_end(_add_span(start, until)),
         )
-        yield block[: int(np.searchsorted(block.time, END))]
+        yield block[: int(np.searchsorted(block.time, CLOCK_END))]
 
 
 def _link(time: Any, machine: Any, up: Any) -> Events:
-    """Return the changes in order, each with the time of its machine's next change (NEVER for the last)."""
+    """Return sorted changes, each with the time of its machine's next change (NEVER for the last)."""
     last = np.full(len(time), NEVER, np.int64)
     events = Events(
         np.asarray(time, np.int64), np.asarray(machine, np.int64), np.asarray(up, np.bool_), last
@@ -352,25 +363,25 @@ def _first_changes(events: Events, nodes: int) -> Integers:
 
 
 def outages(events: FaultEvents, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-    """Yield each machine that fails, its times of failure and of recovery (arrays, s; inf for never).
+    """Yield each machine that fails, with its times of failure and recovery (arrays, s; inf for never).
 
     Parameters
     ----------
     until
         Outages that begin later than this time (s) may be left out.
     """
-    downs: dict[int, list[int]] = {}
-    ups: dict[int, list[int]] = {}
+    failed_at: dict[int, list[int]] = {}
+    recovered_at: dict[int, list[int]] = {}
     until_ns = int(until * NS) + 1
     for block in events.blocks:
         stop = int(np.searchsorted(block.time, until_ns, side="right"))
         rows = (column[:stop].tolist() for column in (block.time, block.machine, block.up))
         for time, machine, up in zip(*rows, strict=True):
-            (ups if up else downs).setdefault(machine, []).append(time)
+            (recovered_at if up else failed_at).setdefault(machine, []).append(time)
         if stop < len(block):
             break
-    for machine in sorted(downs):
-        recoveries: list[float] = [time / NS for time in ups.get(machine, [])]
-        failures = np.array(downs[machine]) / NS
+    for machine in sorted(failed_at):
+        recoveries: list[float] = [time / NS for time in recovered_at.get(machine, [])]
+        failures = np.array(failed_at[machine]) / NS
         count = len(failures)
         yield machine, failures, np.array(recoveries[:count] + [np.inf] * (count - len(recoveries)))

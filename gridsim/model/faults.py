@@ -20,9 +20,9 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.fault_events import (
-    END,
-    LATEST,
-    Count,
+    CLOCK_END,
+    LATEST_CHANGE,
+    ChangeCounter,
     FaultEvents,
     display_limit,
     drawn_events,
@@ -68,7 +68,7 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         return drawn_events(
             self.seed,
             nodes,
@@ -90,7 +90,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         return drawn_events(
             self.seed,
             nodes,
@@ -105,7 +105,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
 
 
 class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
-    """Up and down times with Weibull distributions of these shapes and scales (s); shape 1 is exponential."""
+    """Weibull-distributed up and down times, of these shapes and scales (s); shape 1 is exponential."""
 
     up_shape: _Shape
     up_scale: _Mean
@@ -114,7 +114,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
     seed: Seed
     reachable: bool = False
 
-    def course(self, nodes: int, count: Count) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         return drawn_events(
             self.seed,
             nodes,
@@ -145,29 +145,29 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         if not isinstance(self.zones, Zones | None):
             raise ScenarioError(f"faults.zones must be Zones or None, got {self.zones!r}")
         if self.zones is not None and not self.repeat:
-            raise ScenarioError("faults.zones of a trace requires faults.repeat = true, got False")
+            raise ScenarioError("faults.zones requires faults.repeat = true for a trace, got false")
 
-    def course(self, nodes: int, count: Count) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         trace = self._read()
         eligible = np.flatnonzero((np.diff(trace.offsets) > 0) | self.never_up)
         if nodes > len(eligible):
             condition = "" if self.never_up else " that were ever up"
             raise ScenarioError(
                 f"faults.path must have {nodes} hosts{condition}, one per machine, got {len(eligible)} in "
-                f"{self.path} (for more machines, the kinds exponential and poisson draw failures)"
+                f"{self.path}; the kinds exponential and poisson draw failures of any number of machines"
             )
         hosts = Streams(self.seed)("faults.hosts").choice(eligible, size=nodes, replace=False)
         span = round((trace.horizon - self.start) * NS)
-        shifts, latest = None, LATEST
+        shifts, latest = None, LATEST_CHANGE
         if self.zones is not None:
             span -= span % DAY  # whole days, so that each round begins at the same hour
             if not span:
                 raise ScenarioError(
-                    "faults.start must lie a day before the end of a trace with zones, "
-                    f"{trace.horizon:g} s, got {self.start!r}"
+                    "faults.start must be at least a day before the end of the trace, "
+                    f"{trace.horizon:g} s, with faults.zones, got {self.start!r}"
                 )
-            # a longer round may be cut: what `rotate` moves to its end lies beyond the end of the clock
-            span = min(span, (END // DAY + 2) * DAY)
+            # a longer round may be cut, as `rotate` moves only what is beyond the end of the clock to its end
+            span = min(span, (CLOCK_END // DAY + 2) * DAY)
             shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []
         for u, host in enumerate(hosts.tolist()):
@@ -178,7 +178,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
             begin, end = begin[positive], end[positive]
             if shifts is not None:
                 begin, end = rotate(begin, end, shifts[u] % span, span)
-                begin, end = begin[begin < END], end[begin < END]
+                begin, end = begin[begin < CLOCK_END], end[begin < CLOCK_END]
             if not len(begin) or begin[0] > 0:
                 time.append(0)
                 machine.append(u)
@@ -186,7 +186,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
             else:
                 begin = begin[1:]
             # a machine that is up when the trace ends stays up
-            end = end[end < min(span, END)]
+            end = end[end < min(span, CLOCK_END)]
             time += [*begin.tolist(), *end.tolist()]
             machine += [u] * (len(begin) + len(end))
             up += [True] * len(begin) + [False] * len(end)
@@ -206,7 +206,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         trace = read_availability(self.path)
         if self.start >= trace.horizon:
             raise ScenarioError(
-                f"faults.start must lie before the end of the trace, {trace.horizon:g} s, got {self.start!r}"
+                f"faults.start must be before the end of the trace, {trace.horizon:g} s, got {self.start!r}"
             )
         return trace
 
@@ -227,20 +227,22 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
             raise ScenarioError(f"faults.machine, .down and .up must be equally long, got {lengths}")
         for i, time in enumerate(up):
             real(f"faults.up[{i}]", time, low=down[i], unit="s", finite=False)
-        last: dict[int, int] = {}  # machine -> index of its previous failure
+        previous_failure: dict[int, int] = {}  # machine -> index of the failure
         begin, end = (nanoseconds(np.array(times, np.float64)) for times in (down, up))
         for i in sorted(range(len(machine)), key=lambda i: (machine[i], down[i])):
-            if down[i] > LATEST:
-                raise ScenarioError(f"faults.down[{i}] must be at most {LATEST:g} s, got {down[i]!r}")
-            if LATEST < up[i] < math.inf:
-                raise ScenarioError(f"faults.up[{i}] must be at most {LATEST:g} s, or inf, got {up[i]!r}")
-            previous = last.get(machine[i])
+            if down[i] > LATEST_CHANGE:
+                raise ScenarioError(f"faults.down[{i}] must be at most {LATEST_CHANGE:g} s, got {down[i]!r}")
+            if LATEST_CHANGE < up[i] < math.inf:
+                raise ScenarioError(
+                    f"faults.up[{i}] must be at most {LATEST_CHANGE:g} s, or inf, got {up[i]!r}"
+                )
+            previous = previous_failure.get(machine[i])
             if previous is not None and begin[i] <= end[previous]:
                 raise ScenarioError(
                     f"faults.down[{i}] must be at least 1 ns after the recovery of machine {machine[i]} at "
                     f"{up[previous]:g} s, got {down[i]:g}"
                 )
-            last[machine[i]] = i
+            previous_failure[machine[i]] = i
 
     def shift_clock(self, origin: float) -> ListedFaults:
         """Return the failures that end after `origin` s, on a clock that begins at that time."""
@@ -252,7 +254,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         machine, down, up = zip(*rows, strict=True) if rows else ((), (), ())
         return ListedFaults(machine=machine, down=down, up=up, reachable=self.reachable)
 
-    def course(self, nodes: int, count: Count = no_limit) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter = no_limit) -> FaultEvents:
         for i, u in enumerate(self.machine):
             if u >= nodes:
                 raise ScenarioError(f"faults.machine[{i}] must be in 0..{nodes - 1}, got {u}")
@@ -436,10 +438,10 @@ class Faults:
         spread: float = 1800.0,
         reachable: bool = False,
     ) -> Faults:
-        """Draw up times: the nights, in the time zones of `zones`, and some spells of the day.
+        """Draw the up times of machines: the nights of their time zones, and some spells of the day.
 
-        At the beginning of the day the owner returns and the machine is down.  Later the owner leaves for
-        spells, in which the machine is up.  Spells and the times between them are exponential.
+        At the beginning of the day the owner returns and the machine goes down.  Later the owner is away for
+        spells, during which the machine is up.  Spells and the times between them are exponential.
 
         Parameters
         ----------
@@ -492,7 +494,7 @@ class Faults:
         return cls(ListedFaults(**rows, reachable=reachable))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
-        """Return the files of the trace, by its path; for an FTA trace they include its table of nodes."""
+        """Return path of the trace -> its files, which for an FTA trace include the table of nodes."""
         from gridsim.traces import availability_files
 
         if not isinstance(self.recipe, TraceFaults):
@@ -500,7 +502,7 @@ class Faults:
         return {self.recipe.path: tuple(availability_files(self.recipe.path))}
 
     def places(self) -> dict[str, tuple[str, ...]]:
-        """Return the paths at which files of the trace may be, by its path, whether they exist or not."""
+        """Return path of the trace -> paths at which its files may be, whether they exist or not."""
         from gridsim.traces import availability_places
 
         if not isinstance(self.recipe, TraceFaults):
@@ -524,9 +526,9 @@ class Faults:
         return self.recipe.shift_clock(self.origin) if self.origin else self.recipe
 
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
-        """Yield each of `nodes` machines that fails, its times of failure and of recovery (arrays, s).
+        """Yield each of `nodes` machines that fails, with its times of failure and recovery (arrays, s).
 
-        The method is for the display and the check of a result.
+        It is for the display and the validation of a result.
 
         Parameters
         ----------
@@ -536,18 +538,19 @@ class Faults:
         Raises
         ------
         TooManyChanges
-            If the faults have more changes than a display of a result may generate.
+            If the faults have too many changes for the display of a result.
         """
         return outages(self.course(nodes, display_limit(nodes)), until)
 
-    def course(self, nodes: int, count: Count = no_limit) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter = no_limit) -> FaultEvents:
         """Return the failures and recoveries of `nodes` machines.
 
         Parameters
         ----------
         count
-            Called with a number of changes before they are generated.  Code that only displays a result,
-            whose faults its user did not choose, passes ``gridsim.model.fault_events.display_limit(nodes)``.
+            Function that is called with a number of changes before they are generated.  Code that displays a
+            result, whose faults its reader did not choose, passes
+            ``gridsim.model.fault_events.display_limit(nodes)``.
         """
         return self._shifted_recipe.course(nodes, count)
 

@@ -8,8 +8,8 @@ from gridsim.errors import ScenarioError
 from gridsim.support.arguments import real
 from gridsim.support.parameters import CheckedStruct, Limits
 
-#: Largest number of bytes of a task, so that their sum over all tasks is finite.
-_LARGEST = 1e15
+#: Largest number of bytes of a task's data, so that the sum over all tasks is finite.
+_MAX_TASK_DATA = 1e15
 
 
 class Network(CheckedStruct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
     jitter: Annotated[float, Limits(low=0, unit="s")] = 0.0
     bandwidth: Annotated[float, Limits(low=1e-6, unit="bytes/s", finite=False)] = 125_000.0
     interfaces: Literal["fifo", "equal"] = "fifo"
-    task_data: Annotated[float, Limits(low=0, high=_LARGEST, unit="bytes")] = 0.0
+    task_data: Annotated[float, Limits(low=0, high=_MAX_TASK_DATA, unit="bytes")] = 0.0
     record_use: bool = False
 
     @classmethod
@@ -81,5 +81,5 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
         super().__post_init__()
         if self.jitter > self.latency:
             raise ScenarioError(
-                f"network.jitter must be in 0..latency, {self.latency!r} s, got {self.jitter!r}"
+                f"network.jitter must be at most network.latency, {self.latency!r} s, got {self.jitter!r}"
             )

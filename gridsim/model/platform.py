@@ -24,7 +24,7 @@ from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import MACHINE_BYTES, check_fits
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.provenance import reading
+from gridsim.support.provenance import file_digests
 from gridsim.support.random_streams import Streams, normal_factors
 
 #: Largest number of machines N; the 2 N - 1 nodes of a tree over them must fit into 32 bits.
@@ -32,12 +32,12 @@ MAX_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MAX_NODES)]
 #: Limits of a speed.
-SPEED = Limits(low=1e-6, unit="Mflop/s")
-Speed = Annotated[float, SPEED]
+SPEED_LIMITS = Limits(low=1e-6, unit="Mflop/s")
+Speed = Annotated[float, SPEED_LIMITS]
 
 
 class _Speeds(Recipe, frozen=True, kw_only=True):
-    """Common fields of all platform recipes.
+    """Base class of platform recipes, with their common fields.
 
     Parameters
     ----------
@@ -67,15 +67,14 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
         bandwidth = check_amount("platform.bandwidth", self.bandwidth, "link", above=0, unit="bytes/s")
         if isinstance(bandwidth, tuple) and len(bandwidth) != self.count:
             raise ScenarioError(
-                f"platform.bandwidth must have one entry for each of {self.count} machines, "
-                f"got {len(bandwidth)}"
+                f"platform.bandwidth must have {self.count} entries, one per machine, got {len(bandwidth)}"
             )
         normalise(self, bandwidth=bandwidth)
 
     @property
     def count(self) -> int:
         """Number of machines."""
-        nodes: int = getattr(self, "nodes")  # noqa: B009 - all kinds except the list have it
+        nodes: int = getattr(self, "nodes")  # noqa: B009 - every recipe except the list has this field
         return nodes
 
 
@@ -93,7 +92,7 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
         low, high, step = self.low, real("platform.high", self.high, low=self.low, unit="Mflop/s"), self.step
         steps = (high - low) / step
         if not steps < 2**53:
-            raise ScenarioError(f"platform.step must leave fewer than 2**53 speeds, got {step:g} Mflop/s")
+            raise ScenarioError(f"platform.step must give fewer than 2**53 speeds, got {step:g} Mflop/s")
         if abs(steps - round(steps)) > 1e-9 * max(1.0, steps) or (high > low and round(steps) == 0):
             raise ScenarioError(
                 f"platform.step must divide high - low = {high - low:g} Mflop/s evenly, got {step:g}"
@@ -151,12 +150,12 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
     """A list of speeds, Mflop/s, one per machine."""
 
-    speed_list: Annotated[FloatColumn, SPEED] = msgspec.field(name="speeds")
+    speed_list: Annotated[FloatColumn, SPEED_LIMITS] = msgspec.field(name="speeds")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.speed_list:
-            raise ScenarioError("platform.speeds must name at least one machine, got none")
+            raise ScenarioError("platform.speeds must have at least one entry, got none")
 
     @property
     def count(self) -> int:
@@ -180,7 +179,7 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Largest number of machines of which a platform generates speeds and attributes at its creation.
+#: Largest number of machines for which a platform generates speeds and attributes at its creation.
 _MAX_EAGER_NODES = 1 << 20
 
 
@@ -213,8 +212,8 @@ class Platform:
         """Speed of each machine, Mflop/s: float64[nodes], read-only."""
         check_fits("platform.nodes", self.nodes, "machines", MACHINE_BYTES)
         table = [self.recipe.path] if isinstance(self.recipe, HostSpeedTable) else []
-        # an overflow makes infinite speeds, which are rejected below
-        with reading(table) as files, np.errstate(over="ignore"):
+        # infinite speeds are rejected below
+        with file_digests(table) as files, np.errstate(over="ignore"):
             speeds = self.recipe.speeds()
             if not math.isfinite(speeds.sum()):
                 raise ScenarioError(

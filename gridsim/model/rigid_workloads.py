@@ -1,6 +1,6 @@
 """Recipes of rigid jobs: applications whose tasks start together, each on a separate machine.
 
-A rigid job takes the same time on every machine, so that all machines of the platform must have one speed.
+A rigid job takes the same time on every machine, so all machines of the platform must have one speed.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
-#: The latest time that a job may state, s; the clock counts int64 nanoseconds.
-_LATEST = 4.0e9
+#: Latest time that a job may state, s; the clock counts int64 nanoseconds.
+_LATEST_TIME = 4.0e9
 _EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
 
@@ -70,7 +70,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
             factor = work / capacity if capacity > 0 else math.inf
             if not math.isfinite(span * factor):
                 raise ScenarioError(
-                    f"workload.utilization must leave the last release finite, got {self.utilization!r}"
+                    f"workload.utilization must keep the last release finite, got {self.utilization!r}"
                 )
             release = release * factor
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
@@ -122,8 +122,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         )
         if not len(jobs):
             raise ScenarioError(
-                f"{self.path}: no jobs in the window from workload.start to workload.end that ran for a "
-                "known time"
+                f"{self.path}: the log must have jobs between workload.start and workload.end that ran for a "
+                "known time, got none"
             )
         warn_missing_requests(log, jobs)
         streams = Streams(self.seed)
@@ -189,7 +189,7 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     memory: ListedMemory | None = None
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None
-    not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST, unit="s")] | None = None
+    not_before: Annotated[FloatColumn, Limits(low=0, high=_LATEST_TIME, unit="s")] | None = None
     deadline: _EndTimes | None = None
     cancel_at: _EndTimes | None = None
 
@@ -199,9 +199,9 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         for name in ("deadline", "cancel_at"):
             if (column := getattr(self, name)) is None:
                 continue
-            for i in first_true((column.array > _LATEST) & (column.array < math.inf)):
+            for i in first_true((column.array > _LATEST_TIME) & (column.array < math.inf)):
                 raise ScenarioError(
-                    f"workload.{name}[{i}] must be at most {_LATEST:g} s, or inf, got {column[i]!r}"
+                    f"workload.{name}[{i}] must be at most {_LATEST_TIME:g} s, or inf, got {column[i]!r}"
                 )
             for i in first_true(column.array <= self.release.array):
                 raise ScenarioError(
@@ -251,7 +251,7 @@ def _columns(
     Parameters
     ----------
     job
-        Numbers of the jobs in the log that they come from.
+        Number of each job in its log.
     requirements
         Requirements of the jobs on each machine.
     """
@@ -324,29 +324,29 @@ class Profile:
             _series(shocks, 2 * np.sin(np.pi / 6 * serial))
             for shocks, serial in zip(normal, self.serial, strict=True)
         )
-        run_time = _values(run, self.run_time)
-        overestimate = _values(rng.standard_normal(count), self.overestimate)
+        run_time = _quantile_values(run, self.run_time)
+        overestimate = _quantile_values(rng.standard_normal(count), self.overestimate)
         # no requested time may exceed the longest run time of the log
         requested = np.clip(np.rint(run_time * overestimate), 1.0, self.run_time[-1])
         return (
-            np.rint(_values(nodes, self.nodes)),
+            np.rint(_quantile_values(nodes, self.nodes)),
             np.rint(run_time),
-            np.rint(_values(gap, self.gap)),
+            np.rint(_quantile_values(gap, self.gap)),
             requested,
         )
 
 
 def _series(shocks: Floats, correlation: float) -> Floats:
     """Return a stationary autoregressive series of first order that is driven by `shocks`."""
-    values, last, new = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
+    values, last, shock_weight = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
     series = []
     for k, shock in enumerate(values):
-        last = shock if k == 0 else correlation * last + new * shock
+        last = shock if k == 0 else correlation * last + shock_weight * shock
         series.append(last)
     return np.array(series)
 
 
-def _values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
+def _quantile_values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
     """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale of 1 + value."""
     rank = np.empty(len(latent))
     rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))

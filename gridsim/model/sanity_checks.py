@@ -19,12 +19,12 @@ MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
 MIN_SPEED, MAX_SPEED = 10.0, 1e9
 #: Run time (s) of a task at the mean speed above which a task is unusual.
 MAX_RUN_TIME = 30 * 86_400.0
-#: Mean up time (s) below which, and first failure (s) after which, faults are unusual.
+#: Mean up time (s) below which, and time of the first failure (s) above which, faults are unusual.
 MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
-    """Issue a `ModelWarning` for each unusual value of `scenario`, which may be in a wrong unit."""
+    """Issue a `ModelWarning` for each unusual value of `scenario`, which may have a wrong unit."""
     for message in unusual_values(scenario):
         warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
 
@@ -35,33 +35,33 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
     if network.latency > MAX_LATENCY:
         yield (
             f"network.latency is {network.latency:g} s; messages usually take less than 1 s (in s, "
-            'or as text: "50 ms")'
+            'or with a unit: "50 ms")'
         )
     if network.bandwidth < MIN_BANDWIDTH:
         yield (
-            f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (or as text: "
-            '"1 Mbit/s")'
+            f"network.bandwidth is {network.bandwidth:g} bytes/s; it is usually above 10,000 (in "
+            'bytes/s, or with a unit: "1 Mbit/s")'
         )
     (slowest, fastest), mean = platform.extremes, platform.aggregate_speed / platform.nodes
     for is_unusual, speed in ((slowest < MIN_SPEED, slowest), (fastest > MAX_SPEED, fastest)):
         if is_unusual:
             yield (
-                f"platform has a machine of {speed:g} Mflop/s; they usually do 100 to 1,000,000 (or as "
-                'text: "2 Gflop/s")'
+                f"platform has a machine of {speed:g} Mflop/s; machines usually have 100 to 1,000,000 "
+                '(in Mflop/s, or with a unit: "2 Gflop/s")'
             )
     task_size = getattr(scenario.workload.recipe, "task_size", None)
     longest = 0.0 if task_size is None else largest(task_size)
     if longest / mean > MAX_RUN_TIME:
         yield (
             f"workload.task_size is up to {longest:g} Mflop, {longest / mean / 86_400.0:.3g} days at the "
-            'mean speed (in Mflop, or as text: "65 Gflop")'
+            'mean speed (in Mflop, or with a unit: "65 Gflop")'
         )
     faults = scenario.faults
     if faults is None:
         return
     recipe = faults.recipe.shift_clock(faults.origin)
     if (up := _mean_time_between_failures(recipe, platform.nodes)) < MIN_UP_TIME:
-        yield f'faults make each machine fail after {up:g} s on average (in s, or as text: "4 h")'
+        yield f'faults make each machine fail after {up:g} s on average (in s, or with a unit: "4 h")'
     if isinstance(recipe, ListedFaults) and (first := min(recipe.down, default=0.0)) > MAX_FIRST_FAILURE:
         yield (
             f"faults.down begins {first:g} s after the run ({first / (365.25 * 86_400.0):.3g} years); times "
@@ -70,7 +70,7 @@ def unusual_values(scenario: Scenario) -> Iterator[str]:
 
 
 def _mean_time_between_failures(recipe: Any, nodes: int) -> float:
-    """Return the mean time between failures of a machine, s; inf for a trace, and if few machines fail twice.
+    """Return the mean time between failures of a machine, s; inf for a trace or if few machines fail twice.
 
     For a list of failures it is the up time of all machines until the last entry, over the number of
     failures.  If most machines fail at most once, the list has no meaningful mean.

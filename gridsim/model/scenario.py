@@ -1,4 +1,4 @@
-"""Scenario: all inputs of a run except the scheduler, as a TOML file holds them."""
+"""Scenario: all inputs of a run except the scheduler, as stored in a TOML file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, listed, real, short_repr, text, whole
+from gridsim.support.arguments import hint, integer, listed, real, short_repr, text
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 from gridsim.support.memory import check_fits
 from gridsim.support.parameters import column_checks, limits_of, tables_of
 from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
-#: Entry -> the entry that overrides it and that is removed when only the first is set to a new value.
+#: Entry -> the entry that overrides it, which is removed when only the first is set to a new value.
 _OVERRIDING_ENTRIES = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED_KEYS = ("platform", "workload")
@@ -45,7 +45,7 @@ _BYTES_PER_NUMBER = 100
 _TYPES = {
     "int": "a whole number",
     "float": "a number",
-    "str": "a text",
+    "str": "a string",
     "bool": "true or false",
     "array": "a list",
     "object": "a table",
@@ -53,14 +53,14 @@ _TYPES = {
 
 
 class ArchivedScenario(NamedTuple):
-    """A scenario as a result, a checkpoint or a store holds it.
+    """A scenario as it is stored in a result, a checkpoint or a store of runs.
 
     Parameters
     ----------
     toml
         The scenario as TOML, with references to its long lists (`gridsim.support.references`).
     arrays
-        The long lists, one-dimensional, under the names by which the TOML refers to them.
+        Name in the TOML -> long list, a one-dimensional array.
     """
 
     toml: str
@@ -106,7 +106,7 @@ class Scenario:
                 raise ScenarioError(f"{name} must be {option.__name__} or None, got {type(part).__name__}")
             if part is not None and part.origin != self.workload.origin:
                 object.__setattr__(self, name, replace(part, origin=self.workload.origin))
-        object.__setattr__(self, "seed", whole("seed", self.seed))
+        object.__setattr__(self, "seed", integer("seed", self.seed))
         object.__setattr__(self, "schedulers", _check_schedulers(self.schedulers))
 
     def __repr__(self) -> str:
@@ -190,7 +190,7 @@ class Scenario:
         return _toml(_lists_for_columns(self._document(place)), schedulers)
 
     def to_archive(self, *, schedulers: bool = True, place: Callable[[str], str] = str) -> ArchivedScenario:
-        """Return the scenario as an archive holds it; ``Scenario.from_archive(s.to_archive()) == s``.
+        """Return the scenario in its archived form; ``Scenario.from_archive(s.to_archive()) == s``.
 
         The texts of equal scenarios are equal.  `schedulers` and `place` are as in `to_toml`.
         """
@@ -213,7 +213,7 @@ class Scenario:
             content = self.to_toml(place=relative).encode()
         except UnicodeEncodeError as error:
             raise ScenarioError(
-                "the texts of a scenario must be valid UTF-8, also names of files, got "
+                "strings of a scenario, such as names of files, must be valid UTF-8, got "
                 f"{short_repr(error.object[error.start : error.end])}"
             ) from error
         with atomic_file(path) as stream:
@@ -225,7 +225,7 @@ class Scenario:
         return document
 
     def _document(self, place: Callable[[str], str] = str) -> dict[str, Any]:
-        """Return the content of a scenario file as `document` does, with columns in place of lists."""
+        """Return the content of a scenario file as nested dicts, with columns in place of lists."""
         document: dict[str, Any] = {"seed": self.seed}
         for name, value in (
             ("platform", self.platform.recipe),
@@ -307,7 +307,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If a scenario cannot have a path or value.
+            If a path or value is invalid in a scenario.
         """
         document = self._document()
         for path in values:
@@ -315,9 +315,9 @@ class Scenario:
         for path, override in _OVERRIDING_ENTRIES.items():
             if values.get(path) is not None and values.get(override) is not None:
                 raise ScenarioError(
-                    f"{path} does not support {override}, which overrides it: set one of them"
+                    f"{path} does not support {override}, which overrides it; set one of them"
                 )
-        # whole tables are replaced before single entries, for any order of `values`
+        # whole tables are replaced before single entries, whatever the order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document
@@ -442,8 +442,8 @@ def _kind_of(
         owners = [tag for tag, kind in kinds.items() if key in kind.__struct_encode_fields__]
         if owners and key not in fields:
             raise ScenarioError(
-                f"{path}.{key} must be absent, as {path}.kind is {name}: it is a key of {', '.join(owners)}; "
-                f"known: {', '.join(fields)}"
+                f"{path}.{key} requires {path}.kind = {' or '.join(owners)}, got {name}; "
+                f"keys of {name}: {', '.join(fields)}"
             )
     return kinds[name]
 
@@ -466,16 +466,16 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str)
             raise ScenarioError(f"{path}.{key} is not a known key; {listed(fields, key)}")
     limits, inner, columns = limits_of(kind), tables_of(kind), column_checks(kind)
 
-    def plain(path: str, value: Any, unit: str) -> Any:
+    def without_unit(path: str, value: Any, unit: str) -> Any:
         if isinstance(value, str):
             return real(path, value, unit=unit)
         if isinstance(value, list):
-            return [plain(f"{path}[{k}]", entry, unit) for k, entry in enumerate(value)]
+            return [without_unit(f"{path}[{k}]", entry, unit) for k, entry in enumerate(value)]
         if isinstance(value, dict):
-            return {key: plain(f"{path}.{key}", entry, unit) for key, entry in value.items()}
+            return {key: without_unit(f"{path}.{key}", entry, unit) for key, entry in value.items()}
         return value
 
-    def plain_entry(key: str, value: Any) -> Any:
+    def entry_without_unit(key: str, value: Any) -> Any:
         entry_path = f"{path}.{key}"
         if key in columns:
             return columns[key](entry_path, value)
@@ -487,9 +487,9 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str)
             struct = _kind_of(inner[key], value, entry_path) if further else first
             return _without_units(value, struct, entry_path)
         has_unit = key in limits and limits[key].unit in units.UNITS
-        return plain(entry_path, value, limits[key].unit) if has_unit else value
+        return without_unit(entry_path, value, limits[key].unit) if has_unit else value
 
-    return {key: plain_entry(key, value) for key, value in table.items()}
+    return {key: entry_without_unit(key, value) for key, value in table.items()}
 
 
 def convert_value(value: Any, kind: Any, path: str) -> Any:
@@ -516,7 +516,7 @@ def convert_value(value: Any, kind: Any, path: str) -> Any:
 
 
 def check_scenario(scenario: Any) -> Scenario:
-    """Return `scenario` if it is a Scenario, else (for the name of a file, say) raise ScenarioError."""
+    """Return `scenario`, or raise ScenarioError if it is not a Scenario but, for example, a file name."""
     if not isinstance(scenario, Scenario):
         raise ScenarioError(f"scenario must be a Scenario, got {short_repr(scenario)}")
     return scenario
@@ -550,15 +550,16 @@ def _check_schedulers(schedulers: Any) -> dict[str, dict[str, Any]]:
     for name, parameters in schedulers.items():
         if not isinstance(name, str) or ":" in name:
             raise ScenarioError(
-                f"schedulers.{name!r}: a scenario never imports code; name a module:Class on the command line"
+                f"schedulers.{name!r} must be the name of a registered scheduler, as a scenario never "
+                "imports code; state a module:Class on the command line"
             )
         if not isinstance(parameters, Mapping):
             raise ScenarioError(f"schedulers.{name} must be a table of parameters, got {parameters!r}")
         for key, value in parameters.items():
-            if (code := names_code(value)) is not None:
+            if (code := first_code_name(value)) is not None:
                 raise ScenarioError(
-                    f"schedulers.{name}.{key}: a scenario never imports code, got {code!r}; name a "
-                    "module:function on the command line"
+                    f"schedulers.{name}.{key} must not name code, as a scenario never imports code, got "
+                    f"{code!r}; state a module:function on the command line"
                 )
             if _has_nan(value):
                 raise ScenarioError(f"schedulers.{name}.{key} must not contain nan, got {short_repr(value)}")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.fault_events import Count, FaultEvents, Piece, events_of_pieces, nanoseconds
+from gridsim.model.fault_events import ChangeCounter, FaultEvents, Piece, events_of_pieces, nanoseconds
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed
@@ -50,7 +50,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
 
     def clock_offsets(self, machines: Any) -> Integers:
-        """Return the difference of the local time of machines from that of zone 0: int64, ns."""
+        """Return how far the local time of machines is ahead of that of zone 0: int64, ns."""
         result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
         return result
 
@@ -60,7 +60,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self if begin == self.night_begin else msgspec.structs.replace(self, night_begin=begin)
 
     def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
-        """Return whether it is night at machines at `time`, ns: one time for all, or one per machine.
+        """Return at which machines it is night at `time`, ns: one time for all, or one per machine.
 
         The instant at which night begins belongs to the night; the instant at which it ends does not.
         """
@@ -68,7 +68,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return result
 
     def night_left(self, machines: Any, time: Any) -> Integers:
-        """Return the remaining time of the night at machines at `time` (ns): int64, ns; 0 by day."""
+        """Return the time to the end of the night of machines at `time` (ns): int64, ns; 0 by day."""
         local_time = np.asarray(time, np.int64) % DAY + self.clock_offsets(machines)
         elapsed = (local_time - round(self.night_begin * HOUR)) % DAY
         result: Integers = np.maximum(round(self.night_hours * HOUR) - elapsed, 0)
@@ -102,7 +102,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         """Return the faults on a clock that begins `origin` s later."""
         return msgspec.structs.replace(self, zones=self.zones.shift_clock(origin))
 
-    def course(self, nodes: int, count: Count) -> FaultEvents:
+    def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
         return events_of_pieces(nodes, self._days(nodes, count))
 
     def mean_up_time(self, nodes: int) -> float:
@@ -122,7 +122,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         """Mean time between two spells, s; defined only if there are spells (`day_up` > 0)."""
         return self.spell * (1 - self.day_up) / self.day_up
 
-    def _days(self, nodes: int, count_changes: Count) -> Iterator[Piece]:
+    def _days(self, nodes: int, count_changes: ChangeCounter) -> Iterator[Piece]:
         """Yield the changes of all machines in pieces of a few days, each from a dawn to a dusk."""
         streams = Streams(self.seed)
         nights, spells, gaps = (streams(f"faults.{name}") for name in ("nights", "spells", "gaps"))
@@ -147,7 +147,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
-                # a spell of a day ends after dusk in any case, and longer ones might overflow int64
+                # a spell of a day ends after dusk anyway; longer spells might overflow int64
                 times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 by_day = times < dusk[rows]
                 rows, times, up = rows[by_day], times[by_day], not up

@@ -33,7 +33,7 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import DEFAULT_SEED
 
-#: Number of task sizes in a block of sums, to which the last application may add more.
+#: Number of task sizes that are summed at once, apart from those that the last application adds.
 _BLOCK_SIZES = 1 << 18
 #: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
@@ -65,7 +65,7 @@ def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Fl
         raise ScenarioError(
             f"workload.sizes[{i}][{k - starts[i]}] must be a finite number > 0 Mflop, got {float(sizes[k])!r}"
         )
-    if len(sizes) == len(tasks):  # one task each
+    if len(sizes) == len(tasks):  # each application has one task
         return sizes, sizes, None
     low, high = np.minimum.reduceat(sizes, starts), np.maximum.reduceat(sizes, starts)
     size = _sums(sizes, starts, tasks, low)
@@ -96,14 +96,14 @@ def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floa
         If a sum is infinite.
     """
     ends, sums = starts + tasks, np.zeros(len(tasks))
-    # in blocks of applications, so that only few sizes are copied to the wider type at once
+    # blocks of applications limit the number of sizes that are copied to the wider type at once
     blocks = np.searchsorted(ends, np.arange(0, len(sizes), _BLOCK_SIZES), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
         block, start, stop = slice(first, last), starts[first], ends[last - 1]
         wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), starts[block] - start)
         with np.errstate(over="ignore"):
             sums[block] = wide
-            # all sizes are multiples of the spacing of the smallest, so that such a sum is exact
+            # all sizes are multiples of the spacing of the smallest, so sums up to this limit are exact
             exact = wide <= np.spacing(low[block]) * 2.0 ** np.finfo(np.longdouble).nmant
         exact &= np.isfinite(sums[block])
         for i in (first + np.flatnonzero(~exact)).tolist():
@@ -158,7 +158,7 @@ class Workload:
         if isinstance(recipe, LogRecipe):
             lines["log"] = recipe.description
         if isinstance(recipe, LogRecipe | JobLogRecipe):
-            lines["clock"] = "times are s since the first release, whatever the log counts from"
+            lines["clock"] = "times are s since the first release of the log"
         elif self.origin:
             lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"
         return lines
@@ -585,8 +585,8 @@ class Workload:
     ) -> Workload:
         """Use a list of rigid jobs.
 
-        Each parameter but `release` and `submitter` is one value for all jobs, or one entry per job.  Times
-        are on the clock of the releases.
+        Each parameter except `release` and `submitter` is one value for all jobs, or one entry per job.
+        Times are on the clock of the releases.
 
         Parameters
         ----------
@@ -660,7 +660,7 @@ class Workload:
                 size = tasks * task_size
         for i in first_true(~np.isfinite(size)):
             size_i = f"{task_size[i]:g} Mflop"
-            raise ScenarioError(f"{log}workload.task_size[{i}] must leave tasks * size finite, got {size_i}")
+            raise ScenarioError(f"{log}workload.task_size[{i}] must keep tasks * size finite, got {size_i}")
         release_ns = release_ns[order]
         applications = Applications(
             release_ns,

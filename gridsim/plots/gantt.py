@@ -9,17 +9,17 @@ import numpy as np
 
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
-from gridsim.plots.scales import clock, extent
+from gridsim.plots.scales import extent, time_unit
 from gridsim.plots.style import COLOURS, MAP, legend, styled_axes
 from gridsim.results.metrics.series import (
     chosen_machines,
     down_times,
     occupancy,
-    places_of,
+    positions_in,
     recorded_schedule,
 )
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ RASTER = (500, 1000)
 _COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Share of white in every second one of adjacent pieces of equal colour.
 _PALE_SHARE = 0.4
-_DOWN, _RESET = "#CCCCCC", "#777777"
+_DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
 #: Pieces narrower than `_NARROW_PIECE` points are darkened with a share `_DARK_SHARE` of black in place of
@@ -67,20 +67,20 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     """
     schedule = recorded_schedule(result, "a Gantt chart")
     shown_machines = chosen_machines(machines, len(result.machines))
-    row_of = places_of(shown_machines, len(result.machines))
+    row_of = positions_in(shown_machines, len(result.machines))
     is_shown = row_of[schedule["machine"]] >= 0
     rows = {name: column[is_shown] for name, column in schedule.items()}
     axes = styled_axes(axes, width=9.0, height=gantt_height(len(shown_machines)), grid="")
     last = float(rows["end"].max()) if len(rows["end"]) else 0.0
     first = float(rows["start"].min()) if len(rows["start"]) else 0.0
-    factor, unit = clock(last - first)
+    factor, unit = time_unit(last - first)
     if len(rows["start"]) > PIECES:
-        _raster(axes, result, shown_machines, factor, len(rows["start"]))
+        _draw_raster(axes, result, shown_machines, factor, len(rows["start"]))
     else:
-        _bars(axes, result, rows, row_of, factor, last)
+        _draw_bars(axes, result, rows, row_of, factor, last)
         axes.set_xlim(first / factor, (last if last > first else first + 1.0) / factor)
     axes.set_ylim(len(shown_machines) - 0.5, -0.5)
-    ticker = need("matplotlib.ticker", "plot", "a chart")
+    ticker = import_extra("matplotlib.ticker", "plot", "a chart")
     axes.yaxis.set_major_locator(ticker.MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(
         ticker.FuncFormatter(
@@ -97,54 +97,62 @@ def gantt_height(machines: int) -> float:
     return min(6.0, max(2.4, 1.2 + 0.16 * machines))
 
 
-def _bars(
+def _draw_bars(
     axes: Axes, result: Result, rows: dict[str, Any], row_of: Integers, factor: float, last: float
 ) -> None:
     """Draw each piece of work as a bar, the down times of machines, and the legend."""
     width, height_points = extent(axes)
-    points = height_points / max(1, int(row_of.max()) + 1)
-    is_low = points < _LOW_ROW
+    row_height = height_points / max(1, int(row_of.max()) + 1)
+    is_low = row_height < _LOW_ROW
     height = 1.0 if is_low else 0.8
-    handles = _down(axes, result, row_of, factor, last)
+    handles = _draw_down_times(axes, result, row_of, factor, last)
     colours, applications = _colours(rows)
     is_lost = rows["completed"] == 0
-    at = row_of[rows["machine"]]
+    row = row_of[rows["machine"]]
     begin, end = rows["start"] / factor, rows["end"] / factor
-    patch = need("matplotlib.patches", "plot", "a chart").Patch
-    outline: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, points)}
-    _rectangles(axes, begin[~is_lost], end[~is_lost], at[~is_lost], height, colours[~is_lost], **outline)
+    patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
+    style: dict[str, Any] = {"linewidth": _OUTLINE * min(1.0, row_height)}
+    _draw_boxes(axes, begin[~is_lost], end[~is_lost], row[~is_lost], height, colours[~is_lost], **style)
     if is_lost.any():
         span = (last - float(rows["start"].min())) / factor
         is_hatched = is_lost & ((end - begin) * width >= _NARROW_PIECE * span) & (not is_low)
         is_dark = is_lost & ~is_hatched
         if is_dark.any():
-            faces = np.zeros((int(is_dark.sum()), 3)) if is_low else _dark(colours[is_dark])
-            _rectangles(axes, begin[is_dark], end[is_dark], at[is_dark], height, faces, **outline)
+            faces = np.zeros((int(is_dark.sum()), 3)) if is_low else _dark_tone(colours[is_dark])
+            _draw_boxes(axes, begin[is_dark], end[is_dark], row[is_dark], height, faces, **style)
         if is_hatched.any():
-            style: dict[str, Any] = {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
-            _rectangles(
-                axes, begin[is_hatched], end[is_hatched], at[is_hatched], height, colours[is_hatched], **style
+            hatching: dict[str, Any] = {"hatch": "/////", "linewidth": 0.5, "edgecolor": "black"}
+            _draw_boxes(
+                axes,
+                begin[is_hatched],
+                end[is_hatched],
+                row[is_hatched],
+                height,
+                colours[is_hatched],
+                **hatching,
             )
-            handles.append(patch(label="not completed", facecolor="white", **style))
+            handles.append(patch(label="not completed", facecolor="white", **hatching))
         if is_low:
             handles.append(patch(label="not completed", facecolor="black"))
         elif is_dark.any():
-            handles.append(patch(label="not completed, narrow (dark)", facecolor=_dark(_COLOUR_CYCLE[0])))
+            handles.append(
+                patch(label="not completed, narrow (dark)", facecolor=_dark_tone(_COLOUR_CYCLE[0]))
+            )
     if len(applications) <= len(_COLOUR_CYCLE):
-        unit_name = "job" if result.rigid else "application"
+        item_name = "job" if result.rigid else "application"
         numbers = result.jobs_of_log
         entries = [
             patch(
                 facecolor=_COLOUR_CYCLE[k % len(_COLOUR_CYCLE)],
-                label=f"{unit_name} {k if numbers is None else numbers[k]}",
+                label=f"{item_name} {k if numbers is None else numbers[k]}",
             )
             for k in applications
         ]
         handles = [*entries, *handles]
         note = ""
     else:
-        unit_name = "jobs" if result.rigid else "applications"
-        note = f"{len(applications)} {unit_name} in {len(_COLOUR_CYCLE)} repeated colours"
+        item_name = "jobs" if result.rigid else "applications"
+        note = f"{len(applications)} {item_name} in {len(_COLOUR_CYCLE)} repeated colours"
     axes.set_title(note, fontsize="small", loc="left")
     if handles:
         legend(axes, handles=handles, place="above" if note else "right")
@@ -164,20 +172,22 @@ def _colours(rows: dict[str, Any]) -> tuple[Any, list[int]]:
     index_in_run = np.arange(len(order)) - np.repeat(run_starts, np.diff(np.append(run_starts, len(order))))
     is_pale = np.zeros(len(order), np.bool_)
     is_pale[order] = index_in_run % 2 == 1
-    rgb = need("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
+    rgb = import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(list(_COLOUR_CYCLE))[:, :3]
     colours = rgb[cycle_index]
     colours[is_pale] = (1.0 - _PALE_SHARE) * colours[is_pale] + _PALE_SHARE
     return colours, np.unique(rows["application"]).tolist()
 
 
-def _dark(colours: Any) -> Any:
+def _dark_tone(colours: Any) -> Any:
     """Return the dark tones of narrow pieces that were not completed, float[n, 3]."""
-    return (1.0 - _DARK_SHARE) * need("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[:, :3]
+    return (1.0 - _DARK_SHARE) * import_extra("matplotlib.colors", "plot", "a chart").to_rgba_array(colours)[
+        :, :3
+    ]
 
 
-def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:
+def _draw_down_times(axes: Axes, result: Result, row_of: Integers, factor: float, last: float) -> list[Any]:
     """Draw down times in grey and transient failures as lines; return their entries for the legend."""
-    patch = need("matplotlib.patches", "plot", "a chart").Patch
+    patch = import_extra("matplotlib.patches", "plot", "a chart").Patch
     omission_note = [patch(fill=False, label="down: too often to draw")]
     try:
         result.check_faults()
@@ -191,14 +201,17 @@ def _down(axes: Axes, result: Result, row_of: Integers, factor: float, last: flo
     if len(row) > PIECES:
         return omission_note
     handles = []
-    for mask, label, colour in ((end > begin, "down", _DOWN), (end == begin, "reset", _RESET)):
+    for mask, label, colour in (
+        (end > begin, "down", _DOWN),
+        (end == begin, "transient failure", _TRANSIENT),
+    ):
         if mask.any():
-            _rectangles(axes, begin[mask] / factor, end[mask] / factor, row[mask], 1.0, colour)
+            _draw_boxes(axes, begin[mask] / factor, end[mask] / factor, row[mask], 1.0, colour)
             handles.append(patch(facecolor=colour, label=label))
     return handles
 
 
-def _rectangles(
+def _draw_boxes(
     axes: Axes,
     begin: Any,
     end: Any,
@@ -210,7 +223,7 @@ def _rectangles(
     **style: Any,
 ) -> None:
     """Draw bars as one collection; bars of no length are drawn as lines."""
-    collections = need("matplotlib.collections", "plot", "a chart")
+    collections = import_extra("matplotlib.collections", "plot", "a chart")
     low, high = row - height / 2, row + height / 2
     corners = np.stack(
         (
@@ -220,9 +233,9 @@ def _rectangles(
         axis=2,
     )
     is_line = end <= begin
-    one_colour = isinstance(colours, str)
+    is_one_colour = isinstance(colours, str)
     if not is_line.all():
-        bar_colours = colours if one_colour else colours[~is_line]
+        bar_colours = colours if is_one_colour else colours[~is_line]
         # without snapping to whole pixels, no row vanishes if there are more machines than pixels
         collection = collections.PolyCollection(
             corners[~is_line],
@@ -235,14 +248,14 @@ def _rectangles(
         )
         axes.add_collection(collection, autolim=False)
     if is_line.any():
-        line_colours = colours if one_colour else colours[is_line]
+        line_colours = colours if is_one_colour else colours[is_line]
         axes.add_collection(
             collections.LineCollection(corners[is_line][:, :2], colors=line_colours, linewidths=0.8),
             autolim=False,
         )
 
 
-def _raster(axes: Axes, result: Result, shown_machines: Integers, factor: float, pieces: int) -> None:
+def _draw_raster(axes: Axes, result: Result, shown_machines: Integers, factor: float, pieces: int) -> None:
     """Draw the machines' utilization over time as an image with a colour bar."""
     row_edges, time_edges, share = occupancy(result, *RASTER, machines=shown_machines)
     mesh = axes.pcolormesh(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import clock, log_scale, powers
+from gridsim.plots.scales import label_powers, log_scale, time_unit
 from gridsim.plots.style import axis_title, check_count, legend, legend_size, series_style, styled_axes
 from gridsim.results.metrics import series as data
 from gridsim.results.schema import COLUMN_UNITS
@@ -30,8 +30,8 @@ def distribution(
     """Draw the cumulative distribution of a metric over applications: a step line per scheduler.
 
     The legend states the maximum of each line.  The scale is logarithmic if values differ by more than a
-    factor of `series.WIDE`; around 0 it is linear if some values are not positive.  Rejected jobs have no
-    value, but count in the shares, so that the line ends below 1.
+    factor of `series.MAX_LINEAR_RATIO`; around 0 it is linear if some values are not positive.  Rejected
+    jobs have no value, but count in the shares, so that the line ends below 1.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def distribution(
         if not all(metric in result.applications for result in runs.values()):
             metric = "stretch"
     values = {name: data.per_application(result, metric) for name, result in runs.items()}
-    width, height = runs_size(list(runs))
+    width, height = line_chart_size(list(runs))
     axes = styled_axes(axes, width=width, height=height)
     for number, (name, column) in enumerate(values.items()):
         x, share = data.distribution(column)
@@ -66,12 +66,12 @@ def distribution(
             markevery=[len(x)] if len(x) else None,
             **style,
         )
-    _scale(axes, np.concatenate(list(values.values())))
+    _fit_x_scale(axes, np.concatenate(list(values.values())))
     axes.set_ylim(0.0, 1.03)
     axes.set_xlabel(
         axis_title(metric, "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, ""))
     )
-    axes.set_ylabel(f"share of {_unit_name(runs)}")
+    axes.set_ylabel(f"share of {_item_name(runs)}")
     legend(axes)
     return axes
 
@@ -92,13 +92,13 @@ def series(
     """
     runs = _results_by_name(results)
     steps = {name: data.over_time(result, quantity) for name, result in runs.items()}
-    width, height = runs_size(list(runs))
+    width, height = line_chart_size(list(runs))
     axes = styled_axes(axes, width=width, height=height)
     first = min((float(s.times[0]) for s in steps.values() if len(s.times)), default=0.0)
     last = max((float(s.times[-1]) for s in steps.values() if len(s.times)), default=0.0)
-    factor, unit = clock(last - first)
+    factor, unit = time_unit(last - first)
     for number, (name, line) in enumerate(steps.items()):
-        thinned = line.thinned(POINTS)
+        thinned = line.downsample(POINTS)
         style = series_style(number)
         axes.step(
             thinned.times / factor,
@@ -112,13 +112,13 @@ def series(
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel(f"time ({unit})")
     description = _QUANTITIES[quantity]
-    axes.set_ylabel(description if quantity == "busy" else f"{_unit_name(runs)} {description}")
+    axes.set_ylabel(description if quantity == "busy" else f"{_item_name(runs)} {description}")
     if len(runs) > 1:
         legend(axes)
     return axes
 
 
-def runs_size(names: Sequence[str]) -> tuple[float, float]:
+def line_chart_size(names: Sequence[str]) -> tuple[float, float]:
     """Return the width and height (inches) of a chart with a line per name."""
     legend_width, legend_height = legend_size(names, extra_letters=12)
     return 5.5 + legend_width, max(3.6, legend_height)
@@ -133,17 +133,17 @@ def _results_by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Res
     return runs
 
 
-def _unit_name(runs: Mapping[str, Result]) -> str:
+def _item_name(runs: Mapping[str, Result]) -> str:
     rigid = all(result.rigid for result in runs.values())
     return "jobs" if rigid else "applications"
 
 
-def _scale(axes: Axes, values: Any) -> None:
+def _fit_x_scale(axes: Axes, values: Any) -> None:
     """Make the x axis logarithmic if values differ widely, but linear around 0 if some are not positive."""
     magnitudes = np.abs(values[np.isfinite(values) & (values != 0)])
-    if not data.wide(magnitudes):
+    if not data.is_wide(magnitudes):
         axes.locator_params(axis="x", nbins=6)
-        powers(axes, "x")
+        label_powers(axes, "x")
     elif np.nanmin(values) > 0:
         log_scale(axes, "x")
     else:

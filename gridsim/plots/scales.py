@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.results.metrics import series
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,20 +29,20 @@ _PLAIN_RANGE = (1e-3, 1e5)
 _MAX_PLAIN_RATIO = 1e4
 
 
-def clock(span: float) -> tuple[float, str]:
+def time_unit(span: float) -> tuple[float, str]:
     """Return the length (s) and the name of the unit of time for an axis of `span` s."""
     if span < 2 * 3600.0:
         return 1.0, "s"
     return (3600.0, "h") if span < 3 * 86_400.0 else (86_400.0, "days")
 
 
-def powers(axes: Axes, axis: Literal["x", "y"]) -> None:
+def label_powers(axes: Axes, axis: Literal["x", "y"]) -> None:
     """Label a linear axis with multiples of a power of ten if its values are very small or large."""
     if {"x": axes.get_xscale, "y": axes.get_yscale}[axis]() == "linear":
         axes.ticklabel_format(axis=axis, style="sci", scilimits=(-3, 5))
 
 
-def short(value: float) -> str:
+def short_number(value: float) -> str:
     """Return a number with three digits and a prefix for thousands, millions and so on."""
     power = min(4, int(np.log10(value) // 3)) if value >= 1000 else 0
     return f"{value / 1000.0**power:.3g}" + ("", " k", " M", " G", " T")[power]
@@ -59,10 +59,10 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
     """Make an axis logarithmic if `values` are positive and differ widely, else label it with `powers`."""
-    if series.wide(values):
+    if series.is_wide(values):
         log_scale(axes, axis)
     else:
-        powers(axes, axis)
+        label_powers(axes, axis)
 
 
 def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
@@ -79,7 +79,7 @@ def ratio_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
     log_scale(axes, axis)
     (axes.set_xlim if axis == "x" else axes.set_ylim)(low / margin, high * margin)
     if high / low < _NARROW_RATIO:  # the range may contain none of 1, 2 and 5 times a power of ten
-        ticker = need("matplotlib.ticker", "plot", "a chart")
+        ticker = import_extra("matplotlib.ticker", "plot", "a chart")
         shown_axis = axes.xaxis if axis == "x" else axes.yaxis
         shown_axis.set_major_locator(ticker.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
         shown_axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:.6g}"))
@@ -93,7 +93,7 @@ def log_labels(axis: Axis) -> None:
     have labels, or 1 and 3 times if there is too little room.  Over a part of a decade, as many ticks as fit
     have labels.
     """
-    ticker = need("matplotlib.ticker", "plot", "a chart")
+    ticker = import_extra("matplotlib.ticker", "plot", "a chart")
 
     @lru_cache(maxsize=4)
     def labelled_ticks(low: float, high: float, points: float) -> Sequence[float]:
@@ -103,10 +103,10 @@ def log_labels(axis: Axis) -> None:
         low, high = sorted(axis.get_view_interval())
         is_narrow = low > 0.0 and high <= 10.0**_MAX_LABELLED_DECADES * low
         if not is_narrow:
-            plain = _plain(low, high) and high <= _MAX_PLAIN_RATIO * low
-            return _number_text(value, plain) if _parts(value)[0] == 1.0 else ""
+            is_plain = _is_plain(low, high) and high <= _MAX_PLAIN_RATIO * low
+            return _number_text(value, is_plain) if _factor_and_power(value)[0] == 1.0 else ""
         return (
-            _number_text(value, _plain(low, high))
+            _number_text(value, _is_plain(low, high))
             if value in labelled_ticks(low, high, _length(axis))
             else ""
         )
@@ -138,7 +138,7 @@ def _length(axis: Axis) -> float:
     return extent(axis.axes)[0 if _is_x_axis(axis) else 1]
 
 
-def _plain(low: float, high: float) -> bool:
+def _is_plain(low: float, high: float) -> bool:
     """Return whether the labels of an axis from `low` to `high` are plain numbers."""
     return _PLAIN_RANGE[0] <= low and high <= _PLAIN_RANGE[1]
 
@@ -147,41 +147,41 @@ def _labelled_ticks(axis: Axis, low: float, high: float, length: float) -> Seque
     """Return the ticks with a label on an axis of `length` points from `low` to `high`."""
     ticks = sorted({float(tick) for tick in (*axis.get_majorticklocs(), *axis.get_minorticklocs())})
     ticks = [tick for tick in ticks if low <= tick <= high]
-    is_x, plain, points = _is_x_axis(axis), _plain(low, high), length / math.log10(high / low)
+    is_x, is_plain, points = _is_x_axis(axis), _is_plain(low, high), length / math.log10(high / low)
 
-    def fit(subset: Sequence[float]) -> bool:
+    def has_room(subset: Sequence[float]) -> bool:
         """Return whether labels at these ticks do not overlap."""
         distances = [points * math.log10(b / a) for a, b in zip(subset, subset[1:], strict=False)]
-        widths = [_letters(tick, plain) for tick in subset]
+        widths = [_label_width(tick, is_plain) for tick in subset]
         needed = [(a + b) / 2 for a, b in zip(widths, widths[1:], strict=False)]
         gaps = [6.0 * (letters + 1) if is_x else 12.0 for letters in needed]
         return all(distance >= gap for distance, gap in zip(distances, gaps, strict=True))
 
     for factors in _FACTORS:
-        subset = [tick for tick in ticks if _parts(tick)[0] in factors]
-        if len(subset) > 1 and fit(subset):
+        subset = [tick for tick in ticks if _factor_and_power(tick)[0] in factors]
+        if len(subset) > 1 and has_room(subset):
             return subset
     subsets = (ticks[::step] for step in range(1, len(ticks) + 1))
-    return next((subset for subset in subsets if fit(subset)), ())
+    return next((subset for subset in subsets if has_room(subset)), ())
 
 
-def _parts(value: float) -> tuple[float, int]:
+def _factor_and_power(value: float) -> tuple[float, int]:
     """Split a positive number into a factor in 1..10 and an exponent of ten."""
     power = math.floor(math.log10(value) + 1e-9)
     return round(value / 10.0**power, 6), power
 
 
-def _number_text(value: float, plain: bool) -> str:
-    factor, power = _parts(value)
-    if plain:
+def _number_text(value: float, is_plain: bool) -> str:
+    factor, power = _factor_and_power(value)
+    if is_plain:
         return f"{value:.6g}"
     factor_text = "" if factor == 1.0 else rf"{factor:g}\times"
     return rf"$\mathdefault{{{factor_text}10^{{{power}}}}}$"
 
 
-def _letters(value: float, plain: bool) -> float:
+def _label_width(value: float, is_plain: bool) -> float:
     """Return the approximate width of a label (letters)."""
-    factor, power = _parts(value)
-    if plain:
+    factor, power = _factor_and_power(value)
+    if is_plain:
         return len(f"{value:.6g}")
     return 2.0 + 0.7 * len(str(power)) + (0.0 if factor == 1.0 else 1.5 + len(f"{factor:g}"))

@@ -9,19 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import extent, fit_scale, log_scale, powers, ratio_scale
+from gridsim.plots.scales import extent, fit_scale, label_powers, log_scale, ratio_scale
 from gridsim.plots.style import (
     COLOURS,
     TOTAL_COLOUR,
     axis_title,
-    axis_words,
+    chart_width,
     check_count,
+    escape_math,
+    key_label,
+    label_width,
+    label_x,
+    label_y,
     legend,
-    name_x,
-    name_y,
-    names_width,
-    plain,
-    room,
     series_style,
     styled_axes,
     wrap_name,
@@ -61,34 +61,34 @@ def lines(
     check_count(len(series))
     axes = styled_axes(axes)
     for number, (name, points) in enumerate(series.items()):
-        middle, low, high = _columns(points)
+        middle, low, high = _means_and_ends(points)
         style = series_style(list(styles).index(name) if styles else number)
         axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axes.errorbar(
             x,
             middle,
-            yerr=_bars(middle, low, high),
+            yerr=_error_bars(middle, low, high),
             markersize=4,
             capsize=2,
             linewidth=1.2,
             label=name,
             **style,
         )
-    powers(axes, "y")
+    label_powers(axes, "y")
     legend(axes)
     return axes
 
 
 def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
-    """Draw a box per sample (quartiles, whiskers to 1.5 times their distance), and each value as a dot.
+    """Draw a box per sample, with whiskers to 1.5 times the interquartile range, and each value as a dot.
 
     Parameters
     ----------
     samples
         Label at the x axis -> values; NaN is ignored.
     """
-    axes = styled_axes(axes, width=names_width(list(samples)), grid="y")
-    values = [_finite(sample) for sample in samples.values()]
+    axes = styled_axes(axes, width=chart_width(list(samples)), grid="y")
+    values = [_finite_values(sample) for sample in samples.values()]
     positions = list(range(1, len(values) + 1))
     axes.boxplot(values, positions=positions, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
     for position, sample in zip(positions, values, strict=True):
@@ -101,8 +101,8 @@ def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
             color=COLOURS[0],
             alpha=0.6,
         )
-    powers(axes, "y")
-    name_x(axes, positions, list(samples))
+    label_powers(axes, "y")
+    label_x(axes, positions, list(samples))
     return axes
 
 
@@ -124,9 +124,9 @@ def bars(
     published
         The k published values; None for a missing one.
     """
-    axes = styled_axes(axes, width=names_width(labels), grid="y")
+    axes = styled_axes(axes, width=chart_width(labels), grid="y")
     positions = np.arange(len(labels))
-    middle, low, high = _columns(measured)
+    middle, low, high = _means_and_ends(measured)
     has_published = published is not None and any(value is not None for value in published)
     if published is not None and has_published:
         published_values = np.array(
@@ -134,10 +134,10 @@ def bars(
         )
         axes.bar(positions - 0.2, published_values, 0.4, color=COLOURS[4], label="paper")
     bar_positions, width = (positions + 0.2, 0.4) if has_published else (positions, 0.6)
-    spread = _bars(middle, low, high)
+    spread = _error_bars(middle, low, high)
     axes.bar(bar_positions, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
-    powers(axes, "y")
-    name_x(axes, positions, labels)
+    label_powers(axes, "y")
+    label_x(axes, positions, labels)
     if has_published:
         legend(axes)
     return axes
@@ -168,17 +168,17 @@ def intervals(
         Whether the values are ratios, so that 2 and 1/2 are drawn equally far from 1.
     """
     names = list(estimates)
-    axes = styled_axes(axes, width=4.0 + room(names), height=rows_height(names), grid="x")
+    axes = styled_axes(axes, width=4.0 + label_width(names), height=row_chart_height(names), grid="x")
     value_arrays = []
     for row, name in enumerate(names):
         style = series_style(list(styles or names).index(name) if len(styles or names) <= MAX_COLOURS else 0)
-        values, estimate = _finite(samples[name]), estimates[name]
+        values, estimate = _finite_values(samples[name]), estimates[name]
         value_arrays.append(values)
         axes.plot(
             values,
             row
             + 0.25
-            + _dot_offsets(len(values), 0.3),  # below the estimate, since the mean is written above it
+            + _dot_offsets(len(values), 0.3),  # the dots are below, since the mean is written above
             linestyle="",
             marker="o",
             markersize=2.5,
@@ -205,16 +205,16 @@ def intervals(
                 ha="center",
                 fontsize="x-small",
             )
-    axes.set_yticks(range(len(names)), [plain(wrap_name(name)) for name in names])
+    axes.set_yticks(range(len(names)), [escape_math(wrap_name(name)) for name in names])
     axes.set_ylim(len(names) - 0.45, -0.55)
     all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
     if ratio:
         ratio_scale(axes, "x", all_values)
-    elif series.wide(all_values):
+    elif series.is_wide(all_values):
         log_scale(axes, "x")
     else:
         axes.locator_params(axis="x", nbins=5)
-        powers(axes, "x")
+        label_powers(axes, "x")
     return axes
 
 
@@ -239,28 +239,28 @@ def waterfall(
     steps
         The k differences.
     """
-    axes = styled_axes(axes, width=8.0, height=rows_height([*labels, ""]), grid="x")
+    axes = styled_axes(axes, width=8.0, height=row_chart_height([*labels, ""]), grid="x")
     rows = np.arange(len(steps) + 2)
-    middle, low, high = _columns([start, *steps, end])
+    middle, low, high = _means_and_ends([start, *steps, end])
     offsets = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
     left = np.concatenate((offsets, [0.0]))
     colours = [COLOURS[1] if step.mean > 0 else COLOURS[0] for step in steps]
     axes.barh(rows, middle, 0.6, left=left, color=[TOTAL_COLOUR, *colours, TOTAL_COLOUR])
-    spread = _bars(middle, low, high)
+    spread = _error_bars(middle, low, high)
     axes.errorbar(left + middle, rows, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
     for row, end_of_step in enumerate(left[1:-1] + middle[1:-1], 1):
         axes.plot([end_of_step, end_of_step], [row, row + 1], color="black", linewidth=0.6, linestyle=":")
     for row, step in enumerate(steps, 1):
         end_of_step = max(left[row], left[row] + max(middle[row], np.nan_to_num(high[row])))
         axes.annotate(
-            _share(step.mean, start.mean),
+            _share_text(step.mean, start.mean),
             (end_of_step, row),
             (5, 0),
             textcoords="offset points",
             va="center",
             fontsize="small",
         )
-    axes.set_yticks(rows, [*(plain(wrap_name(label)) for label in labels), "all together"])
+    axes.set_yticks(rows, [*(escape_math(wrap_name(label)) for label in labels), "all together"])
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlim(left=min(0.0, float((left + middle).min())))
@@ -334,7 +334,7 @@ def comparison(
     estimates = {name: found.ratio(name, base, metric) for name in found.schedulers}
     axes = intervals(ratios | {base: ()}, estimates, found.schedulers, ratio=True, axes=axes)
     axes.axvline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-    relative = f"{axis_title(metric, '')}, relative to {plain(base)}"
+    relative = f"{axis_title(metric, '')}, relative to {escape_math(base)}"
     axes.set_xlabel(f"{wrap_name(relative, 40)}\n({len(found.seeds)} paired replications)")
     return axes
 
@@ -386,11 +386,11 @@ def swept(
         for labels, replicates in found.each()
         if all(labels[name] == label for name, label in where.items())
     }
-    words, unit = axis_words(x_name)
-    positions = [_place(entry, unit) if isinstance(entry, str) else entry for entry in points]
+    axis_name, unit = key_label(x_name)
+    positions = [_label_value(entry, unit) if isinstance(entry, str) else entry for entry in points]
     has_units = bool(points) and all(isinstance(entry, str) for entry in points)
-    numbers = all(isinstance(position, (int, float)) for position in positions)
-    x: list[Any] = positions if numbers else list(range(len(points)))
+    is_numeric = all(isinstance(position, (int, float)) for position in positions)
+    x: list[Any] = positions if is_numeric else list(range(len(points)))
     base = found.baseline
     if ratio and base is None:
         raise ScenarioError("ratio requires a sweep with a baseline")
@@ -403,10 +403,10 @@ def swept(
         for name in names
     }
     axes = lines(x, curves, styles=found.schedulers, axes=axes)
-    if numbers and series.wide(x):
+    if is_numeric and series.is_wide(x):
         log_scale(axes, "x")
-    if has_units or not numbers:
-        name_x(axes, x, [str(label) for label in points])
+    if has_units or not is_numeric:
+        label_x(axes, x, [str(label) for label in points])
         axes.xaxis.set_minor_formatter("")
         axes.tick_params(axis="x", which="minor", length=0)
     all_ends = [
@@ -415,20 +415,20 @@ def swept(
         for estimate in line
         for end in (estimate.mean, estimate.low, estimate.high)
     ]
-    axes.set_xlabel(f"{words}{f' ({unit})' if unit and numbers and not has_units else ''}")
+    axes.set_xlabel(f"{axis_name}{f' ({unit})' if unit and is_numeric and not has_units else ''}")
     if ratio:
         ratio_scale(axes, "y", all_ends)
         axes.axhline(1.0, color=COLOURS[6], linewidth=0.8, linestyle="--")
-        name_y(axes, f"{axis_title(metric, '')}, relative to {plain(str(base))}")
+        label_y(axes, f"{axis_title(metric, '')}, relative to {escape_math(str(base))}")
     else:
         fit_scale(axes, "y", all_ends)
-        name_y(axes, axis_title(metric, UNITS.get(metric, "")))
+        label_y(axes, axis_title(metric, UNITS.get(metric, "")))
     if len(names) <= MAX_COLOURS:
         _label_ends(axes, {name: line[-1].mean for name, line in curves.items()}, found.schedulers)
     return axes
 
 
-def _place(label: str, unit: str) -> float | None:
+def _label_value(label: str, unit: str) -> float | None:
     """Return the value of a label such as "50 ms" or "0.9"; None if it is not a number."""
     try:
         return float(label) if label.isascii() else None
@@ -452,7 +452,7 @@ def _label_ends(axes: Axes, ends: Mapping[str, float], styles: Sequence[str]) ->
     excess = max(0.0, last - 1.0)
     for name in order:
         axes.annotate(
-            plain(wrap_name(name)),
+            escape_math(wrap_name(name)),
             (1.0, heights[name] - excess),
             (6, 0),
             xycoords="axes fraction",
@@ -493,7 +493,7 @@ def scaling(
         raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
     check_count(len(measured))
     axes = styled_axes(axes)
-    slopes: tuple[float, float] | None = None
+    first_point: tuple[float, float] | None = None
     for number, (name, series_values) in enumerate(measured.items()):
         if len(series_values) != len(size_array):
             raise ScenarioError(
@@ -503,9 +503,9 @@ def scaling(
         if (middle <= 0).any():
             raise ScenarioError(f"measured[{name!r}] must be > 0 {unit}, got {middle[middle <= 0][0]:g}")
         is_known = ~np.isnan(middle)
-        if slopes is None and is_known.any():
-            slopes = float(size_array[is_known][0]), float(middle[is_known][0])
-        spread = None if np.isnan(low).all() else _bars(middle[is_known], low[is_known], high[is_known])
+        if first_point is None and is_known.any():
+            first_point = float(size_array[is_known][0]), float(middle[is_known][0])
+        spread = None if np.isnan(low).all() else _error_bars(middle[is_known], low[is_known], high[is_known])
         axes.errorbar(
             size_array[is_known],
             middle[is_known],
@@ -518,15 +518,15 @@ def scaling(
         )
     log_scale(axes, "x")
     log_scale(axes, "y")
-    if slopes is not None and size_array.max() > slopes[0] > 1.0:
-        _slopes(axes, np.geomspace(slopes[0], size_array.max(), 50), slopes[1])
+    if first_point is not None and size_array.max() > first_point[0] > 1.0:
+        _draw_slopes(axes, np.geomspace(first_point[0], size_array.max(), 50), first_point[1])
     axes.set_xlabel("n")
-    axes.set_ylabel(plain(unit))
+    axes.set_ylabel(escape_math(unit))
     legend(axes, place="upper left")
     return axes
 
 
-def _slopes(axes: Axes, n: Any, start: float) -> None:
+def _draw_slopes(axes: Axes, n: Any, start: float) -> None:
     """Draw faint lines with the slopes of n and n log n, starting at `start`."""
     for name, growth in (("n", n), ("n log n", n * np.log(n))):
         line = start * growth / growth[0]
@@ -552,12 +552,12 @@ def _values_and_ends(estimates: Sequence[Estimate | float | None]) -> tuple[Any,
     return np.array(values, np.float64), np.array(ends[0]), np.array(ends[1])
 
 
-def rows_height(names: Sequence[str]) -> float:
+def row_chart_height(names: Sequence[str]) -> float:
     """Return the height (inches) of a chart with a row per name."""
     return 1.2 + 0.4 * len(names) + 0.12 * sum(wrap_name(name).count("\n") for name in names)
 
 
-def _share(step: float, start: float) -> str:
+def _share_text(step: float, start: float) -> str:
     """Return a signed step as text: its share of the start, or its value if the start is 0."""
     if not start:
         return f"{step:+.3g}"
@@ -570,16 +570,16 @@ def _dot_offsets(count: int, width: float) -> Any:
     return (np.arange(count) / max(1, count - 1) - 0.5) * width
 
 
-def _finite(sample: Any) -> Any:
+def _finite_values(sample: Any) -> Any:
     values = np.asarray(sample, dtype=np.float64)
     return values[np.isfinite(values)]
 
 
-def _columns(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
+def _means_and_ends(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
     middle, low, high = (np.array([getattr(p, name) for p in points]) for name in ("mean", "low", "high"))
     return middle, low, high
 
 
-def _bars(middle: Any, low: Any, high: Any) -> Any:
+def _error_bars(middle: Any, low: Any, high: Any) -> Any:
     """Return the lengths of error bars on both sides of the means; 0 if there is no interval."""
     return np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))

@@ -23,7 +23,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe
 from gridsim.scheduling.registry import registered
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.parameters import limits_of
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def use_style() -> Iterator[None]:
     ImportError
         If matplotlib is not installed.
     """
-    settings = need("matplotlib", "plot", "a chart").rcParams
+    settings = import_extra("matplotlib", "plot", "a chart").rcParams
     # rc_context would also undo the settings of a backend that is loaded within the context
     saved_settings = {name: settings[name] for name in STYLE}
     settings.update(STYLE)
@@ -154,7 +154,7 @@ def figure(
     ImportError
         If matplotlib is not installed.
     """
-    kind = need("matplotlib.figure", "plot", "a chart").Figure
+    kind = import_extra("matplotlib.figure", "plot", "a chart").Figure
     with use_style():
         figure: Figure = kind(figsize=(width * columns, height * rows), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False)
@@ -186,7 +186,7 @@ def styled_axes(
         The axes that have grid lines: ``"x"``, ``"y"``, ``"both"``, or empty for none.
     """
     if axes is None:
-        pyplot = need("matplotlib.pyplot", "plot", "a chart")
+        pyplot = import_extra("matplotlib.pyplot", "plot", "a chart")
         with use_style():
             axes = pyplot.figure(figsize=(width, height), layout="constrained").subplots()
     axes.set_axisbelow(True)
@@ -210,18 +210,18 @@ def save(
     """
     if format not in FORMATS:
         raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
-    context = need("matplotlib", "plot", "a chart").rc_context
+    context = import_extra("matplotlib", "plot", "a chart").rc_context
     with context({"svg.hashsalt": "gridsim", "pdf.fonttype": 42}):
         made.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
 
 
 def series_style(number: int) -> dict[str, Any]:
     """Return the colour, marker and line style of series `number` as settings of matplotlib."""
-    round, position = divmod(number, len(COLOURS))
+    cycle, position = divmod(number, len(COLOURS))
     return {
         "color": COLOURS[position],
-        "marker": MARKERS[(position + round) % len(MARKERS)],
-        "linestyle": DASHES[round % len(DASHES)],
+        "marker": MARKERS[(position + cycle) % len(MARKERS)],
+        "linestyle": DASHES[cycle % len(DASHES)],
     }
 
 
@@ -251,7 +251,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     entries = axes.get_legend_handles_labels()[0] if handles is None else handles
     if not entries:
         return
-    names = [plain(wrap_name(str(entry.get_label()), _LEGEND_WIDTH)) for entry in entries]
+    names = [escape_math(wrap_name(str(entry.get_label()), _LEGEND_WIDTH)) for entry in entries]
     options: dict[str, Any] = {"loc": place}
     if place == "above":
         options = {
@@ -260,7 +260,7 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
             "ncols": len(names),
             "borderaxespad": 0.2,
         }
-    elif place == "right" or _needs_room(names):
+    elif place == "right" or _is_large_legend(names):
         lines = sum(name.count("\n") + 1 for name in names)
         options = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": -(-lines // _MAX_COLUMN_LINES)}
     size = "small" if len(names) <= _MAX_INSIDE else "x-small"
@@ -273,7 +273,9 @@ def shared_legend(made: Figure) -> None:
         if (axes_legend := axes.get_legend()) is not None:
             axes_legend.remove()
     entries, names = made.axes[0].get_legend_handles_labels()
-    made.legend(entries, list(map(plain, names)), loc="outside right center", frameon=False, fontsize="small")
+    made.legend(
+        entries, list(map(escape_math, names)), loc="outside right center", frameon=False, fontsize="small"
+    )
 
 
 def legend_size(names: Sequence[str], extra_letters: int = 0) -> tuple[float, float]:
@@ -285,7 +287,7 @@ def legend_size(names: Sequence[str], extra_letters: int = 0) -> tuple[float, fl
         Number of letters in an entry besides its name.
     """
     entries = [wrap_name(name + "x" * extra_letters, _LEGEND_WIDTH) for name in names]
-    if not _needs_room(entries):
+    if not _is_large_legend(entries):
         return 0.0, 0.0
     lines = sum(entry.count("\n") + 1 for entry in entries)
     columns, letter = -(-lines // _MAX_COLUMN_LINES), 0.075 if len(names) <= _MAX_INSIDE else 0.06
@@ -293,12 +295,12 @@ def legend_size(names: Sequence[str], extra_letters: int = 0) -> tuple[float, fl
     return columns * (0.5 + letter * longest), 0.8 + (lines / columns + 1) * 2.4 * letter
 
 
-def _needs_room(names: Sequence[str]) -> bool:
+def _is_large_legend(names: Sequence[str]) -> bool:
     """Return whether a legend is too large to be placed inside the axes."""
     return len(names) > _MAX_INSIDE or sum(name.count("\n") + 1 for name in names) > _MAX_INSIDE
 
 
-def plain(name: str) -> str:
+def escape_math(name: str) -> str:
     """Return a name escaped for matplotlib, so that text between dollar signs is not set as mathematics."""
     return name.replace("$", r"\$")
 
@@ -308,24 +310,24 @@ def wrap_name(name: str, width: int = _AXIS_WIDTH) -> str:
     return "\n".join(textwrap.wrap(name, width)) or name
 
 
-def room(names: Sequence[str]) -> float:
-    """Return the width (inches) that names need next to an axis."""
+def label_width(names: Sequence[str]) -> float:
+    """Return the width (inches) of names next to an axis, wrapped."""
     return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)
 
 
-def names_width(names: Sequence[str]) -> float:
+def chart_width(names: Sequence[str]) -> float:
     """Return the width (inches) of a chart with names at its x axis."""
     return max(5.0, 1.0 + 0.3 * len(names))
 
 
-def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
+def label_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     """Write names at positions of the x axis, whose limits must be final.
 
     Long names are wrapped.  Names that would overlap are wrapped to up to three lines.  If they still
     overlap, they are slanted, or else vertical and, if necessary, smaller.
     """
     positions = np.asarray(places, np.float64)
-    texts = [plain(wrap_name(name)) for name in names]
+    texts = [escape_math(wrap_name(name)) for name in names]
     axes.set_xticks(positions, texts)
     labels, figure = axes.get_xticklabels(), axes.get_figure()
     if len(positions) < 2 or figure is None:
@@ -338,7 +340,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     gap = 0.5 * size * figure.dpi / 72.0
     for width in (_AXIS_WIDTH, *_SHORTER_WIDTHS):
         lines = [textwrap.wrap(name, width, break_long_words=False) for name in names]
-        axes.set_xticklabels([plain("\n".join(name_lines)) for name_lines in lines])
+        axes.set_xticklabels([escape_math("\n".join(name_lines)) for name_lines in lines])
         fits = max(label.get_window_extent().width for label in labels) + gap <= spacing
         if fits and max(map(len, lines)) <= 3:
             return
@@ -352,7 +354,7 @@ def name_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
         label.set(**options)
 
 
-def name_y(axes: Axes, name: str) -> None:
+def label_y(axes: Axes, name: str) -> None:
     """Label the y axis with a name, wrapped to the height of the axis."""
     figure = axes.get_figure()
     assert figure is not None
@@ -370,11 +372,11 @@ def axis_title(name: str, unit: str) -> str:
         Unit as in `gridsim.results.schema`, or empty; a note in brackets after it is omitted.
     """
     unit = unit.partition(" (")[0]
-    name = _NAMES.get(name, plain(name.replace("_", " ")))
+    name = _NAMES.get(name, escape_math(name.replace("_", " ")))
     return f"{name}{f' ({unit})' if unit not in ('', '1', *name.split()) else ''}"
 
 
-def axis_words(entry: str) -> tuple[str, str]:
+def key_label(entry: str) -> tuple[str, str]:
     """Return the name of a key of a scenario file, such as ``network.latency``, for charts, and its unit.
 
     The unit is empty if the key has none, or does not exist.
@@ -393,4 +395,4 @@ def axis_words(entry: str) -> tuple[str, str]:
         if last in limits:
             unit = limits[last].unit
             break
-    return plain(words), unit
+    return escape_math(words), unit

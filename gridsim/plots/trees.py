@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import log_labels, short
-from gridsim.plots.style import MAP, axis_title, check_count, legend, name_x, series_style, styled_axes
+from gridsim.plots.scales import log_labels, short_number
+from gridsim.plots.style import MAP, axis_title, check_count, label_x, legend, series_style, styled_axes
 from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,19 +69,24 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
     else:
         stack_heights, levels = table["sent" if unit == "messages" else "bytes"], np.arange(len(table))
         axes.bar(levels, stack_heights, 0.8, color=series_style(0)["color"])
-        name_x(axes, levels, table["kind"].tolist())
+        label_x(axes, levels, table["kind"].tolist())
         axes.set_xlabel("kind of message")
-    engineering = need("matplotlib.ticker", "plot", "a chart").EngFormatter
+    eng_formatter = import_extra("matplotlib.ticker", "plot", "a chart").EngFormatter
     figure = axes.get_figure()
     assert figure is not None
-    room = axes.get_window_extent().width / figure.dpi / len(levels)
+    bar_room = axes.get_window_extent().width / figure.dpi / len(levels)
     for position, total in zip(levels.tolist(), stack_heights.tolist(), strict=True):
-        if room < 0.38:  # inches per bar; with less, the numbers would overlap
+        if bar_room < 0.38:  # inches per bar; with less, the numbers would overlap
             break
         axes.annotate(
-            short(total), (position, total), (0, 2), textcoords="offset points", ha="center", fontsize=7
+            short_number(total),
+            (position, total),
+            (0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
         )
-    axes.yaxis.set_major_formatter(engineering(unit="B" if unit == "bytes" else ""))
+    axes.yaxis.set_major_formatter(eng_formatter(unit="B" if unit == "bytes" else ""))
     axes.set_ylabel(f"{unit} sent")
     return axes
 
@@ -117,7 +122,7 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
     values = np.asarray(result.machines[column], np.float64)[tree_machines(machines)]
     level, (first, count) = tree_level(np.arange(2 * machines - 1)), tree_spans(machines)
     depth, routers, largest = int(level[-1]), machines - 1, "peak" in column
-    colour_options, empty = _colours(values)
+    colour_options, white_note = _colours(values)
     max_nodes_per_cell = 1
     mesh: Any = None
     for row in range(depth + 1):
@@ -136,14 +141,14 @@ def tree(result: Result, column: str = "utilization", *, axes: Axes | None = Non
             mesh = axes.pcolormesh(
                 edges, [row, bottom], cells[None, :], rasterized=True, **colour_options, **lines
             )
-    _divide(axes, level, first, count, routers)
-    label = axis_title(column, COLUMN_UNITS["machines"].get(column, "")) + empty
+    _draw_division(axes, level, first, count, routers)
+    label = axis_title(column, COLUMN_UNITS["machines"].get(column, "")) + white_note
     if max_nodes_per_cell > 1:
         label += f"\n{'largest' if largest else 'mean'} of up to {max_nodes_per_cell} nodes per cell"
     figure = axes.get_figure()
     assert figure is not None
     bar = figure.colorbar(mesh, ax=axes, label=label, pad=0.01)
-    if isinstance(mesh.norm, need("matplotlib.colors", "plot", "a chart").LogNorm):
+    if isinstance(mesh.norm, import_extra("matplotlib.colors", "plot", "a chart").LogNorm):
         log_labels(bar.ax.yaxis)
     axes.set_ylim(depth + 1, 0)
     axes.set_xlim(0, machines)
@@ -180,14 +185,14 @@ def _colours(values: Floats) -> tuple[dict[str, Any], str]:
     """Return the colour settings of cells, and a note on white cells, which are 0 on a logarithmic scale."""
     finite = values[np.isfinite(values)]
     positive = finite[finite > 0]
-    if len(positive) and finite.min() >= 0 and series.wide(positive):
-        norm = need("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
+    if len(positive) and finite.min() >= 0 and series.is_wide(positive):
+        norm = import_extra("matplotlib.colors", "plot", "a chart").LogNorm(positive.min(), positive.max())
         return {"cmap": MAP, "norm": norm}, " (white: 0)" if len(positive) < len(finite) else ""
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     return {"cmap": MAP, "vmin": low, "vmax": high if high > low else low + 1.0}, ""
 
 
-def _divide(axes: Axes, level: Any, first: Any, count: Any, routers: int) -> None:
+def _draw_division(axes: Axes, level: Any, first: Any, count: Any, routers: int) -> None:
     """Draw the line between routers and leaves."""
     depth, leaf = int(level[-1]), np.arange(routers, len(level))
     last_router = routers - 1

@@ -8,32 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.plots.scales import clock
+from gridsim.plots.scales import time_unit
 from gridsim.plots.studies import MAX_COLOURS
-from gridsim.plots.style import axis_title, axis_words
+from gridsim.plots.style import axis_title, key_label
 from gridsim.report.figures import (
     POINTS,
     TEXT,
     Chart,
     Figure,
-    amounts,
+    amount_axis,
     axis,
     colour,
-    counts,
+    count_axis,
     dash,
     figure,
     label,
     numbers,
-    ratios,
+    ratio_axis,
+    row_axis,
     row_height,
-    rows,
-    scale,
     symbol,
+    value_axis,
     wrapped_label,
 )
 from gridsim.results.metrics import series
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.metrics.registry import UNITS, words
+from gridsim.results.metrics.registry import UNITS, display_name
 from gridsim.results.result import Result
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.studies.replicate import Replicates
@@ -45,7 +45,7 @@ Results = Mapping[str, Result]
 
 #: Bins of the histogram of utilization.
 _BINS = 40
-#: A sweep has a chart for each point of its further axes, but at most so many.
+#: Maximum number of charts of a sweep: one for each point of its further axes.
 MAX_POINTS = 12
 _CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
@@ -54,43 +54,45 @@ def sample_values(results: Results) -> dict[str, tuple[str, dict[str, Floats]]]:
     """Return the charted values per application or job: quantity -> (unit, run -> values).
 
     Long times are in h or days.  A run without a quantity is missing from it.  The completion time, by which
-    work queues are judged, is included for all runs of bags if one of them has the table ``cycles``.
+    work queues are compared, is included for all runs of bags if one of them has the table ``cycles``.
     """
-    queues = any("cycles" in result.tables for result in results.values())
+    has_queues = any("cycles" in result.tables for result in results.values())
     samples_of: dict[str, tuple[str, dict[str, Floats]]] = {}
 
-    def put(quantity: str, unit: str, name: str, values: Any) -> None:
+    def add_sample(quantity: str, unit: str, name: str, values: Any) -> None:
         samples_of.setdefault(quantity, (unit, {}))[1][name] = np.asarray(values, np.float64)
 
     for name, result in results.items():
         table = result.applications
         if result.rigid:
-            put("waiting time", "s", name, table["waiting"])
-            put("slowdown", "", name, table["slowdown"])
+            add_sample("waiting time", "s", name, table["waiting"])
+            add_sample("slowdown", "", name, table["slowdown"])
             continue
-        put("stretch", "", name, table["stretch_agg"])
+        add_sample("stretch", "", name, table["stretch_agg"])
         if "jobs" in result.tables:
-            put("turnaround", "s", name, result.tables["jobs"]["turnaround"])
-        if queues:
-            put("completion time", "s", name, table["finish"] - table["release"])
-    return {quantity: _in_clock(unit, samples) for quantity, (unit, samples) in samples_of.items()}
+            add_sample("turnaround", "s", name, result.tables["jobs"]["turnaround"])
+        if has_queues:
+            add_sample("completion time", "s", name, table["finish"] - table["release"])
+    return {quantity: _convert_times(unit, samples) for quantity, (unit, samples) in samples_of.items()}
 
 
-def _in_clock(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
+def _convert_times(unit: str, samples: dict[str, Floats]) -> tuple[str, dict[str, Floats]]:
     """Convert long times from s to h or days, unless their axis is logarithmic."""
     all_values = np.concatenate(list(samples.values()))
-    if unit != "s" or series.wide(all_values):
+    if unit != "s" or series.is_wide(all_values):
         return unit, samples
-    factor, unit = clock(float(np.max(all_values, initial=0.0, where=np.isfinite(all_values))))
+    factor, unit = time_unit(float(np.max(all_values, initial=0.0, where=np.isfinite(all_values))))
     return unit, {name: values / factor for name, values in samples.items()}
 
 
 def comparison(results: Results, baseline: str) -> Chart:
     """Return a bar chart of the metric that compares schedulers, with ratios to the baseline."""
     measure, names = measure_of(results), list(results)
-    unitless = measure == "max_stretch"  # tables and charts show the stretch without a unit
-    values = [result.max_stretch_agg if unitless else getattr(result, measure) for result in results.values()]
-    factor, unit = (1.0, "") if unitless else clock(max(filter(math.isfinite, values), default=0.0))
+    is_unitless = measure == "max_stretch"  # tables and charts show the stretch without a unit
+    values = [
+        result.max_stretch_agg if is_unitless else getattr(result, measure) for result in results.values()
+    ]
+    factor, unit = (1.0, "") if is_unitless else time_unit(max(filter(math.isfinite, values), default=0.0))
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
     marker = {"color": [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]}
@@ -105,19 +107,19 @@ def comparison(results: Results, baseline: str) -> Chart:
         "customdata": [label(name) for name in names],
         "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline<extra></extra>",
     }
-    caption = f"{_words(measure)} of each scheduler; the number is the ratio to that of {baseline}."
-    title = "max stretch" if unitless else axis_title(measure, unit)
-    x_axis = scale(title, [0.0, *values], rangemode="tozero")
-    if series.wide(values):  # a logarithmic axis has no 0 from which bars could start
+    caption = f"{_metric_name(measure)} of each scheduler; the number is the ratio to that of {baseline}."
+    title = "max stretch" if is_unitless else axis_title(measure, unit)
+    x_axis = value_axis(title, [0.0, *values], rangemode="tozero")
+    if series.is_wide(values):  # a logarithmic axis has no 0 from which bars could start
         bars |= {"type": "scatter", "mode": "markers+text", "textposition": "middle right"}
         bars |= {"marker": {**marker, "size": 10}}
-        x_axis = scale(title, values)
-    plot = figure([bars], x_axis, rows(names))
-    return Chart(_words(measure), caption, plot, row_height(names))
+        x_axis = value_axis(title, values)
+    plot = figure([bars], x_axis, row_axis(names))
+    return Chart(_metric_name(measure), caption, plot, row_height(names))
 
 
 def distributions(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of the cumulative distributions of all charted values."""
+    """Yield charts of the cumulative distributions of all charted values."""
     for quantity, (unit, samples) in sample_values(results).items():
         traces = []
         for name, values in samples.items():
@@ -126,10 +128,10 @@ def distributions(results: Results) -> Iterator[Chart]:
                 x, share = np.append(x[:1], x), np.append(0.0, share)
             traces.append(_line(list(results).index(name), name, x, 100.0 * share))
         all_values = np.concatenate(list(samples.values()))
-        x_axis = scale(_with_unit(quantity, unit), all_values)
+        x_axis = value_axis(_with_unit(quantity, unit), all_values)
         y_axis = axis("share (%)", range=[0, 102])
-        unit_name = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
-        caption = f"Share of {unit_name} with at most this {quantity}; curves further to the left are better."
+        items = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
+        caption = f"Share of {items} with at most this {quantity}; curves further to the left are better."
         plot = figure(traces, x_axis, y_axis, showlegend=len(results) > 1)
         yield Chart(f"Distribution of the {quantity}", caption, plot)
 
@@ -140,7 +142,7 @@ def over_size(results: Results) -> Chart:
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
     traces, sizes, heights = [], [], []
     for number, (name, result) in enumerate(results.items()):
-        x, y = series.scattered(result.applications["size"], result.applications[column], POINTS)
+        x, y = series.scatter_points(result.applications["size"], result.applications[column], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
@@ -154,17 +156,17 @@ def over_size(results: Results) -> Chart:
             }
             | {"marker": marker}
         )
-    x_axis = scale("size (Mflop)", np.concatenate(sizes))
-    y_axis = scale(metric, np.concatenate(heights))
+    x_axis = value_axis("size (Mflop)", np.concatenate(sizes))
+    y_axis = value_axis(metric, np.concatenate(heights))
     item = "job" if rigid else "application"
-    caption = f"The {metric} of each {item} over its size; small ones may pay for large ones."
+    caption = f"The {metric} of each {item} over its size, which shows whether small {item}s suffer."
     if any(len(result.applications) > POINTS for result in results.values()):
         caption += f"  Of more than {POINTS}, only the extremes in each range of sizes are shown."
     return Chart(f"{metric.capitalize()} over size", caption, figure(traces, x_axis, y_axis))
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of active and waiting applications and busy machines over time, if not always 0."""
+    """Yield charts of active and waiting applications and busy machines over time, if not always 0."""
     items = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     kinds: tuple[tuple[series.Quantity, str, str], ...] = (
         ("active", f"Active {items}", f"{items.capitalize()} that are released and not finished."),
@@ -173,12 +175,12 @@ def over_time(results: Results) -> Iterator[Chart]:
     )
     for quantity, title, caption in kinds:
         steps = {
-            name: series.over_time(result, quantity).thinned(POINTS)
+            name: series.over_time(result, quantity).downsample(POINTS)
             for name, result in results.items()
             if quantity != "busy" or "schedule" in result.tables
         }
         times = np.concatenate([series_of_run.times for series_of_run in steps.values()] or [np.zeros(0)])
-        factor, unit = clock(float(np.ptp(times)) if len(times) else 0.0)
+        factor, unit = time_unit(float(np.ptp(times)) if len(times) else 0.0)
         traces = [
             _line(number, name, steps[name].times / factor, np.rint(steps[name].values).astype(np.int64))
             for number, name in enumerate(results)
@@ -186,7 +188,7 @@ def over_time(results: Results) -> Iterator[Chart]:
         ]
         largest = max((max(trace["y"], default=0) for trace in traces), default=0)
         if largest:
-            y_axis = counts("machines" if quantity == "busy" else items, largest)
+            y_axis = count_axis("machines" if quantity == "busy" else items, largest)
             x_axis = axis(f"time ({unit})", tickformat=",")
             yield Chart(title, caption, figure(traces, x_axis, y_axis, showlegend=len(results) > 1))
 
@@ -218,12 +220,12 @@ def utilization(results: Results) -> Chart | None:
             )
     caption = "Machines by the share of time they were busy, between the first release and the last finish."
     x_axis = axis("busy (%)", range=[0, 100.0 * highest])
-    plot = figure(traces, x_axis, counts("machines", largest), bargap=0.04, showlegend=len(results) > 1)
+    plot = figure(traces, x_axis, count_axis("machines", largest), bargap=0.04, showlegend=len(results) > 1)
     return Chart("Utilization of the machines", caption, plot)
 
 
 def traffic(results: Results) -> Iterator[Chart]:
-    """Iterate over charts of sent bytes by kind of message, and by level of the tree of a tree scheduler."""
+    """Yield charts of sent bytes by kind of message, and by level of the tree of a tree scheduler."""
     sent = {
         name: dict(zip(table["kind"].tolist(), (table["bytes"] / 1e6).tolist(), strict=True))
         for name, table in ((name, result.messages) for name, result in results.items())
@@ -235,13 +237,13 @@ def traffic(results: Results) -> Iterator[Chart]:
         if len(names) == 1:
             values = list(sent[names[0]].values())
             traces = [_stack(0, None, values) | {"marker": {"color": list(map(colour, range(len(kinds))))}}]
-            y_axis = rows(kinds)
+            y_axis = row_axis(kinds)
         else:
             traces = [
                 _stack(k, kind, [sent[name].get(kind, 0.0) for name in names]) for k, kind in enumerate(kinds)
             ]
-            y_axis = rows(names)
-        x_axis = amounts("sent (MB)", [sum(row.values()) for row in sent.values()])
+            y_axis = row_axis(names)
+        x_axis = amount_axis("sent (MB)", [sum(row.values()) for row in sent.values()])
         plot = figure(traces, x_axis, y_axis, barmode="stack")
         height = row_height(kinds if len(names) == 1 else names)
         caption = "Total amount sent between different machines."
@@ -259,8 +261,8 @@ def traffic(results: Results) -> Iterator[Chart]:
             total = np.bincount(positions[mask], table["bytes"][mask] / 1e6, len(levels))
             bars.append(_stack(k, kind, total.tolist()))
         nodes = [f"level {level}" if level else "root" for level in levels.tolist()]
-        x_axis = amounts("sent (MB)", np.bincount(positions, table["bytes"] / 1e6))
-        plot = figure(bars, x_axis, rows(nodes), barmode="stack")
+        x_axis = amount_axis("sent (MB)", np.bincount(positions, table["bytes"] / 1e6))
+        plot = figure(bars, x_axis, row_axis(nodes), barmode="stack")
         title = "Messages by level of the tree" + (f", {name}" if len(results) > 1 else "")
         yield Chart(title, "Amount sent by the nodes of each level.", plot, row_height(nodes))
 
@@ -276,7 +278,7 @@ def cycles(results: Results) -> Chart | None:
     shares = 100.0 * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
     bars = [_stack(k, part, shares[:, k].tolist(), "%") for k, part in enumerate(_CYCLES)]
     plot = figure(
-        bars, axis("share of the cycles (%)", range=[0, 100]), rows(list(cycle_tables)), barmode="stack"
+        bars, axis("share of the cycles (%)", range=[0, 100]), row_axis(list(cycle_tables)), barmode="stack"
     )
     caption = (
         "Use of the machines' cycles: useful work, task copies that finished after another copy (redundant), "
@@ -286,13 +288,16 @@ def cycles(results: Results) -> Chart | None:
 
 
 def intervals(replicates: Replicates) -> Iterator[Chart]:
-    """Iterate over charts of means of the compared metric and of ratios of all metrics, with intervals."""
+    """Yield charts of means of the compared metric and of ratios of all metrics, with intervals."""
     metric, base, names = replicates.measure, replicates.baseline, list(replicates.schedulers)
     count = len(replicates.seeds)
     caption = f"Mean over {count} replications with its confidence interval; each dot is a replication."
     means = {name: replicates.mean(name, metric) for name in names}
     yield Chart(
-        _words(metric), caption, _dots(replicates[metric], means, names, _title(metric)), row_height(names)
+        _metric_name(metric),
+        caption,
+        _dots(replicates[metric], means, names, _metric_title(metric)),
+        row_height(names),
     )
     compared_names = [name for name in names if name != base]
     if base is None or not compared_names:
@@ -303,13 +308,13 @@ def intervals(replicates: Replicates) -> Iterator[Chart]:
         with np.errstate(all="ignore"):
             pairs = {name: replicates[metric][name] / replicates[metric][base] for name in compared_names}
         estimates = {name: replicates.ratio(name, base, metric) for name in compared_names}
-        title = f"{_words(metric)} relative to {base}"
+        title = f"{_metric_name(metric)} relative to {base}"
         caption = (
             "Mean of the ratios of paired replications, with its confidence interval.  If the interval "
             "contains 1, the difference is not significant."
         )
         plot = _dots(pairs, estimates, names, f"ratio to {base}")
-        plot["layout"]["xaxis"] = ratios(f"ratio to {base}", np.concatenate(list(pairs.values())))
+        plot["layout"]["xaxis"] = ratio_axis(f"ratio to {base}", np.concatenate(list(pairs.values())))
         plot["layout"]["shapes"] = [
             {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
             | {"line": {"color": TEXT, "width": 1, "dash": "dot"}}
@@ -318,14 +323,14 @@ def intervals(replicates: Replicates) -> Iterator[Chart]:
 
 
 def sweep_curves(result: SweepResult) -> Iterator[Chart]:
-    """Iterate over charts of the first metric of a sweep, over its first axis with several labels.
+    """Yield charts of the first metric of a sweep, over its first axis with several labels.
 
     There is a chart for each point of the other axes, up to `MAX_POINTS` points.  Charts of the ratios to the
     baseline follow.
     """
     metric, base = result.metrics[0], result.baseline
-    varied = [axis for axis, labels in result.axes.items() if len(labels) > 1]
-    x_name, other_axes = (varied[0], varied[1:]) if varied else ("", [])
+    varied_axes = [axis for axis, labels in result.axes.items() if len(labels) > 1]
+    x_name, other_axes = (varied_axes[0], varied_axes[1:]) if varied_axes else ("", [])
     groups: dict[tuple[Any, ...], dict[Any, Replicates]] = {}
     for point, replicates in result.each():
         groups.setdefault(tuple(point[axis] for axis in other_axes), {})[point.get(x_name, "")] = replicates
@@ -351,12 +356,12 @@ def sweep_curves(result: SweepResult) -> Iterator[Chart]:
                 for end in (replicates.mean, replicates.low, replicates.high)
             ]
             title = (
-                _words(metric)
+                _metric_name(metric)
                 + (f" relative to {base}" if ratio else "")
                 + (f", {point_text}" if point_text else "")
             )
             plot["layout"]["yaxis"] = (
-                ratios(f"ratio to {base}", values) if ratio else scale(_title(metric), values)
+                ratio_axis(f"ratio to {base}", values) if ratio else value_axis(_metric_title(metric), values)
             )
             caption = f"Means over {result.replicates} replications with their confidence intervals"
             yield Chart(title, caption + (", paired by replication." if ratio else "."), plot)
@@ -366,10 +371,10 @@ def _curves(
     x_name: str, labels: list[Any], estimates: Mapping[str, list[Estimate]], names: list[str]
 ) -> Figure:
     """Return a figure with a line per scheduler over the labels of an axis, with confidence intervals."""
-    words, unit = axis_words(x_name)
+    axis_name, unit = key_label(x_name)
     positions = [units.number(entry, unit) if isinstance(entry, str) else entry for entry in labels]
-    numeric = all(isinstance(place, (int, float)) for place in positions)
-    x = numbers(np.array(positions, np.float64)) if numeric else [label(entry) for entry in labels]
+    is_numeric = all(isinstance(place, (int, float)) for place in positions)
+    x = numbers(np.array(positions, np.float64)) if is_numeric else [label(entry) for entry in labels]
     traces = []
     for name, row in estimates.items():
         number = names.index(name)
@@ -389,8 +394,8 @@ def _curves(
                 "marker": {"symbol": symbol(number), "size": 7},
             }
         )
-    title = f"{words} ({unit})" if unit and numeric else words
-    x_axis = scale(title, x) if numeric else axis(title, type="category")
+    title = f"{axis_name} ({unit})" if unit and is_numeric else axis_name
+    x_axis = value_axis(title, x) if is_numeric else axis(title, type="category")
     return figure(traces, x_axis, axis(""))
 
 
@@ -423,8 +428,8 @@ def _dots(
             }
         )
     values = np.concatenate([samples[name] for name in estimates])
-    x_axis = scale(title, values)
-    return figure(traces, x_axis, rows(list(estimates)), showlegend=False, hovermode="closest")
+    x_axis = value_axis(title, values)
+    return figure(traces, x_axis, row_axis(list(estimates)), showlegend=False, hovermode="closest")
 
 
 def _line(number: int, name: str, x: Any, y: Any) -> Figure:
@@ -458,11 +463,11 @@ def _stack(number: int, kind: str | None, values: list[float], unit: str = "MB")
     }
 
 
-def _words(metric: str) -> str:
-    return words(metric).capitalize()
+def _metric_name(metric: str) -> str:
+    return display_name(metric).capitalize()
 
 
-def _title(metric: str) -> str:
+def _metric_title(metric: str) -> str:
     return axis_title(metric, UNITS.get(metric, ""))
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.plots.scales import clock
+from gridsim.plots.scales import time_unit
 from gridsim.report import charts, tables
 from gridsim.report.figures import Chart
 from gridsim.report.schedules import schedules
 from gridsim.results.formats.job_logs import job_difference
-from gridsim.results.metrics.registry import BoundKind, words
+from gridsim.results.metrics.registry import BoundKind, display_name
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import about, cautions, columns_of, measure_of, rows_of, verdict
@@ -25,9 +25,9 @@ from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.studies.verdicts import of_replications
 from gridsim.support.docstrings import first_paragraph
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import changed_fields
-from gridsim.support.references import INLINE, has_references
+from gridsim.support.references import MAX_INLINE, has_references
 
 Results = Mapping[str, Result]
 
@@ -55,7 +55,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Code:
-    """Text for copying; collapsed unless `is_open`."""
+    """Text for copying, collapsed unless `is_open`."""
 
     title: str
     text: str
@@ -99,16 +99,16 @@ def baseline_of(results: Results) -> str:
     """
     from gridsim.studies.compare import default_baseline
 
-    known = {}
+    schedulers = {}
     for name, result in results.items():
         try:
-            known[name] = scheduler_from(result.scheduler, name)
+            schedulers[name] = scheduler_from(result.scheduler, name)
         except ScenarioError:
             continue
-    if "mincent" in results or not known:
+    if "mincent" in results or not schedulers:
         return "mincent" if "mincent" in results else next(iter(results))
-    baseline = default_baseline(known)
-    return next(iter(results)) if known[baseline].decentralized else baseline
+    baseline = default_baseline(schedulers)
+    return next(iter(results)) if schedulers[baseline].decentralized else baseline
 
 
 def of_results(
@@ -197,7 +197,7 @@ def of_replicates(
         lead["baseline"] = (
             f"{replicates.baseline}, to which the others are compared in pairs of runs with equal seeds"
         )
-    lead["compared by"] = words(replicates.measure)
+    lead["compared by"] = display_name(replicates.measure)
     metrics = [tables.from_columns(title, columns) for title, columns in replicates.sections()]
     digests = {
         f"replication {seed}": {name: replicates.digests[name][k] or "failed" for name in replicates.digests}
@@ -210,7 +210,7 @@ def of_replicates(
         Section("metrics", "Other metrics", tables=metrics[1:]),
     ]
     if replicates.digests:
-        table = tables.by_run("Digests", digests, names, max_columns=len(names))
+        table = tables.table_by_run("Digests", digests, names, max_columns=len(names))
         sections.append(Section("digests", "Digests", tables=[table]))
     if replicates.files:
         sections.append(Section("provenance", "Provenance", tables=tables.files(replicates.files.items())))
@@ -278,7 +278,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     lead = ({"result": verdict_text} if verdict_text else {}) | about(results, baseline)
     if not comparable:
         lead = {"baseline": lead["baseline"]}
-    lead = {key: _in_clock(line) for key, line in lead.items()}
+    lead = {key: _convert_times(line) for key, line in lead.items()}
     if len(results) == 1:
         del lead["baseline"]
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
@@ -295,12 +295,12 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
     rows = rows_of(results, baseline, bound)
     columns = columns_of(results, rows, baseline, bound, verbose=True)
     notes = [*_schedulers(results), *cautions(results, rows, bound)]
-    views = [tables.from_columns("Schedulers compared", tables.in_clock(columns), notes)]
+    views = [tables.from_columns("Schedulers compared", tables.convert_times(columns), notes)]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
         scenario_lines = {key: {name: line[key] for name, line in lines.items()} for key in keys}
-        views.append(tables.by_run("Scenarios", scenario_lines, list(results)))
+        views.append(tables.table_by_run("Scenarios", scenario_lines, list(results)))
     return Section(
         "summary", "Comparison", tables=views, charts=_with_data(charts.comparison(results, baseline))
     )
@@ -320,14 +320,14 @@ def _schedulers(results: Results) -> list[str]:
     return lines
 
 
-def _in_clock(line: str) -> str:
+def _convert_times(line: str) -> str:
     """Return a line with long times converted to h or days, as in charts."""
 
-    def in_clock(match: re.Match[str]) -> str:
-        factor, unit = clock(float(match[1]))
+    def convert(match: re.Match[str]) -> str:
+        factor, unit = time_unit(float(match[1]))
         return match[0] if factor == 1.0 else f"{float(match[1]) / factor:.4g} {unit}"
 
-    return _SECONDS.sub(in_clock, line)
+    return _SECONDS.sub(convert, line)
 
 
 def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
@@ -336,7 +336,7 @@ def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
     for key, line in result.lines(name, bound).items():
         if key in _NO_CARDS:
             continue
-        line = _in_clock(line)
+        line = _convert_times(line)
         value, bracket, note = line.partition(" (")
         has_note = bracket and note.endswith(")") and "(" not in note and ")" not in note[:-1]
         cards.append(Card(key, value, note[:-1]) if has_note else Card(key, line))
@@ -378,7 +378,7 @@ def _saving_instructions(scenarios: Iterable[str]) -> str:
     if any(map(has_references, tables)):
         return (
             "Write scenario.toml with Result.scenario.save, since the text above has only the SHA-256 of "
-            f"lists with more than {INLINE} entries"
+            f"lists with more than {MAX_INLINE} entries"
         )
     paths = {
         part["path"]: None
@@ -395,15 +395,15 @@ def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
     if result.of_log:
         return Code(name, "# the schedule in a job log; it cannot be repeated", is_open=True)
     class_name, parameters = result.scheduler["class"], result.scheduler["parameters"]
-    imports = [code for value in parameters.values() if (code := names_code(value)) is not None]
+    imports = [code for value in parameters.values() if (code := first_code_name(value)) is not None]
     repro = "".join(f" --import {shlex.quote(code)}" for code in imports)
     try:
         line = command("scenario.toml", scheduler_from(result.scheduler, name, imports=imports))
     except ScenarioError:
-        words = ["gridsim", "run", "scenario.toml", "--scheduler", class_name]
+        arguments = ["gridsim", "run", "scenario.toml", "--scheduler", class_name]
         for key, value in parameters.items():
-            words += ["--set", f"{class_name}.{key}={tables.text(value)}"] if value is not None else []
-        line = shlex.join(words)
+            arguments += ["--set", f"{class_name}.{key}={tables.text(value)}"] if value is not None else []
+        line = shlex.join(arguments)
         repro = f" --scheduler {shlex.quote(class_name)}{repro}"
     lines = [f"{line}  # digest {result.digest[:16]}..."]
     if file is not None:

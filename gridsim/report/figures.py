@@ -1,6 +1,6 @@
 """Charts as data of plotly.js (dicts of traces and layout), and the axes, colours and labels they share.
 
-`TEXT`, `GRID` and `GROUND` are placeholders for colours that depend on the light or dark theme.
+`TEXT`, `GRID` and `BACKGROUND` are placeholders for colours that depend on the light or dark theme.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from gridsim.results.metrics import series
 Figure = dict[str, Any]
 
 #: Placeholders for the colours of text, of grid lines and of the background.
-TEXT, GRID, GROUND = "@text", "@grid", "@ground"
+TEXT, GRID, BACKGROUND = "@text", "@grid", "@background"
 #: Largest number of points of a trace.
 POINTS = 2000
 #: Values with a smaller relative difference than this count as equal in a chart.
-_EQUAL = 1e-6
+_EQUALITY_TOLERANCE = 1e-6
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "star")
 
@@ -41,7 +41,7 @@ class Chart:
     caption
         Sentence on the values that the chart shows.
     figure
-        ``data`` and ``layout``.
+        Data and layout for plotly.js.
     height
         Height (px) without the extra height for a legend of many lines.
     """
@@ -56,7 +56,7 @@ class Chart:
         """Height (px), including a legend of more than eight lines, for which 12 px per line are added."""
         if not self.figure["layout"]["showlegend"]:
             return self.height
-        lines = sum(_lines(trace["name"]) for trace in self.figure["data"] if "name" in trace)
+        lines = sum(_line_count(trace["name"]) for trace in self.figure["data"] if "name" in trace)
         return self.height + (12 * lines if lines > 8 else 0)
 
     @property
@@ -94,7 +94,7 @@ def wrapped_label(text: object, width: int = 24) -> str:
     return "<br>".join(map(label, wrap_name(str(text), width).split("\n")))
 
 
-def _lines(text: str) -> int:
+def _line_count(text: str) -> int:
     return text.count("<br>") + 1
 
 
@@ -119,7 +119,7 @@ def axis(title: str, **settings: Any) -> dict[str, Any]:
     return entries | settings
 
 
-def scale(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]:
+def value_axis(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]:
     """Return an axis for `values`.
 
     The axis is logarithmic if the values differ widely, and includes 0 if they are all equal.  Very small or
@@ -127,24 +127,24 @@ def scale(title: str, values: ArrayLike, **settings: Any) -> dict[str, Any]:
     """
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
-    if series.wide(finite):
+    if series.is_wide(finite):
         is_wide = finite.max() > 100.0 * finite.min()
         ticks = {"ticks": "outside", "ticklen": 3, "tickcolor": GRID}
         return axis(title, type="log", dtick=1 if is_wide else "D2", minor=ticks, **settings)
     largest = np.abs(finite).max(initial=0.0)
     options: dict[str, Any] = {"tickformat": ","} if largest == 0.0 or 0.01 <= largest < 1e7 else {}
-    if len(finite) and np.ptp(finite) <= _EQUAL * largest:
+    if len(finite) and np.ptp(finite) <= _EQUALITY_TOLERANCE * largest:
         middle = float(finite[0])
         options["range"] = [min(0.0, 2.0 * middle), max(0.0, 2.0 * middle)] if middle else [0.0, 1.0]
     return axis(title, **options, **settings)
 
 
-def ratios(title: str, values: ArrayLike) -> dict[str, Any]:
+def ratio_axis(title: str, values: ArrayLike) -> dict[str, Any]:
     """Return a logarithmic axis for ratios that includes 1; a linear one if some ratios are not positive."""
     array = np.asarray(values, np.float64)
     finite = array[np.isfinite(array)]
     if not len(finite) or finite.min() <= 0.0:
-        return scale(title, values)
+        return value_axis(title, values)
     low, high = min(1.0, float(finite.min())), max(1.0, float(finite.max()))
     margin = max(0.06 * math.log10(high / low), 0.0005)
     ends = [math.log10(low) - margin, math.log10(high) + margin]
@@ -152,12 +152,12 @@ def ratios(title: str, values: ArrayLike) -> dict[str, Any]:
     return axis(title, type="log", range=ends, **ticks)
 
 
-def amounts(title: str, values: ArrayLike) -> dict[str, Any]:
+def amount_axis(title: str, values: ArrayLike) -> dict[str, Any]:
     """Return an axis from 0 to the largest of `values`."""
-    return scale(title, [0.0, np.asarray(values, np.float64).max(initial=0.0)], rangemode="tozero")
+    return value_axis(title, [0.0, np.asarray(values, np.float64).max(initial=0.0)], rangemode="tozero")
 
 
-def counts(title: str, largest: float) -> dict[str, Any]:
+def count_axis(title: str, largest: float) -> dict[str, Any]:
     """Return an axis for counts that starts at 0, with ticks at whole numbers."""
     return axis(title, rangemode="tozero", tickformat=",", **({"dtick": 1} if largest <= 8 else {}))
 
@@ -172,8 +172,8 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
             "xaxis": x,
             "yaxis": y,
             "font": {"family": "system-ui, sans-serif", "size": 13, "color": TEXT},
-            "paper_bgcolor": GROUND,
-            "plot_bgcolor": GROUND,
+            "paper_bgcolor": BACKGROUND,
+            "plot_bgcolor": BACKGROUND,
             "margin": {"l": 56, "r": 16, "t": 12, "b": 48},
             "showlegend": legend_entries > 1,
             "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
@@ -183,7 +183,7 @@ def figure(traces: Iterable[Figure], x: dict[str, Any], y: dict[str, Any], **lay
     }
 
 
-def rows(names: Sequence[str]) -> dict[str, Any]:
+def row_axis(names: Sequence[str]) -> dict[str, Any]:
     """Return a downward axis with a row for each name, at positions 0, 1, 2, ..."""
     positions = list(range(len(names)))
     return axis("", tickvals=positions, ticktext=list(map(wrapped_label, names))) | {
@@ -196,5 +196,5 @@ def rows(names: Sequence[str]) -> dict[str, Any]:
 
 def row_height(names: Sequence[str]) -> int:
     """Return the height (px) of a chart with a row for each name."""
-    lines = max((_lines(wrapped_label(name)) for name in names), default=1)
+    lines = max((_line_count(wrapped_label(name)) for name in names), default=1)
     return 110 + len(names) * max(30, 12 + 17 * lines)

@@ -1,4 +1,4 @@
-"""write_report(): writes a `gridsim.report.contents.Page` as one self-contained HTML file."""
+"""Output of a `gridsim.report.contents.Page` as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.files import atomic_file
 from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
@@ -35,7 +35,7 @@ def write_report(
 ) -> None:
     """Write a report on `results` to `path`: one HTML file that works offline.
 
-    Equal results give equal files.  A chart has at most some thousand points, however large the run was.
+    Equal results give equal files.  A chart has at most a few thousand points, however large the run was.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def write_report(
     if not name.lower().endswith(".html"):
         raise ScenarioError(f"path must end in .html, got {name!r}")
     if title is not None and not (isinstance(title, str) and title.strip()):
-        raise ScenarioError(f"title must be a non-empty text, got {title!r}")
+        raise ScenarioError(f"title must be a non-empty string, got {title!r}")
     check_extra()
     page = _page(results, title, scenario, files, command)
     with atomic_file(path) as stream:
@@ -76,8 +76,8 @@ def write_report(
 
 def check_extra(feature: str = "a report") -> None:
     """Raise MissingExtra if the extra ``report``, which `feature` requires, is not installed."""
-    need("jinja2", "report", feature)
-    need("plotly", "report", feature)
+    import_extra("jinja2", "report", feature)
+    import_extra("plotly", "report", feature)
 
 
 def _page(
@@ -93,7 +93,7 @@ def _page(
         return of_sweep(results, title=title, scenario=scenario, command=command)
     if scenario is not None or command is not None:
         argument = "command" if scenario is None else "scenario"
-        raise ScenarioError(f"{argument} requires Replicates or a sweep, since results have their own")
+        raise ScenarioError(f"{argument} requires Replicates or a sweep, since each Result has its own")
     if isinstance(results, Comparison):
         return of_results(
             results.results, title=title, baseline=results.baseline, bound=results.bound, files=files
@@ -102,7 +102,7 @@ def _page(
         results = {results.scheduler["name"]: results}
     if not isinstance(results, Mapping):
         raise ScenarioError(
-            "results must be a Result, name -> Result, a Comparison, Replicates or a SweepResult, got "
+            "results must be a Result, a dict of Results, a Comparison, Replicates or a SweepResult, got "
             f"{type(results).__name__}"
         )
     if not results:
@@ -115,8 +115,8 @@ def _page(
 
 def html(page: Page) -> str:
     """Return the page as HTML; equal pages give equal texts."""
-    jinja = need("jinja2", "report", "a report")
-    offline = need("plotly.offline", "report", "a report")
+    jinja = import_extra("jinja2", "report", "a report")
+    offline = import_extra("plotly.offline", "report", "a report")
     environment = jinja.Environment(
         loader=jinja.FileSystemLoader(_TEMPLATE_FOLDER),
         autoescape=True,
@@ -127,11 +127,11 @@ def html(page: Page) -> str:
     text: str = environment.get_template("report.html.j2").render(
         page=page,
         version=VERSION,
-        plotly=_script(offline.get_plotlyjs()),
+        plotly=_script_text(offline.get_plotlyjs()),
         plotly_version=offline.get_plotlyjs_version(),
         style=(_TEMPLATE_FOLDER / "report.css").read_text(encoding="utf-8"),
-        behaviour=_script((_TEMPLATE_FOLDER / "report.js").read_text(encoding="utf-8")),
-        charts=_data(
+        behaviour=_script_text((_TEMPLATE_FOLDER / "report.js").read_text(encoding="utf-8")),
+        charts=_json_text(
             {
                 f"{section.name}-{number}": chart.figure
                 for section in page.sections
@@ -142,12 +142,12 @@ def html(page: Page) -> str:
     return text
 
 
-def _script(code: str) -> str:
+def _script_text(code: str) -> str:
     """Return JavaScript code, escaped so that it cannot end its HTML element."""
     return code.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 
-def _data(value: Any) -> str:
+def _json_text(value: Any) -> str:
     """Return JSON with all special characters of HTML escaped."""
     text = to_json(value, indent=None)
     for character in "<>&\u2028\u2029":

@@ -10,52 +10,53 @@
     displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false,
     displaylogo: false,
     showSendToCloud: false,
-    modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "resetScale2d"]], // none that sends anything
+    modeBarButtons: [["toImage"], ["zoom2d", "pan2d", "resetScale2d"]], // no button sends data
   };
-  let turn = 0; // of drawing: a newer one ends those before
+  let latestDrawing = 0; // its number; a newer drawing ends older ones
 
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
 
-  // The colours of the page, as the style sheet has them now, for what stands for them in the charts.
-  function colours() {
+  // Returns placeholder -> current colour of the style sheet.
+  function currentColours() {
     const probe = document.body.appendChild(document.createElement("span"));
-    const found = {};
-    const names = { "@text": "text", "@grid": "line", "@ground": "ground", "@muted": "muted" };
+    const colours = {};
+    const names = { "@text": "text", "@grid": "line", "@background": "background", "@muted": "muted" };
     for (const [token, name] of Object.entries(names)) {
       probe.style.color = `var(--${name})`;
-      found[token] = getComputedStyle(probe).color;
+      colours[token] = getComputedStyle(probe).color;
     }
     probe.remove();
-    return found;
+    return colours;
   }
 
-  function filled(value, given) {
-    if (typeof value === "string") return given[value] ?? value;
-    if (Array.isArray(value)) return value.map((item) => filled(item, given));
+  // Returns a value with its placeholders replaced by colours.
+  function withColours(value, colours) {
+    if (typeof value === "string") return colours[value] ?? value;
+    if (Array.isArray(value)) return value.map((item) => withColours(item, colours));
     if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, filled(item, given)]));
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withColours(item, colours)]));
   }
 
-  async function draw(more = {}, pause = true) {
-    const mine = ++turn;
-    const given = colours();
+  async function draw(overrides = {}, pause = true) {
+    const drawing = ++latestDrawing;
+    const colours = currentColours();
     delete root.dataset.drawn;
     for (const [id, figure] of Object.entries(charts)) {
-      const { data, layout } = filled(figure, given);
+      const { data, layout } = withColours(figure, colours);
       if (coarse.matches) layout.dragmode = false; // a finger scrolls the page
-      const label = { bgcolor: given["@ground"], bordercolor: given["@grid"], font: { color: given["@text"] } };
+      const label = { bgcolor: colours["@background"], bordercolor: colours["@grid"], font: { color: colours["@text"] } };
       layout.hoverlabel = { ...layout.hoverlabel, ...label };
-      layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: given["@muted"], activecolor: given["@text"] };
-      const drawn = Plotly.react(id, data, { ...layout, ...more }, config);
+      layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colours["@muted"], activecolor: colours["@text"] };
+      const chart = Plotly.react(id, data, { ...layout, ...overrides }, config);
       if (!pause) continue;
-      await drawn;
+      await chart;
       await new Promise((resolve) => setTimeout(resolve));
-      if (mine !== turn) return;
+      if (drawing !== latestDrawing) return;
     }
     root.dataset.drawn = Object.keys(charts).length;
   }
 
-  function themed() {
+  function applyTheme() {
     toggle.textContent = isDark() ? "Light mode" : "Dark mode";
     draw();
   }
@@ -63,20 +64,21 @@
   toggle.hidden = false;
   toggle.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    themed();
+    applyTheme();
   });
-  dark.addEventListener("change", () => root.dataset.theme || themed());
+  dark.addEventListener("change", () => root.dataset.theme || applyTheme());
 
-  let before = [];
+  let screenTheme, closedDetails; // restored after printing
   addEventListener("beforeprint", () => {
-    before = [root.dataset.theme, [...document.querySelectorAll("details:not([open])")]];
+    screenTheme = root.dataset.theme;
+    closedDetails = [...document.querySelectorAll("details:not([open])")];
     root.dataset.theme = "light";
-    for (const each of before[1]) each.open = true;
+    for (const details of closedDetails) details.open = true;
     draw({ width: 660 }, false);
   });
   addEventListener("afterprint", () => {
-    for (const each of before[1]) each.open = false;
-    if (before[0]) root.dataset.theme = before[0];
+    for (const details of closedDetails) details.open = false;
+    if (screenTheme) root.dataset.theme = screenTheme;
     else delete root.dataset.theme;
     draw();
   });
@@ -102,5 +104,5 @@
     pre.before(button);
   }
 
-  themed();
+  applyTheme();
 })();

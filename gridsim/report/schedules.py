@@ -10,8 +10,8 @@ import numpy as np
 from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots import COLOURS
-from gridsim.plots.scales import clock
-from gridsim.report.figures import GROUND, Chart, Figure, axis, colour, figure, numbers
+from gridsim.plots.scales import time_unit
+from gridsim.report.figures import BACKGROUND, Chart, Figure, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
@@ -23,26 +23,26 @@ _DOWN = "#8a9199"
 
 
 def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
-    """Iterate over charts of schedules, one for each run with a recorded schedule."""
+    """Yield charts of schedules, one for each run with a recorded schedule."""
     for name, result in results.items():
         if len(result.tables.get("schedule", ())) == 0:
             continue
         title = "Schedule" + (f" of {name}" if len(results) > 1 else "")
         table = result.tables["schedule"]
         pieces, machines = len(table), len(result.machines)
-        factor, unit = clock(float(table["end"].max() - table["start"].min()))
+        factor, unit = time_unit(float(table["end"].max() - table["start"].min()))
         x_axis = axis(f"time ({unit})", tickformat=",")
         if pieces <= PIECES and machines <= MACHINES:
-            down_bars, note = _down(result, factor, unit)
-            unit_name = "jobs" if result.rigid else "applications"
+            down_bars, note = _down_bars(result, factor, unit)
+            item_name = "jobs" if result.rigid else "applications"
             caption = (
-                f"Work of each machine over time; {len(_COLOUR_CYCLE)} colours repeat over the {unit_name}, "
+                f"Work of each machine over time; {len(_COLOUR_CYCLE)} colours repeat over the {item_name}, "
                 f"pale: not completed{note}."
             )
             plot = figure(
-                [*down_bars, _pieces(result, factor, unit)],
+                [*down_bars, _piece_bars(result, factor, unit)],
                 x_axis,
-                _machines(machines),
+                _machine_axis(machines),
                 barmode="overlay",
                 hovermode="closest",
             )
@@ -50,28 +50,28 @@ def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
         else:
             parts = "job parts" if result.rigid else "parts"
             caption = f"Utilization of the machines over time ({pieces:,} {parts} on {machines:,} machines)."
-            yield Chart(title, caption, _raster(result, factor, unit, x_axis), 420)
+            yield Chart(title, caption, _raster_figure(result, factor, unit, x_axis), 420)
 
 
-def _machines(count: int) -> dict[str, Any]:
+def _machine_axis(count: int) -> dict[str, Any]:
     """Return a downward axis of `count` machines, with ticks at whole numbers."""
     ticks = {"dtick": 1} if count <= 10 else {}
     return axis("machine", range=[count - 0.5, -0.5], showgrid=False, tickformat=",", **ticks)
 
 
-def _pieces(result: Result, factor: float, unit: str) -> Figure:
+def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
     table = result.tables["schedule"]
     application, is_completed = table["application"], table["completed"] > 0
-    unit_name = "job" if result.rigid else "application"
+    item_name = "job" if result.rigid else "application"
     numbers_in_log = application if result.jobs_of_log is None else result.jobs_of_log[application]
     texts = [
-        f"{unit_name} {a}, {n} task{'' if n == 1 else 's'}"
+        f"{item_name} {a}, {n} task{'' if n == 1 else 's'}"
         for a, n in zip(numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {
         "color": [_COLOUR_CYCLE[number % len(_COLOUR_CYCLE)] for number in application.tolist()],
         "opacity": np.where(is_completed, 0.9, 0.35).tolist(),
-        "line": {"width": 0.5, "color": GROUND},
+        "line": {"width": 0.5, "color": BACKGROUND},
     }
     return {
         "type": "bar",
@@ -87,7 +87,7 @@ def _pieces(result: Result, factor: float, unit: str) -> Figure:
     }
 
 
-def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
+def _down_bars(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
     """Return bars of down times and transient failures during the schedule, and a note for the caption."""
     table = result.tables["schedule"]
     first, last = float(table["start"].min()), float(table["end"].max())
@@ -107,7 +107,7 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
     if len(machine) > PIECES:
         return [], f"; machines were down too often to draw ({len(machine):,} times)"
     texts = [
-        f"reset at {a:.7g} {unit}"
+        f"transient failure at {a:.7g} {unit}"
         if a == b
         else f"down from {a:.7g} {unit} {f'to {b:.7g} {unit}' if b < np.inf else 'on'}"
         for a, b in zip((begin / factor).tolist(), (end / factor).tolist(), strict=True)
@@ -126,11 +126,13 @@ def _down(result: Result, factor: float, unit: str) -> tuple[list[Figure], str]:
         "textposition": "none",
         "hovertemplate": "machine %{y}: %{text}<extra></extra>",
     }
-    kinds = [word for word, mask in (("down", begin < end), ("reset", begin == end)) if mask.any()]
+    kinds = [
+        word for word, mask in (("down", begin < end), ("transient failure", begin == end)) if mask.any()
+    ]
     return [bars], f", grey: {' or '.join(kinds)}"
 
 
-def _raster(result: Result, factor: float, unit: str, x_axis: dict[str, Any]) -> Figure:
+def _raster_figure(result: Result, factor: float, unit: str, x_axis: dict[str, Any]) -> Figure:
     row_edges, time_edges, share = series.occupancy(result, *RASTER)
     heat = {
         "type": "heatmap",
@@ -139,8 +141,8 @@ def _raster(result: Result, factor: float, unit: str, x_axis: dict[str, Any]) ->
         "z": [numbers(np.rint(row).astype(np.int64)) for row in 100.0 * share],
         "zmin": 0,
         "zmax": 100,
-        "colorscale": [[0, GROUND], [1, colour(0)]],
+        "colorscale": [[0, BACKGROUND], [1, colour(0)]],
         "colorbar": {"title": {"text": "busy (%)", "side": "right"}, "thickness": 12, "outlinewidth": 0},
         "hovertemplate": f"machines around %{{y:.0f}}, at %{{x:,.6g}} {unit}: %{{z}} % busy<extra></extra>",
     }
-    return figure([heat], x_axis | {"showgrid": False}, _machines(len(result.machines)))
+    return figure([heat], x_axis | {"showgrid": False}, _machine_axis(len(result.machines)))

@@ -1,4 +1,4 @@
-"""The tables of a report as text, with the words and numbers of the printed results."""
+"""The tables of a report as text, with the names and numbers of the printed results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.plots.scales import clock
+from gridsim.plots.scales import time_unit
 from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
@@ -19,7 +19,7 @@ from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
 
-#: A table has a column per run for up to so many runs, and a row per run for more.
+#: Largest number of runs for which a table has a column per run instead of a row per run.
 MAX_COLUMNS = 3
 #: Key of the provenance -> its title in the table.
 _PROVENANCE_TITLES = {
@@ -37,7 +37,7 @@ _PROVENANCE_TITLES = {
     "wall_seconds": "wall time (s)",
     "peak_memory": "peak memory (B)",
 }
-_QUANTILES = {"least": 0, "quarter": 25, "median": 50, "three quarters": 75, "95 %": 95, "largest": 100}
+_QUANTILES = {"minimum": 0, "25 %": 25, "median": 50, "75 %": 75, "95 %": 95, "maximum": 100}
 _IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 _NUMBER = re.compile(rf"{_FLOAT.pattern}|\d+ of \d+|-|nan|inf|all|none")
@@ -62,7 +62,7 @@ class TableView:
 
     @cached_property
     def numeric(self) -> list[bool]:
-        """Whether all cells of a column are numbers or missing; False for the first column."""
+        """Whether each column has only numbers and missing values; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [
             k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
@@ -82,22 +82,22 @@ def from_columns(caption: str, columns: Sequence[Sequence[str]], notes: Sequence
     )
 
 
-def in_clock(columns: Sequence[Sequence[str]]) -> list[list[str]]:
+def convert_times(columns: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return columns with long times converted to h or days; second entries are units."""
-    clock_columns = []
+    converted_columns = []
     for title, unit_line, *cells in columns:
         times = (
             [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(unit_line) else []
         )
-        factor, unit = clock(max(times, default=0.0))
+        factor, unit = time_unit(max(times, default=0.0))
         if factor > 1.0:
             unit_line = _IN_SECONDS.sub(unit, unit_line)
             cells = [f"{float(cell) / factor:.6g}" if _FLOAT.fullmatch(cell) else cell for cell in cells]
-        clock_columns.append([title, unit_line, *cells])
-    return clock_columns
+        converted_columns.append([title, unit_line, *cells])
+    return converted_columns
 
 
-def by_run(
+def table_by_run(
     caption: str,
     values: Mapping[str, Mapping[str, str]],
     names: Sequence[str],
@@ -161,13 +161,13 @@ def facts(results: Results) -> list[TableView]:
 
     def views(mapping_of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TableView]:
         keys = dict.fromkeys(
-            key for r in results.values() for key, value in mapping_of(r).items() if _fits_cell(value)
+            key for r in results.values() for key, value in mapping_of(r).items() if _is_cell_value(value)
         )
         rows = {
             key: {name: text(mapping_of(r)[key]) for name, r in results.items() if key in mapping_of(r)}
             for key in keys
         }
-        return [by_run(caption, rows, list(results))] if rows else []
+        return [table_by_run(caption, rows, list(results))] if rows else []
 
     return [
         *views(lambda result: result.facts, "Facts reported by the schedulers"),
@@ -175,7 +175,7 @@ def facts(results: Results) -> list[TableView]:
     ]
 
 
-def _fits_cell(value: Any) -> bool:
+def _is_cell_value(value: Any) -> bool:
     """Return whether a value is short enough for a cell: a scalar, or a list of scalars."""
     return value is None or scalar(value) or (isinstance(value, list) and all(map(scalar, value)))
 
@@ -203,7 +203,7 @@ def provenance(results: Results) -> list[TableView]:
             entries[title] = cells
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
     rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
-    tables = [by_run("Versions and resources", entries, names)] if entries else []
+    tables = [table_by_run("Versions and resources", entries, names)] if entries else []
     tables.append(TableView("Digests", head, rows))
     trace_files = (r.provenance.get("files", {}).items() for r in results.values())
     return [*tables, *files(pair for run in trace_files for pair in run)]

@@ -16,7 +16,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.results.metrics.estimates import FEW, Estimate, estimate
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
@@ -126,7 +126,7 @@ def judge(
 
     The verdict is "reproduced" if the whole interval lies within the range, and "not reproduced" if all of it
     lies outside.  It is "undecided" if the interval straddles an end, is missing, or comes from fewer than
-    `FEW` seeds, and "cannot be compared" if nothing was measured.  `why` is added to the reason.
+    `MIN_SEEDS` seeds, and "cannot be compared" if nothing was measured.  `why` is added to the reason.
     """
     verdict: Verdict
     wanted = f"wanted {_range(low, high)}"
@@ -134,8 +134,8 @@ def judge(
         verdict, reason = "cannot be compared", "not recorded"
     elif math.isnan(measured.low):
         verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
-    elif measured.seeds < FEW:
-        verdict, reason = "undecided", f"{wanted}; fewer than {FEW} seeds"
+    elif measured.seeds < MIN_SEEDS:
+        verdict, reason = "undecided", f"{wanted}; fewer than {MIN_SEEDS} seeds"
     else:
         digits = _digits(measured, low, high)
         if low <= measured.low and measured.high <= high:
@@ -168,16 +168,16 @@ def sign(
     """Return a row whose verdict depends on the signs of n differences, one per seed.
 
     The verdict is "reproduced" if all differences are above 0, "not reproduced" if none is, and "not robust"
-    if some are.  It is "undecided" for fewer than `FEW` seeds.  The reason names those of the n `seeds`, if
-    they are given, whose difference is not above 0.
+    if some are.  It is "undecided" for fewer than `MIN_SEEDS` seeds.  The reason names those of the n
+    `seeds`, if they are given, whose difference is not above 0.
     """
     values = np.asarray(differences, dtype=np.float64)
     above = int((values > 0).sum())
     verdict: Verdict
     count = f"{above} of {len(values)} seeds" if seeds is None else seeds_above(values, seeds)
     reason = f"wanted above 0; it is in {count}"
-    if len(values) < FEW:
-        verdict, reason = "undecided", f"{reason}; fewer than {FEW} seeds"
+    if len(values) < MIN_SEEDS:
+        verdict, reason = "undecided", f"{reason}; fewer than {MIN_SEEDS} seeds"
     elif above == len(values):
         verdict = "reproduced"
     else:

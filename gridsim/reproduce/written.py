@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gridsim.reproduce.framework import Ran, Report, Reproduction, conclude
-from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate
+from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import command
 from gridsim.support.files import atomic_file
@@ -104,7 +104,7 @@ def _rows(claim: str, report: Report) -> list[str]:
 def _seeds(count: int) -> str:
     if count == 1:
         return "Values of one seed: there are no intervals."
-    narrow = ", which are too narrow for so few" if count < FEW else ""
+    narrow = ", which are too narrow for so few" if count < MIN_SEEDS else ""
     return f"Means over {count} seeds with {LEVEL:.0%} bootstrap intervals{narrow}."
 
 

@@ -20,10 +20,10 @@ from gridsim.support.references import Arrays, check_array
 
 #: Deflate level.
 _LEVEL = 1
-#: An array of `_LARGE` bytes or more is deflated only if a sample of it (`_PARTS` parts of `_PART` bytes)
-#: shrinks to less than `_WORTH` of its size.
-_LARGE, _PARTS, _PART = 1 << 20, 16, 1 << 13
-_WORTH = 0.7
+#: An array of `_SAMPLED_SIZE` bytes or more is deflated only if a sample of it (`_SAMPLE_PARTS` parts of
+#: `_PART_SIZE` bytes) shrinks to less than `_MAX_RATIO` of its size.
+_SAMPLED_SIZE, _SAMPLE_PARTS, _PART_SIZE = 1 << 20, 16, 1 << 13
+_MAX_RATIO = 0.7
 #: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
 #: an archive could be a zip bomb.
 _MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
@@ -77,7 +77,7 @@ class Writer:
         member = io.BytesIO()
         np.lib.format.write_array(member, column, allow_pickle=False)
         content = member.getvalue()
-        self._add(name, content, self._method if _shrinks(content) else zipfile.ZIP_STORED)
+        self._add(name, content, self._method if _is_compressible(content) else zipfile.ZIP_STORED)
 
     def arrays(self, arrays: Arrays) -> None:
         """Add the arrays to which a scenario refers, under their names."""
@@ -91,13 +91,13 @@ class Writer:
         self._zip.writestr(info, content, compresslevel=_LEVEL)
 
 
-def _shrinks(content: bytes) -> bool:
-    """Whether deflating `content` is worthwhile, judged by evenly spaced parts of it."""
-    if len(content) < _LARGE:
+def _is_compressible(content: bytes) -> bool:
+    """Return whether deflating `content` is worthwhile, judged by evenly spaced parts of it."""
+    if len(content) < _SAMPLED_SIZE:
         return True
-    step = len(content) // _PARTS
-    sample = b"".join(content[at : at + _PART] for at in range(0, _PARTS * step, step))
-    return len(zlib.compress(sample, _LEVEL)) < _WORTH * len(sample)
+    step = len(content) // _SAMPLE_PARTS
+    sample = b"".join(content[at : at + _PART_SIZE] for at in range(0, _SAMPLE_PARTS * step, step))
+    return len(zlib.compress(sample, _LEVEL)) < _MAX_RATIO * len(sample)
 
 
 class Reader:
@@ -129,7 +129,7 @@ class Reader:
         size = sum(sizes) + max(sizes, default=0)  # the last member is in memory twice, as bytes and as array
         if size > available:
             raise ValueError(
-                f"unpacking takes {size_of(size)}, this machine has {size_of(available)} of memory"
+                f"unpacking requires {size_of(size)} of memory, but this machine has {size_of(available)}"
             )
         for member in members:
             # deflate expands data at most a thousandfold, other methods a millionfold
@@ -160,8 +160,8 @@ class Reader:
         size, largest = self._unread.get(name, 0), max(_SMALL_JSON, _MAX_EXPANSION * self._archive_size)
         if size > largest:
             raise ValueError(
-                f"{name} has {size_of(size)}, expected at most {size_of(largest)} in an archive of "
-                f"{size_of(self._archive_size)}"
+                f"{name} must have at most {size_of(largest)} in an archive of "
+                f"{size_of(self._archive_size)}, got {size_of(size)}"
             )
         return _parse(name, self._content(name).decode(), max_values)
 
@@ -181,7 +181,7 @@ class Reader:
     def _content(self, name: str) -> bytes:
         # each member is read only once, so that all content together is no larger than the members
         if name not in self._unread:
-            raise ValueError(f"it has no member {name}, or refers to it twice")
+            raise ValueError(f"the archive must have the member {name}, and refer to it only once")
         del self._unread[name]
         # zipfile verifies the checksum only at the end of a member
         return self._zip.read(name)
@@ -204,7 +204,9 @@ def _parse(name: str, text: str, max_values: int | None) -> Any:
         _memory_bound(text, text) > available
         and (required := _memory_bound(text, _without_strings(text))) > available
     ):
-        raise ValueError(f"{name} takes {size_of(required)}, this machine has {size_of(available)} of memory")
+        raise ValueError(
+            f"{name} requires {size_of(required)} of memory, but this machine has {size_of(available)}"
+        )
     content = json.loads(text)
     # reject lone surrogates, except those that represent bytes of file names
     if "\\ud" in text or "\\uD" in text:
@@ -237,15 +239,15 @@ def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"{name} is of npy version {version}, expected 1.0 or 2.0")
+        raise ValueError(f"npy version of {name} must be 1.0 or 2.0, got {version}")
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, fortran, dtype = read(stream)
-    except MemoryError:  # raised by Python's parser if its stack is too small for the header
-        raise ValueError(f"{name} has an invalid header") from None
+    except MemoryError:  # Python's parser raises it if its stack is too small for the header
+        raise ValueError(f"{name} must have a valid header") from None
     if dtype.hasobject:
-        raise ValueError(f"{name} holds objects, expected plain values")
+        raise ValueError(f"{name} must have plain values, got objects")
     size, count = len(content) - stream.tell(), math.prod(shape)
     if min(shape, default=0) < 0 or count * dtype.itemsize != size or count > max(1, size):
-        raise ValueError(f"{name} has {size_of(size)} for an array of {shape} of {dtype}")
+        raise ValueError(f"size of {name} must match its header, {shape} of {dtype}, got {size_of(size)}")
     return shape, fortran, dtype, stream.tell()

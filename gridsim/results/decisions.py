@@ -52,7 +52,7 @@ _BLOCK = 4096
 
 
 class Decisions(Stateful):
-    """The decisions of a run in the order of their records; those beyond `limit` are only counted.
+    """Log of the decisions of a run, in order; those beyond `limit` are only counted.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Decisions(Stateful):
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
     def __init__(self, words: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
-        self.words, self.limit = _check_words(words), limit
+        self.words, self.limit = check_words(words), limit
         self._code = {action: code for code, action in enumerate(self.words)}
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
@@ -179,7 +179,7 @@ class Decisions(Stateful):
         columns["action"] = np.array(list(self.words), np.str_)[columns["action"]]
         return Table({name: frozen(column) for name, column in columns.items()})
 
-    def about(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Return the words, the limit, and the numbers of rows kept and dropped, for the provenance."""
         words = {action: list(text) for action, text in self.words.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
@@ -268,7 +268,7 @@ def why(
     Parameters
     ----------
     metadata
-        As returned by `Decisions.about`.
+        The words and counts that `Decisions.metadata` returns.
     job
         The number of the application in its log.
 
@@ -283,13 +283,13 @@ def why(
     indices = np.flatnonzero(selected)
     indices = indices[np.argsort(table["time"][indices], kind="stable")]
     rows = Table({name: column[indices] for name, column in table.items()})
-    words = _check_words(metadata["words"])
+    words = check_words(metadata["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
-        raise ScenarioError(f"decision_words must have {min(unknown)!r}")
+        raise ScenarioError(f"decision_words must have the action {min(unknown)!r}")
     return Explanation(application, task, rows, words, int(metadata["dropped"]), job)
 
 
-def _check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+def check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     """Return `words` if they are well formed, else raise ScenarioError.
 
     The words of a loaded result are untrusted, since they come from a file.

@@ -14,7 +14,7 @@ from gridsim.results.table import Table
 
 #: Table with a row per event -> column with the time of the event.  Other tables, and tables of these names
 #: without the column, have a row per object, such as a machine.
-EVENTS = {
+_EVENT_TIMES = {
     "schedule": "start",
     "arrivals": "time",
     "requests": "accepted",
@@ -22,7 +22,7 @@ EVENTS = {
     "message_log": "sent",
 }
 #: Columns of other tables with the time of an event of the object of the row.
-_INSTANTS = ("first_start", "finish")
+_TIME_COLUMNS = ("first_start", "finish")
 
 
 def first_difference(a: Result, b: Result) -> str | None:
@@ -47,15 +47,15 @@ def _differences(a: Result, b: Result) -> Iterator[tuple[float, str]]:
             continue
         first, second = a.tables[name], b.tables[name]
         if list(first) != list(second):
-            yield math.inf, f"{name} has columns {', '.join(first)}, and {', '.join(second)}"
-        elif EVENTS.get(name) in first:
+            yield math.inf, f"{name} has columns {', '.join(first)}, versus {', '.join(second)}"
+        elif _EVENT_TIMES.get(name) in first:
             yield from _events(name, first, second)
         else:
             yield from _rows(name, first, second)
 
 
 def _events(name: str, first: Table, second: Table) -> Iterator[tuple[float, str]]:
-    time = EVENTS[name]
+    time = _EVENT_TIMES[name]
     columns = [time, *(column for column in first if column != time)]
     first_rows, second_rows = (
         _sorted_rows([table[column] for column in columns]) for table in (first, second)
@@ -72,24 +72,24 @@ def _events(name: str, first: Table, second: Table) -> Iterator[tuple[float, str
     if rows == [None, None]:
         return
     instant = min(row[time] for row in rows if row is not None)
-    yield instant, f"t = {instant:.9g} s: {name}: {_row_text(rows[0])}, and {_row_text(rows[1])}"
+    yield instant, f"t = {instant:.9g} s: {name}: {_row_text(rows[0])}, versus {_row_text(rows[1])}"
 
 
 def _rows(name: str, first: Table, second: Table) -> Iterator[tuple[float, str]]:
     if len(first) != len(second):
-        yield -math.inf, f"{name} has {len(first)} rows, and {len(second)}"
+        yield -math.inf, f"{name} has {len(first)} rows, versus {len(second)}"
         return
     for column in first:
         x, y = first[column], second[column]
         differs = np.flatnonzero(~_equal(x, y))
         if not len(differs):
             continue
-        is_instant = column in _INSTANTS
+        is_instant = column in _TIME_COLUMNS
         times = np.fmin(x[differs], y[differs]) if is_instant else np.full(len(differs), math.inf)
         k = int(differs[np.argmin(times)])
         instant = float(times.min())
         prefix = f"t = {instant:.9g} s: " if is_instant else ""
-        yield instant, f"{prefix}{name}.{column}[{k}] is {x[k].item()!r}, and {y[k].item()!r}"
+        yield instant, f"{prefix}{name}.{column}[{k}] is {x[k].item()!r}, versus {y[k].item()!r}"
 
 
 def _equal(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.bool_]:
@@ -111,5 +111,5 @@ def _row_text(row: dict[str, Any] | None) -> str:
 def _first_fact(a: dict[str, Any], b: dict[str, Any]) -> str:
     for key in [*a, *(key for key in b if key not in a)]:
         if a.get(key) != b.get(key):
-            return f"facts[{key!r}] is {a.get(key)!r}, and {b.get(key)!r}"
+            return f"facts[{key!r}] is {a.get(key)!r}, versus {b.get(key)!r}"
     return "facts differ"

@@ -59,7 +59,7 @@ class _Availability(msgspec.Struct):
 class _Messages(_RowLimit):
     left_out: _NonNegative = 0
     delays: dict[str, float] = {}
-    machines: _Count | None = None  # from earlier versions, for `Result.servers`
+    machines: _Count | None = None  # in files of earlier versions; `Result.servers` reads it
 
 
 class _Provenance(msgspec.Struct):
@@ -121,7 +121,7 @@ def write(
         **rest,
     }
     try:
-        _check_shown(rest)
+        _check_displayable(rest)
         with atomic_file(path) as stream, Writer(stream) as archive:
             archive.arrays(arrays)
             for name, table in tables.items():
@@ -134,7 +134,7 @@ def write(
 
 def unreadable_result_error(path: str | os.PathLike[str], error: Exception) -> GridSimError:
     """Return the error for a result that was not written, since reading it would raise `error`."""
-    return GridSimError(f"{os.fspath(path)}: not written, since it could not be read again ({error})")
+    return GridSimError(f"{os.fspath(path)}: not written, because it could not be read again ({error})")
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
@@ -165,14 +165,14 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
             }
         rest = {key: metadata[key] for key in ("facts", "scheduler", "provenance")}
         check_columns(tables)
-        _check_shown(rest)
+        _check_displayable(rest)
         rest["scheduler"]["class"] = current_name(rest["scheduler"]["class"])
         return metadata["digest"], {"tables": tables, "arrays": arrays, **rest}
     except Exception as error:
         raise damaged_result_error(name, error) from error
 
 
-def _check_shown(rest: Mapping[str, Any]) -> None:
+def _check_displayable(rest: Mapping[str, Any]) -> None:
     """Check that the facts, the scheduler and the provenance can be displayed."""
     for name, entries in rest.items():
         if not isinstance(entries, dict):
@@ -181,7 +181,7 @@ def _check_shown(rest: Mapping[str, Any]) -> None:
     scheduler = rest["scheduler"]
     for key, kind in (("name", str), ("class", str), ("parameters", dict)):
         if not isinstance(scheduler.get(key), kind):
-            raise ValueError(f"scheduler.{key} must be a {'text' if kind is str else 'table'}")
+            raise ValueError(f"scheduler.{key} must be a {'string' if kind is str else 'table'}")
 
 
 def damaged_result_error(name: str, error: Exception) -> Exception:

@@ -20,7 +20,7 @@ from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
@@ -166,7 +166,7 @@ class Result(Metrics):
         if (log := self.tables.get("message_log")) is None:
             return 0
         endpoints = np.concatenate((log["sender"], log["receiver"]))
-        # every server sends or receives, so that all numbers occur
+        # every server sends or receives a message, so all numbers occur
         return len(np.unique(endpoints[endpoints >= machines]))
 
     @property
@@ -290,7 +290,7 @@ class Result(Metrics):
             If matplotlib is not installed.
         """
         # the package of figures imports this module, so it cannot be imported above
-        return need("gridsim.studies.figures", "plot", "plot").of_results(
+        return import_extra("gridsim.studies.figures", "plot", "plot").of_results(
             kind, {self.scheduler["name"]: self}, **options
         )
 
@@ -391,13 +391,13 @@ class Result(Metrics):
             If no job has the number.
         """
         if (numbers := self.jobs_of_log) is None:
-            raise ScenarioError(f"job requires rigid jobs of a log, got {job!r}")
+            raise ScenarioError(f"job {job!r} requires a result of rigid jobs from a log")
         rows = np.flatnonzero(numbers == job)
         if not len(rows):
-            raise IndexError(f"job {job} of the log")
+            raise IndexError(f"job must be the number of a job in the log, got {job}")
         if len(rows) > 1:
             examples = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-            raise ScenarioError(f"job {job} of the log is several applications; choose one of {examples}")
+            raise ScenarioError(f"job {job} of the log has several applications; choose one of {examples}")
         return int(rows[0])
 
     def why(self, application: int, task: int | None = None) -> Explanation:
@@ -429,7 +429,7 @@ class Result(Metrics):
         _check_row("application", application, len(self.applications))
         if task is not None:
             tasks = int(self.applications["tasks"][application])
-            _check_row("task", task, tasks, f" of application {application}")
+            _check_row("task", task, tasks, f" for application {application}")
         job = None if (numbers := self.jobs_of_log) is None else int(numbers[application])
         return why(self.tables["decisions"], metadata, application, task, job)
 
@@ -445,7 +445,7 @@ class Result(Metrics):
         ImportError
             If xarray is not installed.
         """
-        xarray = need("xarray", "data", "to_xarray")
+        xarray = import_extra("xarray", "data", "to_xarray")
         groups = {name: table.to_xarray(_DIMENSIONS.get(name, "row")) for name, table in self.tables.items()}
         for name, group in groups.items():
             for column, unit in COLUMN_UNITS.get(name, {}).items():
@@ -533,4 +533,4 @@ def _check_row(argument: str, number: Any, count: int, owner: str = "") -> None:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise ScenarioError(f"{argument} must be a whole number, got {number!r}")
     if not 0 <= number < count:
-        raise IndexError(f"{argument} {number} of {count}{owner}")
+        raise IndexError(f"{argument} must be in 0..{count - 1}{owner}, got {number}")

@@ -30,8 +30,8 @@ class Column(NamedTuple):
         Whether a result file with the table must have the column.
     rows_of
         The table to whose rows the values refer; "" if they are not row numbers.
-    least
-        The smallest value allowed with `rows_of`; -1 if that may mean none.
+    minimum
+        The smallest value allowed with `rows_of`; -1 if that may stand for none.
     servers
         With `rows_of` "machines", whether the values may also be numbers of servers (`Result.servers`).
     positive
@@ -44,7 +44,7 @@ class Column(NamedTuple):
     text: str = ""
     mandatory: bool = False
     rows_of: str = ""
-    least: int = 0
+    minimum: int = 0
     servers: bool = False
     positive: bool = False
 
@@ -68,7 +68,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("task_size", "float", "Mflop", "size of each task, a; the mean if tasks differ",
                    positive=True),
         _mandatory("size", "float", "Mflop", "total size, w = n a; the sum if tasks differ", positive=True),
-        _mandatory("submitter", "int", "machine", "machine of its submission", rows_of="machines", least=-1),
+        _mandatory("submitter", "int", "machine", "machine of its submission", rows_of="machines",
+                   minimum=-1),
         _mandatory("stretch", "float", "s/Mflop", "(finish - release) / size, the papers' measure"),
         _mandatory("stretch_agg", "float", "1", "stretch times the aggregate speed: the response time "
                    "over size / aggregate speed"),
@@ -109,8 +110,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests for it"),
         Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a "
                "machine refused or that failed; if it is not 0, the first one did"),
-        Column("late", "int", "", "`dgs-asap`: answers ignored since their start was too near; "
-               "`zorilla`, `metascheduler`: allocations that failed since a message arrived after the "
+        Column("late", "int", "", "`dgs-asap`: answers ignored because their start was too near; "
+               "`zorilla`, `metascheduler`: allocations that failed because a message arrived after the "
                "start"),
         Column("floods", "int", "floods", "`zorilla` only: number of its advertisements"),
         Column("site", "int", "site", "`metascheduler` only: the site that ran it; -1 for several sites "
@@ -123,13 +124,13 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("smallest_task", "float", "Mflop", "size of its smallest task"),
         Column("largest_task", "float", "Mflop", "size of its largest task"),
         Column("replicas", "int", "replicas", "replicas started while another one of the task ran"),
-        Column("killed", "int", "replicas", "replicas stopped since another one of the task was completed"),
-        Column("undisturbed", "int", "tasks", "completed tasks that were never resubmitted, since a "
+        Column("killed", "int", "replicas", "replicas stopped because another one of the task was completed"),
+        Column("undisturbed", "int", "tasks", "completed tasks that were never resubmitted, because a "
                "replica was always running"),
     ),
     "applications, of tasks that move": (
         Column("migrated", "int", "moves", "moves of tasks to another host than the previous one"),
-        Column("resumed", "int", "tasks", "tasks resumed at the host that they had lost, since they "
+        Column("resumed", "int", "tasks", "tasks resumed at the host that they had lost, because they "
                "waited for it or it was chosen again"),
         Column("undisturbed", "int", "tasks", "completed tasks that never lost their host"),
     ),
@@ -165,7 +166,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("bandwidth", "float", "B/s", "bandwidth of its link to the data, in each direction"),
     ),
     "machines, of work queues": (
-        Column("ended", "int", "replicas", "replicas stopped on it since another one was completed"),
+        Column("ended", "int", "replicas", "replicas stopped on it because another one was completed"),
     ),
     "machines, of dgs-asap": (
         Column("schedules_received", "int", "schedules", "schedules of [exchanges](#table-exchanges) "
@@ -307,10 +308,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("action", "text", "", "the decision; [why](../guides/why.md) lists the actions of "
                    "each scheduler"),
         _mandatory("decider", "int", "machine", "deciding machine; -1 for a centralized scheduler",
-                   rows_of="machines", least=-1),
+                   rows_of="machines", minimum=-1),
         _mandatory("level", "int", "level", "level of the deciding node in a tree"),
         _mandatory("machine", "int", "machine", "machine that got the tasks or the request; -1 for none",
-                   rows_of="machines", least=-1, servers=True),
+                   rows_of="machines", minimum=-1, servers=True),
         _mandatory("tasks", "int", "tasks", "number of tasks concerned; for work queues, those of which "
                    "`task` is one"),
         _mandatory("among", "int", "machines", "number of candidates, or of machines requested"),
@@ -333,12 +334,12 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("dropped", "int", "0 or 1", "1 if it was lost because a machine failed"),
         _mandatory("bytes", "int", "B"),
         _mandatory("application", "int", "application", "application or job that it is about; -1 for none",
-                   rows_of="applications", least=-1),
+                   rows_of="applications", minimum=-1),
     ),
 }  # fmt: skip
 
 
-def _by_table() -> dict[str, dict[str, Column]]:
+def _columns_by_table() -> dict[str, dict[str, Column]]:
     tables: dict[str, dict[str, Column]] = {}
     for group, columns in COLUMNS.items():
         tables.setdefault(group.partition(",")[0], {}).update({column.name: column for column in columns})
@@ -346,7 +347,7 @@ def _by_table() -> dict[str, dict[str, Column]]:
 
 
 #: Table -> column -> its declaration.
-TABLES = _by_table()
+TABLES = _columns_by_table()
 _MEASUREMENT_UNITS = ("s", "Mflop", "Mflop/s", "s/Mflop", "B", "1")
 #: Table -> column -> unit, for columns with a unit of measurement; columns of counts are left out.
 COLUMN_UNITS = {
@@ -410,7 +411,7 @@ def check_rows(tables: Mapping[str, Table], servers: int) -> None:
             values = table[column.name]
             if column.rows_of:
                 end = len(tables[column.rows_of]) + (servers if column.servers else 0)
-                _check_range(f"{name}.{column.name}", values, column.least, end - 1)
+                _check_range(f"{name}.{column.name}", values, column.minimum, end - 1)
             if column.positive:
                 _check_positive(f"{name}.{column.name}", values)
     if "traffic" in tables:

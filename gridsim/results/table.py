@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gridsim.errors import one_line
 from gridsim.support import html
-from gridsim.support.arguments import unknown
-from gridsim.support.columns import is_text
-from gridsim.support.extras import need
+from gridsim.support.arguments import unknown_name_error
+from gridsim.support.columns import is_valid_unicode
+from gridsim.support.extras import import_extra
 from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]
@@ -38,9 +38,9 @@ def _column(name: str, values: Any) -> Column:
             raise ValueError(f"column {name!r} must be numbers or text")
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":
-        # the shortest dtype, so that equal texts have equal dtypes
+        # use the shortest dtype, so that equal texts have equal dtypes
         column = column.astype(f"U{max(1, max(map(len, column.tolist()), default=1))}")
-        if not is_text(column):
+        if not is_valid_unicode(column):
             raise ValueError(f"column {name!r} must be text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
         raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
@@ -79,7 +79,7 @@ class Table:
             try:
                 return self._columns[key]
             except KeyError:
-                raise unknown("column", key, self._columns) from None
+                raise unknown_name_error("column", key, self._columns) from None
         if not -self._rows <= key < self._rows:
             raise IndexError(f"row must be in {-self._rows}..{self._rows - 1}, got {key}")
         return {name: column[key].item() for name, column in self._columns.items()}
@@ -127,7 +127,7 @@ class Table:
         ImportError
             If pandas is not installed.
         """
-        return need("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
+        return import_extra("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
         """Return the table as a pyarrow Table, which shares numbers with this table and copies text.
@@ -137,7 +137,7 @@ class Table:
         ImportError
             If pyarrow is not installed.
         """
-        arrow = need("pyarrow", "data", "to_arrow")
+        arrow = import_extra("pyarrow", "data", "to_arrow")
         return arrow.table({name: arrow.array(column) for name, column in self._columns.items()})
 
     def to_xarray(self, dimension: str = "row") -> Any:
@@ -152,7 +152,7 @@ class Table:
         ValueError
             If `dimension` is the name of a column.
         """
-        xarray = need("xarray", "data", "to_xarray")
+        xarray = import_extra("xarray", "data", "to_xarray")
         if dimension in self._columns:
             raise ValueError(f"dimension must not be the name of a column, got {dimension!r}")
         columns = {name: (dimension, column) for name, column in self._columns.items()}
@@ -163,17 +163,17 @@ class Table:
         lines = align(columns)
         if gap:
             lines.insert(1 + gap, "...")
-        return "\n".join([*lines, self._size])
+        return "\n".join([*lines, self._size_text])
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the first and the last rows."""
         columns, gap = self._repr_columns()
         if gap:
             columns = [[*column[: 1 + gap], "...", *column[1 + gap :]] for column in columns]
-        return html.table(columns) + html.text(self._size)
+        return html.table(columns) + html.text(self._size_text)
 
     @property
-    def _size(self) -> str:
+    def _size_text(self) -> str:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:

@@ -23,9 +23,9 @@ Lines = dict[str, str]
 UNKNOWN = "unknown"
 
 
-def draw_lines(causes: Iterable[str]) -> Lines:
-    """Return a line that states what is drawn at random only once; no line if `causes` is empty."""
-    *first, last = list(dict.fromkeys(causes)) or [""]
+def draw_lines(random_parts: Iterable[str]) -> Lines:
+    """Return a line on the random parts of a run, which are drawn once; no line if there are none."""
+    *first, last = list(dict.fromkeys(random_parts)) or [""]
     if not last:
         return {}
     subject = (
@@ -83,7 +83,7 @@ def run_lines(
         "resubmitted": f"{facts['resubmitted']} tasks",
         "messages": UNKNOWN
         if math.isnan(facts["messages"])
-        else f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data(facts)}",
+        else f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
         "peak memory": _value_text(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
@@ -167,7 +167,7 @@ def _count_text(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _task_data(facts: Facts) -> str:
+def _task_data_text(facts: Facts) -> str:
     if "data_bytes" not in facts:
         return ""
     ratio = f"{facts['data_ratio']:.4g} x the messages" if facts["data_ratio"] > 0 else "no messages"

@@ -1,4 +1,4 @@
-# Where each scheduler of gridsim is: the one list of them, which `__init__.py` reads.
+# The classes of the built-in schedulers; `__init__.py` reads their modules from this list.
 
 from .centralized.heuristics import KPercentBest as KPercentBest
 from .centralized.heuristics import MaxMin as MaxMin

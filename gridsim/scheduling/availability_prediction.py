@@ -1,8 +1,8 @@
-"""Predictions of how long a machine stays up, from its own past up times.
+"""Predictions of how long a machine stays up, from its past up times.
 
 These are the predictors of the information-aware WQR-FT (Arora et al.), except for the exact one.  "past"
 predicts an up time of E[X | X > age]: the mean of the past up times that exceed the present one, the age.
-"age" predicts that the machine stays up for as long again as it has been up.  All times are whole ns.
+"age" predicts that the rest of the up time is as long as the age.  All times are whole ns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_UP_TIMES = 32
 
 
 def add_up_time(up_times: list[int], number: int, up_time: int) -> None:
-    """Add an up time, in ns, to the last `MAX_UP_TIMES` ones of a machine.
+    """Add an up time, ns, to the last `MAX_UP_TIMES` up times of a machine.
 
     It replaces the oldest one in place, so that the order of additions in a mean does not change.
 
@@ -46,8 +46,7 @@ def predicted_end(predictor: str, now: int, since: int, up_times: list[int]) -> 
     age = now - since
     longer = [float(up_time) for up_time in up_times if up_time > age]
     if predictor == "past" and longer:
-        mean = float(np.cumsum(longer)[-1]) / len(
-            longer
-        )  # np.sum adds in another order, and rounds otherwise
+        total = float(np.cumsum(longer)[-1])  # np.sum adds in another order, so it rounds differently
+        mean = total / len(longer)
         return since + round(mean) if mean < 9.2e18 - since else NEVER
     return min(now + age, NEVER)

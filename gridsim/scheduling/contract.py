@@ -8,7 +8,7 @@ run, handles cohorts of them as arrays, and reports an `Outcome` at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
@@ -45,6 +45,9 @@ NodeForm = Literal["interpreted", "compiled"]
 
 #: The parts of the future that a scheduler may know, which `Scheduler.foresees` lists.
 Foreseen = Literal["applications", "failures", "run times"]
+
+#: The meanings of the number of tasks of a decision, which `Scheduler.decision_verbs` declares.
+DecisionVerb = Literal["gives", "keeps", "mentions"]
 
 #: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
@@ -96,12 +99,12 @@ class ProcessShare:
         uint8[bytes], memory that all processes share; they exchange messages in it
         (`gridcore.network.exchange`).
     watch
-        Raises an error if another process has ended; a process calls it while it waits.
+        Function that raises an error if another process has ended; a process calls it while it waits.
     gather
-        Returns the partial outcomes of the other processes (`Policy.partial_outcome`), in order of rank;
-        only for process 0.
+        Function that returns the partial outcomes of the other processes (`Policy.partial_outcome`), in order
+        of rank; only for process 0.
     leave
-        Detaches this process from the shared memory; None if there is nothing to detach.
+        Function that detaches this process from the shared memory; None if there is nothing to detach.
     """
 
     rank: int
@@ -390,6 +393,11 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
     #: The columns ``saw``, ``limit`` and ``true`` have the quantity in that unit.
     decision_words: ClassVar[DecisionTexts] = {}
+    #: What a decision does with its number of tasks: action -> verb.  ``"gives"``: these tasks go to the
+    #: machine, and must arrive there.  ``"keeps"``: the deciding machine queues these tasks itself.
+    #: ``"mentions"``: the number counts something else, such as machines or all waiting tasks.  An action
+    #: without a verb is about these tasks, but does not move them, such as a request.
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {}
 
     def _path(self) -> str:
         return self.name

@@ -35,7 +35,7 @@ class Description:
     modules
         The modules of its class and of all classes and functions in its parameters.
     texts
-        The texts in its parameters; some may name a function.
+        The strings in its parameters; some may name a function.
     opaque_values
         Parameter -> a value in it that is described only by its repr, which may be incomplete.
     """
@@ -49,11 +49,12 @@ class Description:
             "name": kind.name,
             "class": stored_name(kind),
             "parameters": {
-                field: self._of(field, getattr(scheduler, field)) for field in scheduler.__struct_fields__
+                field: self._plain_value(field, getattr(scheduler, field))
+                for field in scheduler.__struct_fields__
             },
         }
 
-    def _of(self, path: str, value: Any) -> Any:
+    def _plain_value(self, path: str, value: Any) -> Any:
         if isinstance(value, enum.Enum):
             value = value.value
         if isinstance(value, np.ndarray | np.generic):
@@ -65,14 +66,14 @@ class Description:
         if value is None or isinstance(value, (str, bool, int, float)):
             return plain(value)
         if isinstance(value, (list, tuple)):
-            return [self._of(path, entry) for entry in value]
+            return [self._plain_value(path, entry) for entry in value]
         if isinstance(value, Mapping):
-            entries = {str(key): self._of(path, entry) for key, entry in value.items()}
+            entries = {str(key): self._plain_value(path, entry) for key, entry in value.items()}
             if len(entries) < len(value):  # keys such as 1 and "1" have become the same
                 self.opaque_values[path] = value
             return entries
         if isinstance(value, Set):
-            return sorted((self._of(path, entry) for entry in value), key=_sort_key)
+            return sorted((self._plain_value(path, entry) for entry in value), key=_sort_key)
         if isinstance(value, msgspec.Struct):
             fields = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
             return self._object(path, value, {key: getattr(value, name) for name, key in fields})
@@ -80,7 +81,7 @@ class Description:
             names = [field.name for field in dataclasses.fields(value)]
             return self._object(path, value, {name: getattr(value, name) for name in names})
         if isinstance(value, os.PathLike):
-            return self._of(path, os.fspath(value))
+            return self._plain_value(path, os.fspath(value))
         if (name := self._name_of(value)) is not None:
             return name
         if not isinstance(value, _EXACT):
@@ -92,7 +93,7 @@ class Description:
         name = self._name_of(type(value))
         if name is None:
             self.opaque_values[path] = value
-        values = {key: self._of(path, each) for key, each in fields.items()}
+        values = {key: self._plain_value(path, entry) for key, entry in fields.items()}
         return {"class": name or repr(type(value)), **values}
 
     def _name_of(self, value: Any) -> str | None:

@@ -17,7 +17,7 @@ from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
-from gridsim.support.imports import current_name, import_object, names_code, stored_name
+from gridsim.support.imports import current_name, first_code_name, import_object, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 from gridsim.support.plugins import plugins
 
@@ -52,7 +52,7 @@ def chosen_schedulers(
     else:
         raise ScenarioError(f"{condition}, got {short_repr(schedulers)}")
     if not entries:
-        raise ScenarioError("schedulers must name at least one, got none")
+        raise ScenarioError("schedulers must contain at least one scheduler, got none")
     result: dict[str, Scheduler] = {}
     for name, scheduler in entries:
         text("schedulers: a name", name)
@@ -166,7 +166,7 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
     for key, value in parameters.items():
         if value != entry.preset.get(key, value):
             raise ScenarioError(
-                f"{name}.{key} must be {entry.preset[key]!r}, as the name presets it, got "
+                f"{name}.{key} must be {entry.preset[key]!r}, the preset of the name, got "
                 f"{short_repr(value)}; use {cls.name} for other values"
             )
 
@@ -199,7 +199,7 @@ def _import_class(name: str) -> type[Scheduler]:
     if not (isinstance(cls, type) and issubclass(cls, Scheduler)):
         raise ScenarioError(f"scheduler {name!r} must be a subclass of gridsim.Scheduler, got {cls!r}")
     if cls.start is Scheduler.start:
-        raise ScenarioError(f"scheduler {name!r} must define start(run), {cls.__name__} does not")
+        raise ScenarioError(f"scheduler {name!r} must define start(run), which {cls.__name__} does not")
     return cls
 
 
@@ -256,10 +256,11 @@ def _described_parameters(
 ) -> dict[str, Any]:
     parameters = dict(description["parameters"])
     for key, value in parameters.items():
-        if (code := names_code(value)) is not None and code not in imports:
+        if (code := first_code_name(value)) is not None and code not in imports:
             raise ScenarioError(
-                f"{owner} names the code {code!r} for {description['name']}.{key}.  Code is not imported "
-                f"because a file names it: add --import {shlex.quote(code)}, or pass the scheduler object"
+                f"{owner} names the code {code!r} for {description['name']}.{key}.  For safety, code that "
+                f"only a file names is not imported: add --import {shlex.quote(code)}, or pass the "
+                "scheduler object"
             )
     return parameters
 
@@ -292,7 +293,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
             if key in limits:  # the check of the class also has the range in its error
                 values[key] = value
                 continue
-            if words := _words(fields[key].type):
+            if words := _terms_of_type(fields[key].type):
                 close = hint(literal_values(fields[key].type), value)
                 raise ScenarioError(
                     f"{name}.{key} must be {words[0]}, got {short_repr(value)}{close}"
@@ -300,10 +301,10 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
             message = str(error)[:1].lower() + str(error)[1:]
             raise ScenarioError(f"{name}.{key} = {short_repr(value)}: {message}") from error
         except UnicodeEncodeError as error:
-            raise ScenarioError(f"{name}.{key} must be text, got {short_repr(value)}") from error
+            raise ScenarioError(f"{name}.{key} must be valid Unicode, got {short_repr(value)}") from error
     missing = [key for key, field in fields.items() if field.required and key not in values]
     if missing:
-        raise ScenarioError(f"{name}.{missing[0]} is missing, the scheduler has no default for it")
+        raise ScenarioError(f"{name}.{missing[0]} is required: it has no default")
     try:
         return cls(**values)
     except GridSimError:
@@ -324,29 +325,34 @@ def command(file: str, scheduler: Scheduler) -> str:
     return shlex.join(words)
 
 
-_WORDS: dict[Any, tuple[str, str]] = {
+_TYPE_TERMS: dict[Any, tuple[str, str]] = {
     bool: ("true or false", "entries true or false"),
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
-    str: ("a text", "texts"),
+    str: ("a string", "strings"),
 }
 
 
-def _words(kind: Any) -> tuple[str, str] | None:
+def _terms_of_type(kind: Any) -> tuple[str, str] | None:
     """Return the terms for one value and for several values of a type; None if it has no simple term."""
-    if kind in _WORDS:
-        return _WORDS[kind]
+    if kind in _TYPE_TERMS:
+        return _TYPE_TERMS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
     if origin is Literal:
         listed = ", ".join(map(repr, entries))
         return f"one of {listed}", f"entries of {listed}"
     if origin in (Union, UnionType):
-        texts = [_words(entry) for entry in entries if entry is not NoneType]
+        texts = [_terms_of_type(entry) for entry in entries if entry is not NoneType]
         terms = [words for words in texts if words is not None]
         if len(terms) < len(texts):
             return None
         return " or ".join(singular for singular, _ in terms), " or ".join(plural for _, plural in terms)
-    if origin in (tuple, list) and entries and len(set(entries)) == 1 and (words := _words(entries[0])):
+    if (
+        origin in (tuple, list)
+        and entries
+        and len(set(entries)) == 1
+        and (words := _terms_of_type(entries[0]))
+    ):
         count = "" if origin is list or Ellipsis in get_args(kind) else f"{len(entries)} "
         return f"a list of {count}{words[1]}", f"lists of {count}{words[1]}"
     return None
@@ -394,7 +400,7 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
         If the class is not a `Scheduler` or does not have these parameters.
     """
     if not isinstance(name, str) or not name or ":" in name:
-        raise ValueError(f"name of a scheduler must be a text without a colon, got {name!r}")
+        raise ValueError(f"name of a scheduler must be a non-empty string without a colon, got {name!r}")
     importlib.import_module(_PACKAGE)
     if name in _REGISTRY:
         raise ValueError(f"scheduler {name!r} is registered already")
@@ -406,7 +412,7 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
     _REGISTRY[name] = _Entry(cls, parameters)
 
 
-def register_own(name: str, cls: str, **parameters: Any) -> None:
+def register_builtin(name: str, cls: str, **parameters: Any) -> None:
     """Make the class `cls` of `gridsim.schedulers` available under `name`, without importing it."""
     _REGISTRY[name] = _Entry(cls, parameters)
 
@@ -452,10 +458,12 @@ def _entries() -> Iterator[tuple[str, _Entry]]:
 
 
 def _plugin_entries() -> dict[str, _Entry]:
-    return {name: _Entry(cls, {}) for name, cls in plugins("gridsim.schedulers", _fault, _REGISTRY).items()}
+    return {
+        name: _Entry(cls, {}) for name, cls in plugins("gridsim.schedulers", _plugin_error, _REGISTRY).items()
+    }
 
 
-def _fault(plugin: Any) -> str:
+def _plugin_error(plugin: Any) -> str:
     """Return why an object that a package adds is not a scheduler; "" if it is one."""
     if not (isinstance(plugin, type) and issubclass(plugin, Scheduler)):
         return f"it must be a subclass of gridsim.Scheduler, got {short_repr(plugin)}"

@@ -88,7 +88,7 @@ class CheckpointWriter:
     engine
         The engine of the run.
     make_header
-        Returns the header of the checkpoint.
+        Function that returns the header of the checkpoint.
     has_run
         Whether the file has an earlier checkpoint of this run.
     """
@@ -133,12 +133,10 @@ class CheckpointWriter:
         """Write the file and return None; if it has another run by now, return this as the reason not to."""
         header, identity_now = self._make_header(), _identity(self.path)
         if identity_now != self._known and (other_run := _other_run(self.path, header)) is not None:
-            return f"it holds {other_run}"
+            return f"the file has {other_run}"
 
         def check_unchanged(identity: _Identity | None) -> None:
-            if (
-                _identity(self.path) != identity_now
-            ):  # replaced during the writing; the next attempt will read it
+            if _identity(self.path) != identity_now:  # the next attempt will read the new file
                 raise FileExistsError(errno.EEXIST, "another process has replaced the file", self.path)
             self._next = identity
 
@@ -262,15 +260,12 @@ def check_replaceable(path: str | os.PathLike[str], header: CheckpointHeader) ->
     """Raise ScenarioError if the file at `path` has a resumable run that is not that of `header`."""
     if (run := _other_run(path, header)) is not None:
         raise ScenarioError(
-            f"checkpoint {os.fspath(path)} holds {run}: name another file, or remove that one"
+            f"checkpoint must not be {os.fspath(path)}, which has {run}: name another file, or remove it"
         )
 
 
 def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | None:
-    """Return in words which run the file at `path` has, if it can be resumed and is not that of `header`.
-
-    Returns None if there is no such run.
-    """
+    """Return a description of the run in the file at `path`; None if not resumable or that of `header`."""
     try:
         with Checkpoint(path) as checkpoint:
             file_header = checkpoint.header

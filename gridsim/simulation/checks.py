@@ -82,34 +82,34 @@ def check_kind(
         raise ScenarioError(f"{scheduler.name} does not support failures: remove faults (--failures){only}")
     if data and not scheduler.moves_data:
         raise ScenarioError(
-            f"platform.bandwidth must be absent for {scheduler.name}, which does not support data, or "
-            "workload.input_bytes and workload.output_bytes must be 0; schedulers that support data: "
-            "fair-tree (maintenance ideal, release_cell 0), ideal-tree, mincent-once, steady-state, "
-            "bandwidth-centric"
+            f"{scheduler.name} does not support tasks that move data (platform.bandwidth with "
+            "workload.input_bytes or workload.output_bytes); schedulers that support them: fair-tree "
+            "(maintenance ideal, release_cell 0), ideal-tree, mincent-once, steady-state, bandwidth-centric"
         )
     if data and (faults is not None or load_profile is not None or applications.unequal):
         part = "workload.spread"
         if faults is not None or load_profile is not None:
             part = "faults" if faults is not None else "fluctuation"
         raise ScenarioError(
-            f"{part} must be absent if tasks move data (workload.input_bytes or workload.output_bytes with "
-            "platform.bandwidth), since machines are then always up at full speed, and tasks of a bag are "
-            "equal"
+            "tasks that move data (platform.bandwidth with workload.input_bytes or workload.output_bytes) do "
+            f"not support {part}: machines are then always up at full speed, and tasks of a bag are equal"
         )
     if applications.rigid != scheduler.rigid:
-        kinds, part = ("rigid jobs", "bags of tasks") if scheduler.rigid else ("bags of tasks", "rigid jobs")
+        required_kind, actual_kind = ("rigid jobs", "bags of tasks")[:: 1 if scheduler.rigid else -1]
         alternatives = "; the kinds jobs, job-log and job-list have rigid jobs, and so has a log with --rigid"
         if not scheduler.rigid:
             alternatives = (
                 "; schedulers that support them: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, "
                 "metascheduler"
             )
-        raise ScenarioError(f"workload must have {kinds} for {scheduler.name}, got {part}{alternatives}")
+        raise ScenarioError(
+            f"{scheduler.name} requires a workload of {required_kind}, got {actual_kind}{alternatives}"
+        )
     if applications.unequal and not scheduler.unequal:
         low, high = applications.extremes()
         (i,) = first_true(low < high)
         raise ScenarioError(
-            f"workload must have tasks of one size in each application for {scheduler.name}, "
+            f"{scheduler.name} does not support tasks of different sizes in one application, "
             f"got {low[i]:g} to {high[i]:g} Mflop in application {i}"
             + (
                 "; workload.own_sizes = false gives each its mean"
@@ -124,13 +124,13 @@ def check_kind(
             noun = "a task"
             schedulers = "fair-tree (maintenance = ideal), ideal-tree, mincent-once, fcfs (not mode = pull)"
         raise ScenarioError(
-            f"workload must have no constraints for {scheduler.name}, which does not support them, "
-            f"got {noun} that wants {requirement}; schedulers that support them: {schedulers}"
+            f"{scheduler.name} does not support constraints of the workload, got {noun} that requires "
+            f"{requirement}; schedulers that support them: {schedulers}"
         )
     if applications.group is not None and not applications.rigid and faults is not None:
         raise ScenarioError(
-            "faults must be absent if tasks need memory or disk that not all machines have, since all "
-            "machines that suit a task might be down"
+            "tasks that need memory or disk that not all machines have do not support faults: all machines "
+            "that suit a task might be down"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
@@ -153,9 +153,8 @@ def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
     """Raise ScenarioError if `nodes` is not among the `Scheduler.node_forms` of `scheduler`."""
     if nodes is None or nodes in scheduler.node_forms:
         return
-    known = ", ".join(map(repr, scheduler.node_forms))
-    reason = "which has no node program" if nodes == "interpreted" else "whose nodes have no compiled form"
-    raise ScenarioError(f"nodes must be {known} or None for {scheduler.name}, {reason}; got {nodes!r}")
+    reason = "it has no node program" if nodes == "interpreted" else "its nodes have no compiled form"
+    raise ScenarioError(f"{scheduler.name} does not support nodes={nodes!r}: {reason}")
 
 
 def check_size(
@@ -214,8 +213,8 @@ def check_size(
             )
     if max(end, longest) * NS > NEVER / 4:
         raise ScenarioError(
-            f"workload.{field} must be less: the run needs at least {max(end, longest):.3g} s{condition}, "
-            f"the limit is {NEVER / 4 / NS:.3g} s"
+            f"workload.{field} must let the run end within {NEVER / 4 / NS:.3g} s, got at least "
+            f"{max(end, longest):.3g} s{condition}"
         )
 
 
@@ -233,18 +232,20 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
     ):
         for name in required_columns:
             if name not in columns:
-                raise SchedulerError(f"{time_text} outcome.{table} has no column {name!r}")
+                raise SchedulerError(f"{time_text} outcome.{table} must have the column {name!r}")
         for name, column in columns.items():
             if name in reserved:
                 raise SchedulerError(
-                    f"{time_text} outcome.{table} has {name!r}, which every result has already"
+                    f"{time_text} outcome.{table} must not have {name!r}, which results have already"
                 )
             if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
                 raise SchedulerError(f"{time_text} outcome.{table}[{name!r}] must be {rows} whole numbers")
     tables = {}
     for name, columns in outcome.tables.items():
         if name in (*CORE_TABLES, *RECORDS, "cycles"):
-            raise SchedulerError(f"{time_text} outcome.tables has {name!r}, which every result has already")
+            raise SchedulerError(
+                f"{time_text} outcome.tables must not have {name!r}, which results have already"
+            )
         try:
             tables[check_name(name)] = Table(columns)
         except ValueError as error:
@@ -253,7 +254,8 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
         shapes = {np.shape(column) for column in outcome.cycles.values()}
         if set(outcome.cycles) != set(CYCLES) or shapes != {(len(applications),)}:
             raise SchedulerError(
-                f"{time_text} outcome.cycles must have {len(applications)} of {', '.join(CYCLES)}"
+                f"{time_text} outcome.cycles must have the columns {', '.join(CYCLES)}, each of length "
+                f"{len(applications)}"
             )
         tables["cycles"] = Table(outcome.cycles)
     try:
@@ -307,8 +309,8 @@ def check_invariants(
         count = int((completed != tasks).sum()) - 1
         suffix = f"; {count} more such application{'s' if count > 1 else ''}" if count else ""
         raise InvariantViolation(
-            f"application {i}: {completed[i]} of its {tasks[i]} tasks were completed, each must be, once"
-            f"{suffix}"
+            f"application {i}: each of its {tasks[i]} tasks must be completed once, got {completed[i]} "
+            f"completions{suffix}"
         )
     for i in first_true(first < release):
         raise InvariantViolation(
@@ -325,16 +327,16 @@ def check_invariants(
         )
     last = int(outcome.applications["finish"].max())
     # Copies of completed tasks may end later than the last task.
-    cut = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
-    later = cut or outages.failures.any() or "ended" in outcome.machines
-    end = max(last, outages.now if later else 0)
+    has_cancelled = "cancelled" in outcome.applications and np.any(outcome.applications["cancelled"])
+    may_end_later = has_cancelled or outages.failures.any() or "ended" in outcome.machines
+    end = max(last, outages.now if may_end_later else 0)
     busy, span = outcome.machines["busy"], max(0, end - int(release[0]))
     for u in first_true((busy < 0) | (busy > span)):
-        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns of {span} ns")
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but the run took {span} ns")
     end = max(last, outages.now)
     up_time = end - outages.down_time(end)
     for u in first_true(busy > up_time):
-        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for {up_time[u]} ns only")
+        raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for only {up_time[u]} ns")
     speeds = platform.speeds / NS
     work_done, work = float((busy * speeds).sum()), float(size.sum())
     # The duration of each task is rounded to whole ns; products and sums have rounding errors, too.
@@ -343,7 +345,7 @@ def check_invariants(
         _check_cycles(outcome, applications, work_done, slack)
     elif work_done < work - slack or (work_done > work + slack and not _may_have_lost_work(outcome)):
         raise InvariantViolation(
-            f"machines: their busy time is worth {work_done!r} Mflop, the applications have {work!r} Mflop"
+            f"machines: worked for {work_done!r} Mflop, but the applications have {work!r} Mflop"
         )
 
 
@@ -358,11 +360,13 @@ def _check_cycles(outcome: Outcome, applications: Applications, work_done: float
     for i in first_true(outcome.cycles["useful"] != applications.size):
         useful = float(outcome.cycles["useful"][i])
         raise InvariantViolation(
-            f"application {i}: {useful!r} Mflop were useful, it has {applications.size[i]!r} Mflop"
+            f"application {i}: cycles.useful must be its size, {applications.size[i]!r} Mflop, got {useful!r}"
         )
     for name in CYCLES:
         for i in first_true(~(outcome.cycles[name] >= -slack)):
-            raise InvariantViolation(f"application {i}: {outcome.cycles[name][i]!r} Mflop were {name}")
+            raise InvariantViolation(
+                f"application {i}: cycles.{name} must be >= 0 Mflop, got {outcome.cycles[name][i]!r}"
+            )
     reported = math.fsum(total(outcome.cycles[name]) for name in CYCLES)
     if not abs(reported - work_done) <= slack:
         raise InvariantViolation(

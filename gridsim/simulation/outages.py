@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport
-from gridsim.model.fault_events import END, Events, FaultEvents
+from gridsim.model.fault_events import CLOCK_END, Events, FaultEvents
 from gridsim.model.faults import Faults
 from gridsim.scheduling.contract import FAULT_PRIORITY, Policy
 from gridsim.support.arrays import Integers
@@ -18,11 +18,11 @@ from gridsim.support.state import check_names
 
 
 class Outages:
-    """Makes machines fail and recover, and records their failures and down times.
+    """Outages of machines during a run, with the numbers of failures and the down times.
 
-    It notifies the network, then the policy, when each change is due.  For a policy that takes blocks, it is
-    the `gridsim.scheduling.contract.FailureFeed`.  Its records are then updated only when the policy takes
-    the next block, is saved in a checkpoint, or has ended.
+    The object makes machines fail and recover.  It notifies the network, then the policy, when each change
+    is due.  For a policy that takes blocks, it is the `gridsim.scheduling.contract.FailureFeed`.  Its records
+    are then updated only when the policy takes the next block, is saved in a checkpoint, or has ended.
 
     Attributes
     ----------
@@ -30,9 +30,9 @@ class Outages:
         bool[machines], which machines are up now.
     failures
         int64[machines], the number of failures of each machine so far.
-    over_at
-        The time in ns at which the run ended because the last machine had failed for good; None if a machine
-        is up or will recover.
+    all_failed_at
+        Time in ns at which the run ended because the last machine had failed for good; None if a machine is
+        up or will recover.
     first
         int64[machines], the time of each machine's first failure, ns; 0 if it is down from the beginning,
         NEVER if it never fails.
@@ -41,18 +41,19 @@ class Outages:
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
         self.up = np.ones(machines, np.bool_)
         self.failures = np.zeros(machines, np.int64)
-        self.over_at: int | None = None
+        self.all_failed_at: int | None = None
         # For each machine the sum over its outages of (time of recovery - time of failure), ns.  For the
         # outage of a machine that is down, the recovery is not added yet.
         self._down = np.zeros(machines, np.int64)
-        self._is_recovered = np.zeros(machines, np.bool_)  # buffer of `_fire`, all False between its calls
+        # A buffer of `_handle_changes`, all False between its calls.
+        self._is_recovered = np.zeros(machines, np.bool_)
         self._engine, self._network, self._faults = engine, network, faults
         never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
         course = never if faults is None else faults.course(machines)
         self.first, self._blocks = course.first, course.blocks
         self._block_count = 0
-        # `_at` is the number of changes of the current block that have happened.
-        self._block, self._at = Events.empty(), 0
+        # `_position` is the number of changes of the current block that have happened.
+        self._block, self._position = Events.empty(), 0
 
     @property
     def now(self) -> int:
@@ -67,14 +68,14 @@ class Outages:
         self._policy = policy
         if policy.takes_blocks:
             # Without a pending event, the engine would run the policy beyond a time limit.
-            self._engine.on("fault", self._pass, priority=FAULT_PRIORITY, phase=TIMER)
-            self._engine.at(END, "fault")
+            self._engine.on("fault", self._ignore, priority=FAULT_PRIORITY, phase=TIMER)
+            self._engine.at(CLOCK_END, "fault")
             return
-        self._engine.on("fault", self._fire, priority=FAULT_PRIORITY, phase=TIMER)
-        if self._next() == 0:
-            self._fire([])
+        self._engine.on("fault", self._handle_changes, priority=FAULT_PRIORITY, phase=TIMER)
+        if self._next_time() == 0:
+            self._handle_changes([])
         else:
-            self._wait()
+            self._schedule_next()
 
     def end(self, stopped: bool) -> None:
         """Complete the records at the end of the run.
@@ -84,9 +85,9 @@ class Outages:
         stopped
             Whether the run was stopped; then changes at the current instant do not count.
         """
-        self._settle(self.now if stopped else self.now + 1)
+        self._apply_before(self.now if stopped else self.now + 1)
         if self._is_over():
-            self.over_at = self.now
+            self.all_failed_at = self.now
 
     def down_time(self, until: int) -> Integers:
         """Return the time that each machine was down before `until`: int64[machines], ns.
@@ -120,20 +121,20 @@ class Outages:
 
     # -- changes --------------------------------------------------------------------------------------
 
-    def _next(self) -> int | None:
+    def _next_time(self) -> int | None:
         """Return the time of the next change, ns, and fetch its block; None if there are no more changes."""
-        while self._at == len(self._block):
+        while self._position == len(self._block):
             block = next(self._blocks, None)
             if block is None:
                 return None
-            self._block, self._at = block, 0
+            self._block, self._position = block, 0
             self._block_count += 1
-        return int(self._block.time[self._at])
+        return int(self._block.time[self._position])
 
-    def _happen(self, end: int) -> Events:
+    def _apply(self, end: int) -> Events:
         """Apply the changes of the current block up to row `end`; return the changes that are new."""
-        rows = self._block[self._at : end]
-        self._at = end
+        rows = self._block[self._position : end]
+        self._position = end
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
         np.add.at(self.failures, rows.machine[~rows.up & ~joins], 1)
         np.add.at(self._down, rows.machine, np.where(rows.up, rows.time, -rows.time))
@@ -142,28 +143,28 @@ class Outages:
 
     def _is_over(self) -> bool:
         """Return whether all machines are down and none will recover."""
-        return not self.up.any() and self._next() is None
+        return not self.up.any() and self._next_time() is None
 
     # -- change by change -----------------------------------------------------------------------------
 
-    def _wait(self) -> None:
-        if (due := self._next()) is not None:
+    def _schedule_next(self) -> None:
+        if (due := self._next_time()) is not None:
             self._engine.at(due, "fault")
 
-    def _fire(self, _: list[int]) -> None:
-        rows = self._happen(int(np.searchsorted(self._block.time, self.now, side="right")))
+    def _handle_changes(self, _: list[int]) -> None:
+        rows = self._apply(int(np.searchsorted(self._block.time, self.now, side="right")))
         failed, recovered = rows.machine[~rows.up], rows.machine[rows.up]
         # Marks in a buffer are faster than sorting: there are thousands of changes of one or two machines.
         self._is_recovered[recovered] = True
-        reset = self._is_recovered[failed]
-        self._is_recovered[failed] = False  # machines that failed and recovered are in `reset`
-        returned = recovered[self._is_recovered[recovered]]
+        is_transient = self._is_recovered[failed]
+        self._is_recovered[failed] = False  # the machines of transient failures are in `is_transient`
+        restored = recovered[self._is_recovered[recovered]]
         self._is_recovered[recovered] = False
-        self._network.fail(failed[reset])
-        self._network.fail(failed[~reset], down=True)
-        self._network.restore(returned)
+        self._network.fail(failed[is_transient])
+        self._network.fail(failed[~is_transient], down=True)
+        self._network.restore(restored)
         self._policy.on_faults(failed, recovered)
-        self._wait()
+        self._schedule_next()
         if self._is_over():
             self._engine.stop()
 
@@ -176,28 +177,28 @@ class Outages:
 
     def take(self) -> Events | None:
         """Count the changes of the current block as applied; return the next block, None if there is none."""
-        self._happen(len(self._block))
-        return None if self._next() is None else self._block
+        self._apply(len(self._block))
+        return None if self._next_time() is None else self._block
 
-    def _pass(self, _: list[int]) -> None:
+    def _ignore(self, _: list[int]) -> None:
         """Do nothing; this timer only marks the end of the clock, after which no machine changes."""
 
-    def _settle(self, until: int) -> None:
+    def _apply_before(self, until: int) -> None:
         """Apply all changes before `until` ns, of which a policy that takes blocks may have left some."""
-        if self._at < (end := int(np.searchsorted(self._block.time, until))):
-            self._happen(end)
+        if self._position < (end := int(np.searchsorted(self._block.time, until))):
+            self._apply(end)
 
     # -- checkpoints ----------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
         """Return the states, failures and down times of machines, and the position in the faults."""
-        self._settle(self.now)
+        self._apply_before(self.now)
         return {
             "up": self.up,
             "failures": self.failures,
             "down": self._down,
             "taken": self._block_count,
-            "at": self._at,
+            "at": self._position,
         }
 
     def setstate(self, state: dict[str, Any]) -> None:
@@ -221,6 +222,6 @@ class Outages:
                 )
             self._block = next(self._blocks)
             self._block_count += 1
-        self._at = state["at"]
-        if not 0 <= self._at <= len(self._block):
-            raise ValueError(f"state['at'] must be in 0..{len(self._block)}, got {self._at}")
+        self._position = state["at"]
+        if not 0 <= self._position <= len(self._block):
+            raise ValueError(f"state['at'] must be in 0..{len(self._block)}, got {self._position}")

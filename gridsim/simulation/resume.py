@@ -1,4 +1,4 @@
-"""`resume`, which continues an interrupted run from its checkpoint."""
+"""The function `resume`, which continues an interrupted run from its checkpoint."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def resume(
     Exception
         If `simulate` raises it.
     """
-    from gridsim.errors import ScenarioError, naming
+    from gridsim.errors import ScenarioError, name_files_in_errors
     from gridsim.model.scenario import ArchivedScenario, Scenario
     from gridsim.scheduling.contract import Scheduler
     from gridsim.scheduling.description import describe
@@ -86,22 +86,22 @@ def resume(
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         if scheduler is not None and describe(scheduler) != description:
             raise ScenarioError(f"scheduler must be that of the run, {description}, got {scheduler!r}")
-        with naming([name]):
+        with name_files_in_errors([name]):
             scenario = Scenario.from_archive(ArchivedScenario(header.scenario, header.arrays))
         _check_files(name, {file: provenance.sha256(file) for file in scenario.files}, header.files)
         try:
-            with naming([name]) if threads is None else nullcontext():
+            with name_files_in_errors([name]) if threads is None else nullcontext():
                 options = Options(**(header.options | ({} if threads is None else {"threads": threads})))
         except TypeError as error:
             raise damage_error(name, error) from error
-        with naming([name]):
+        with name_files_in_errors([name]):
             simulation = Simulation(scenario, scheduler_object, options)
         _check_files(name, simulation.files, header.files)  # they may have changed since the first check
         checkpoint.restore(simulation)
     remove_leftovers(path)
     simulation.earlier_work, simulation.resumed = header.worked, header.resumed + 1
     try:
-        with naming([name]) if checkpoint_every is None else nullcontext():
+        with name_files_in_errors([name]) if checkpoint_every is None else nullcontext():
             simulation.checkpoint_to(path, header.every if checkpoint_every is None else checkpoint_every)
         return simulation.run(progress)
     except _ERRORS_OF_DAMAGED_STATES as error:
@@ -115,7 +115,7 @@ def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[st
 
     for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
         raise ScenarioError(
-            f"{file!r} must exist as at the start of the run of {name}: its scenario no longer reads the file"
+            f"{file!r} must exist, as at the start of the run of {name}: the scenario no longer reads it"
         )
     for file in files:
         if files[file] != files_at_start.get(file):

@@ -33,14 +33,14 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **fe
     Parameters
     ----------
     features
-        Further features of the run, such as ``a_record``, and whether it has them; none is supported.
+        Further features of the run, such as ``recordings``, and whether it has them; none is supported.
     """
     network = scenario.network
     unsupported_features = {
-        f"a run of {scheduler.name}, which cannot be shared": not scheduler.shares,
+        f"{scheduler.name}, whose runs cannot be shared": not scheduler.shares,
         "machines that fail": scenario.faults is not None,
         "background load": scenario.fluctuation is not None,
-        "a message that may take no time (network.latency less network.jitter)": (
+        "a message that may take no time (network.latency - network.jitter)": (
             nanoseconds(network.latency) - nanoseconds(network.jitter) < 1
         ),
         **{feature.replace("_", " "): bool(value) for feature, value in features.items()},
@@ -55,8 +55,8 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **fe
 
 
 @contextmanager
-def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[ProcessShare]:
-    """Start processes that call ``part(share, *args)``, and provide the share of this process.
+def sharing(processes: int, function: Callable[..., Any], *args: Any) -> Iterator[ProcessShare]:
+    """Start processes that call ``function(share, *args)``, and provide the share of this process.
 
     An exception in one of them is raised here as soon as this process waits for it.
     """
@@ -64,7 +64,8 @@ def sharing(processes: int, part: Callable[..., Any], *args: Any) -> Iterator[Pr
     try:
         with Processes(processes - 1) as pool:
             futures = [
-                pool.submit(_call, memory.name, rank, processes, part, args) for rank in range(1, processes)
+                pool.submit(_call, memory.name, rank, processes, function, args)
+                for rank in range(1, processes)
             ]
             report = partial(_result_of, pool)
             share = ProcessShare(
@@ -92,7 +93,7 @@ def _result_of(pool: Processes, future: Future[Any]) -> Any:
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise GridSimError(f"a process that shares the run {pool.loss()}") from error
+        raise GridSimError(f"a process that shares the run {pool.loss_description()}") from error
 
 
 def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:
@@ -100,16 +101,16 @@ def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], A
     for future in futures:
         if future.done():
             report(future)
-            raise GridSimError("a process that shares the run has ended before the others")
+            raise GridSimError("a process that shares the run ended before the others")
 
 
-def _call(name: str, rank: int, ranks: int, part: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call `part` as process `rank` of those that share the memory `name`."""
+def _call(name: str, rank: int, ranks: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call `function` as process `rank` of those that share the memory `name`."""
     memory = SharedMemory(name)
     share = ProcessShare(rank, ranks, _shared_array(memory), lambda: None, list)
     try:
         with collect_warnings():  # the first process issues the same warnings, to the user
-            return part(share, *args)
+            return function(share, *args)
     finally:
         share.end()
         memory.close()

@@ -1,4 +1,4 @@
-"""simulate(): runs one scenario under one scheduler and returns a checked `Result`."""
+"""The function `simulate`, which runs a scenario under a scheduler and returns the checked `Result`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from gridsim.simulation.checks import (
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
-from gridsim.support.arguments import real, whole
+from gridsim.support.arguments import integer, real
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.progress import Progress as Progress
 from gridsim.support.progress import bar
@@ -181,7 +181,7 @@ def execute(
     """
     start = time.perf_counter()
     options = Options(**fields) if options is None else options
-    with _shared(scenario, scheduler, options, checkpoint) as share:
+    with _process_share(scenario, scheduler, options, checkpoint) as share:
         simulation = Simulation(scenario, scheduler, options, share)
         _LOG.info("%s: run of %d applications begins", scheduler.name, len(simulation.applications))
         if checkpoint is not None:
@@ -191,10 +191,10 @@ def execute(
     return result
 
 
-def _shared(
+def _process_share(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
 ) -> AbstractContextManager[ProcessShare | None]:
-    """Return the share of this process in the run; None if the run has one process."""
+    """Return a context with the share of this process in the run, which is None if it is the only process."""
     if options.processes == 1:
         return nullcontext()
     from gridsim.simulation.shared import check_sharing, sharing  # multiprocessing takes long to import
@@ -203,8 +203,8 @@ def _shared(
         check_scenario(scenario),
         scheduler,
         options.processes,
-        a_record=options.record,
-        a_checkpoint=checkpoint is not None,
+        recordings=options.record,
+        checkpoints=checkpoint is not None,
         interpreted_nodes=options.nodes == "interpreted",
     )
     return sharing(options.processes, _run_part, scenario, scheduler, options)
@@ -238,19 +238,19 @@ class Options:
             return _RECORDINGS
         if isinstance(self.record, tuple):
             return self.record
-        name_ = "schedule" if self.record is True else self.record
-        return tuple(name for name in _RECORDINGS if name == name_)
+        recording = "schedule" if self.record is True else self.record
+        return tuple(name for name in _RECORDINGS if name == recording)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "record", _checked_record(self.record))
-        whole("decisions_limit", self.decisions_limit, low=1)
-        whole("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
+        integer("decisions_limit", self.decisions_limit, low=1)
+        integer("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
         if self.cohort_limit is not None:
-            whole("cohort_limit", self.cohort_limit, low=1)
+            integer("cohort_limit", self.cohort_limit, low=1)
         if self.events_limit is not None:
-            whole("events_limit", self.events_limit, low=1)
-        whole("threads", self.threads, low=1, high=1024)
-        whole("processes", self.processes, low=1, high=1024)
+            integer("events_limit", self.events_limit, low=1)
+        integer("threads", self.threads, low=1, high=1024)
+        integer("processes", self.processes, low=1, high=1024)
         if self.nodes not in (None, *get_args(NodeForm)):
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
@@ -266,10 +266,9 @@ def _checked_record(record: Any) -> Any:
     """Return `record`, with a list of names as a tuple in the order of `_RECORDINGS`; check it first."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
-        names_ = tuple(record)
-        if all(name in _RECORDINGS for name in names_):
-            return tuple(name for name in _RECORDINGS if name in names_)
-        record = names_
+        record = tuple(record)
+        if all(name in _RECORDINGS for name in record):
+            return tuple(name for name in _RECORDINGS if name in record)
     elif record in (choices := (False, True, *names)):
         return choices[choices.index(record)]
     raise ScenarioError(
@@ -300,12 +299,12 @@ class _LastWorkload:
             return None
         return content, scenario.workload, scenario.platform, scenario.platform.files
 
-    def of(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
+    def get(self, scenario: Scenario, files: Mapping[str, str]) -> Applications | None:
         """Return the cached workload if it is that of `scenario` and `files` (SHA-256); drop it otherwise."""
         entry, key = self._entry, self._key(scenario, files)
         if entry is not None and key is not None and entry[0] == key:
             return entry[1]
-        self._entry = None  # a new workload is made next, and memory might not suffice for two
+        self._entry = None  # memory might not suffice for this workload and the new one
         return None
 
     def store(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
@@ -338,19 +337,19 @@ class Simulation(Stateful):
         self.earlier_work, self.resumed = 0.0, 0
         self._checkpoint_writer: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
-        with provenance.reading(file for file in paths if file not in read) as files:
-            self._begin(scenario, scheduler, options, _LAST_WORKLOAD.of(scenario, files))
+        with provenance.file_digests(file for file in paths if file not in read) as files:
+            self._set_up(scenario, scheduler, options, _LAST_WORKLOAD.get(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
         #: SHA-256 of each trace file as it was read, for this run or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
         _LAST_WORKLOAD.store(scenario, files, self.applications)
 
-    def _begin(
-        self, scenario: Scenario, scheduler: Scheduler, options: Options, known: Applications | None
+    def _set_up(
+        self, scenario: Scenario, scheduler: Scheduler, options: Options, cached: Applications | None
     ) -> None:
         platform = scenario.platform
-        self.applications = applications = scenario.workload.realize(platform) if known is None else known
+        self.applications = applications = scenario.workload.realize(platform) if cached is None else cached
         load_profile = None if scenario.fluctuation is None else scenario.fluctuation.realize(platform.nodes)
         #: Bandwidth of the link of each machine, bytes/s; None if tasks move no data.
         self.bandwidth = platform.bandwidth if applications.moves_data else None
@@ -389,7 +388,7 @@ class Simulation(Stateful):
                 zones=None if scenario.faults is None else scenario.faults.time_zones,
                 share=self.sharing,
                 attributes=platform.attributes,
-                **self.parts(),
+                **self.kernel_factories(),
             )
         )
         if not isinstance(policy, Policy):
@@ -415,7 +414,7 @@ class Simulation(Stateful):
         """Start the failures and recoveries of machines."""
         self.outages.begin(self.policy)
 
-    def parts(self) -> dict[str, Any]:
+    def kernel_factories(self) -> dict[str, Any]:
         """Return the factories that replace the kernels of node programs, as arguments of `Run`."""
         return {}
 
@@ -427,13 +426,13 @@ class Simulation(Stateful):
         kinds = self.network.kinds
         count_and_kind = max(zip(links.sent.tolist(), kinds, strict=True), default=(0, ""))
         hint = (
-            f"most messages are of kind {count_and_kind[1]!r}, {count_and_kind[0]}"
+            f"most messages ({count_and_kind[0]}) are of kind {count_and_kind[1]!r}"
             if count_and_kind[0]
             else "no message was sent to another machine"
         )
         raise SchedulerError(
-            f"t = {self.engine.now / NS} s: {self.scheduler.name} has not ended after {events} events, and "
-            f"events_limit is {limit}; {'; '.join(filter(None, (hint, self.policy.unplaced())))}"
+            f"t = {self.engine.now / NS} s: {self.scheduler.name} did not end within events_limit = {limit} "
+            f"({events} events so far); {'; '.join(filter(None, (hint, self.policy.unplaced())))}"
         )
 
     def _decisions(self) -> Decisions | None:
@@ -444,7 +443,7 @@ class Simulation(Stateful):
             return None
         if not words:
             raise ScenarioError(
-                f"record must not be {self.options.record!r} for {self.scheduler.name}, which has no "
+                f"{self.scheduler.name} does not support record={self.options.record!r}: it has no "
                 "decision_words"
             )
         return Decisions(words, self.options.decisions_limit)
@@ -515,15 +514,17 @@ class Simulation(Stateful):
             return self._run(progress)
         except (KeyboardInterrupt, MemoryError) as error:
             if self._checkpoint_writer is not None and self._checkpoint_writer.has_run:
-                error.add_note(f"{self._checkpoint_writer.path} has the run: gridsim resume continues it")
+                error.add_note(
+                    f"the run is saved in {self._checkpoint_writer.path}: gridsim resume continues it"
+                )
             raise
         except OverflowError as error:
             if not _is_own_error(error):
                 raise
             now, failures = self.engine.now / NS, int(self.outages.failures.sum())
             raise ScenarioError(
-                f"{'faults' if failures else 'workload'} must let {self.scheduler.name} end before a number "
-                f"overflows, at {now:g} s and after {failures} failures: {error}"
+                f"t = {now:g} s: {self.scheduler.name} did not end before a number overflowed ({error}), "
+                f"after {failures} failures: reduce {'faults' if failures else 'workload'}"
             ) from error
 
     def partial_outcome(self) -> Any:
@@ -537,7 +538,7 @@ class Simulation(Stateful):
 
     def _run_engine(self, progress: Progress) -> None:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
-        with _watch(progress, self.scheduler.name, len(self.applications), engine, self.released):
+        with _progress_bar(progress, self.scheduler.name, len(self.applications), engine, self.released):
             last = math.inf if limit is None else limit
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
             engine.leave()
@@ -545,23 +546,24 @@ class Simulation(Stateful):
         if not stopped and limit is not None and not engine.exhausted():
             holders = self.policy.unplaced()
             raise ScenarioError(
-                f"{self.scheduler.name} had not finished at the time limit of {limit:,.10g} s "
-                f"({int(outages.failures.sum())} failures){self._not_done()}"
+                f"{self.scheduler.name} did not end within time_limit = {limit:,.10g} s "
+                f"({int(outages.failures.sum())} failures){self._unfinished_text()}"
                 f"{f'; {holders}' if holders else ''}"
             )
 
-    def _not_done(self) -> str:
-        rest, applications = self.policy.unfinished(), self.applications
-        if rest is None or not len(rest):
+    def _unfinished_text(self) -> str:
+        """Return the number of unfinished applications and the first of them, in words; "" if unknown."""
+        unfinished_rows, applications = self.policy.unfinished(), self.applications
+        if unfinished_rows is None or not len(unfinished_rows):
             return ""  # the policy does not know its unfinished applications
-        first, noun = int(rest[0]), "jobs" if applications.rigid else "applications"
+        first, noun = int(unfinished_rows[0]), "jobs" if applications.rigid else "applications"
         number = (
             f"number {first}" if applications.job is None else f"job {applications.job[first]} of the log"
         )
         mean = applications.size[first] / applications.tasks[first] / self.scenario.platform.speeds.mean()
         return (
-            f": it still had {len(rest)} of {len(applications)} {noun} (the first: {number}, "
-            f"{applications.tasks[first]} tasks of {mean:.4g} s) to do"
+            f": {len(unfinished_rows)} of {len(applications)} {noun} are unfinished, the first is {number} "
+            f"({applications.tasks[first]} tasks of {mean:.4g} s)"
         )
 
     def _result(self) -> Result:
@@ -569,16 +571,16 @@ class Simulation(Stateful):
         engine, network, outages = self.engine, self.network, self.outages
         outcome = self.policy.finish()
         messages, interfaces = network.accounting(), network.interfaces()
-        if outages.over_at is not None and (left := unfinished_tasks(outcome, applications)):
+        if outages.all_failed_at is not None and (left := unfinished_tasks(outcome, applications)):
             raise ScenarioError(
-                f"faults must leave a machine up until all is done; at {outages.over_at / NS:g} s the last "
-                f"one fails for good, with {left} tasks left"
+                f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with {left} tasks "
+                "unfinished: faults must leave a machine up until the end"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
             raise SchedulerError(
-                f"t = {engine.now / NS} s: {self.scheduler.name} ends with {left} of "
-                f"{int(applications.tasks.sum())} tasks left: {holders}"
+                f"t = {engine.now / NS} s: {self.scheduler.name} ended with {left} of "
+                f"{int(applications.tasks.sum())} tasks unfinished: {holders}"
             )
         if "schedule" in self.options.recordings:
             tables |= record_tables(outcome, engine.now)
@@ -597,7 +599,7 @@ class Simulation(Stateful):
             tables["log_jobs"] = Table({"job": applications.job})
         if self.decisions is not None:
             tables["decisions"] = self.decisions.table()
-            records["decisions"] = self.decisions.about()
+            records["decisions"] = self.decisions.metadata()
         check_invariants(outcome, applications, platform, outages)
         machines = machine_table(
             outcome,
@@ -655,7 +657,7 @@ class Simulation(Stateful):
 
 
 class _Releases(Stateful):
-    """The handler of releases, which passes them to the policy and counts them for the progress bar."""
+    """Handler of releases, which passes them to the policy and counts them for the progress bar."""
 
     STATE = ("count",)
 
@@ -669,7 +671,7 @@ class _Releases(Stateful):
             self.submit(applications)
 
 
-def _watch(
+def _progress_bar(
     progress: Progress, name: str, total: int, engine: Engine, released: _Releases
 ) -> AbstractContextManager[object]:
     """Return a progress bar that is updated after each wave of `engine`."""

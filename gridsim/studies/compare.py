@@ -28,7 +28,7 @@ from gridsim.studies.comparison_table import (
     verdict,
 )
 from gridsim.support import html
-from gridsim.support.arguments import hint, unknown
+from gridsim.support.arguments import hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
 from gridsim.support.text import WIDTH, to_json, wrap_columns, wrap_text
@@ -63,7 +63,7 @@ class Comparison:
 
     def __getitem__(self, name: str) -> Result:
         if name not in self.results:
-            raise unknown("scheduler", name, self.results)
+            raise unknown_name_error("scheduler", name, self.results)
         return self.results[name]
 
     def __repr__(self) -> str:

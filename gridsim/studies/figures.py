@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
-from gridsim.plots.runs import distribution, runs_size, series
-from gridsim.plots.studies import ReplicationData, SweepData, comparison, rows_height, swept, waterfall
-from gridsim.plots.style import figure, plain, room
+from gridsim.plots.runs import distribution, line_chart_size, series
+from gridsim.plots.studies import ReplicationData, SweepData, comparison, row_chart_height, swept, waterfall
+from gridsim.plots.style import escape_math, figure, label_width
 from gridsim.plots.trees import traffic, tree
 from gridsim.results.metrics.series import chosen_machines
 from gridsim.studies.verdicts import of_points, of_replications
@@ -40,7 +40,7 @@ def of_replicates(found: ReplicationData, headline: bool = True) -> Figure:
     """
     names = found.schedulers
     related = found.baseline is not None and len(names) > 1
-    made, panels = figure(1 + related, width=4.2 + room(names), height=rows_height(names))
+    made, panels = figure(1 + related, width=4.2 + label_width(names), height=row_chart_height(names))
     for axes, ratio in zip(panels, (False, True), strict=False):
         comparison(found, ratio=ratio, axes=axes)
     _head(made, of_replications(found) if headline else "")
@@ -70,7 +70,7 @@ def of_sweep(found: SweepData, headline: bool = True) -> Figure:
         where = dict(zip(others, points[number % len(points)], strict=True))
         swept(found, where=where, ratio=number >= len(points), axes=axes)
         point = ", ".join(f"{other} = {label}" for other, label in where.items())
-        axes.set_title(plain(point), fontsize="small")
+        axes.set_title(escape_math(point), fontsize="small")
     _head(made, of_points(found) if headline else "")
     return made
 
@@ -80,7 +80,7 @@ def _head(made: Figure, said: str) -> None:
     if said:
         letters = max(40, int(made.get_figwidth() * 12.5))
         lines = textwrap.wrap(said, letters, break_on_hyphens=False)
-        made.suptitle(plain("\n".join(lines)), x=0.01, ha="left", fontsize="small")
+        made.suptitle(escape_math("\n".join(lines)), x=0.01, ha="left", fontsize="small")
 
 
 def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
@@ -97,7 +97,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
     """
     one_of("kind", kind, (*TOGETHER, *APART))
     if kind in TOGETHER:
-        width, height = runs_size(list(results))
+        width, height = line_chart_size(list(results))
         made, (axes,) = figure(width=width, height=height)
         TOGETHER[kind](results, axes=axes, **how)
         return made
@@ -112,7 +112,9 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
         APART[kind](result, axes=axes, **how)
         if len(results) > 1:
             note = axes.get_title(loc="left")
-            axes.set_title(f"{plain(name)}: {note}" if note else plain(name), fontsize="small", loc="left")
+            axes.set_title(
+                f"{escape_math(name)}: {note}" if note else escape_math(name), fontsize="small", loc="left"
+            )
     return made
 
 
@@ -120,7 +122,7 @@ def of_ladder(
     names: Sequence[str], start: Estimate, steps: Sequence[Estimate], end: Estimate, label: str
 ) -> Figure:
     """Draw the steps of a ladder as a waterfall; `label` names the quantity and its unit."""
-    made, (axes,) = figure(1, width=8.0, height=rows_height(["", *names]))
+    made, (axes,) = figure(1, width=8.0, height=row_chart_height(["", *names]))
     waterfall(names, start, steps, end, axes=axes)
-    axes.set_xlabel(plain(label))
+    axes.set_xlabel(escape_math(label))
     return made

@@ -36,7 +36,7 @@ from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.replications import replication
-from gridsim.support.arguments import real, unknown, whole
+from gridsim.support.arguments import integer, real, unknown_name_error
 from gridsim.support.text import align
 from gridsim.support.text import to_json as as_json
 
@@ -111,7 +111,7 @@ class Ladder:
         """
         measure = self.measures[0] if measure is None else measure
         if measure not in self._tables:
-            raise unknown("measure", measure, self.measures)
+            raise unknown_name_error("measure", measure, self.measures)
         return list(self._tables[measure])
 
     @cached_property
@@ -274,7 +274,7 @@ def ladder(
         Executor, batch, store, retry, progress, as in `gridsim.replicate`.
     """
     warn_unusual(check_scenario(scenario))
-    whole("replicates", replicates, low=1, high=1_000_000)
+    integer("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
     kind: type[Scheduler] = DgsAsap if rigid else FairTree
     if scheduler is None:

@@ -18,7 +18,7 @@ import numpy as np
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.results.metrics.estimates import FEW, LEVEL, Estimate, estimate, ratio_of_means
+from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.registry import (
     ALIASES,
     UNITS,
@@ -26,7 +26,7 @@ from gridsim.results.metrics.registry import (
     default_metrics,
     heading,
     requested_metrics,
-    with_one_bound,
+    with_common_bound,
 )
 from gridsim.results.table import Table
 from gridsim.results.text import as_text, planned_lines
@@ -37,7 +37,7 @@ from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.replications import replication
 from gridsim.studies.verdicts import of_replications
 from gridsim.support import html
-from gridsim.support.arguments import SuggestingDict, real, sequence, unknown, whole
+from gridsim.support.arguments import SuggestingDict, integer, real, sequence, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
@@ -98,7 +98,7 @@ class Replicates:
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
         name = metric if metric in self.values else ALIASES.get(metric, metric)
         if name not in self.values:
-            raise unknown("metric", metric, self.values)
+            raise unknown_name_error("metric", metric, self.values)
         return SuggestingDict("scheduler", self.values[name])
 
     @property
@@ -407,7 +407,7 @@ def replicate(
     if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
         raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
     target = None if half_width is None else real("half_width", half_width, above=0)
-    whole("at_most", at_most, low=1 if target is None else len(numbers))
+    integer("at_most", at_most, low=1 if target is None else len(numbers))
     if not callable(scenario):
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
@@ -452,9 +452,9 @@ def replicate(
         return described(study(None))
     while True:
         count, width = len(numbers), _widest(study(None))
-        narrow = count >= FEW and width <= target
+        narrow = count >= MIN_SEEDS and width <= target
         # if there is no interval, because a run failed or the baseline is 0, more replications do not help
-        if narrow or count >= at_most or (count >= FEW and math.isinf(width)):
+        if narrow or count >= at_most or (count >= MIN_SEEDS and math.isinf(width)):
             return described(study(narrow))
         further = range(count, min(_more(count, width / target), at_most))
         numbers = (*numbers, *further)
@@ -478,8 +478,8 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
     if (seeds is None) == (replicates is None):
         raise ScenarioError("replicate needs seeds or replicates, one of them")
     if seeds is None:
-        return tuple(range(whole("replicates", replicates, low=1, high=MOST_RUNS)))
-    numbers = tuple(whole(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
+        return tuple(range(integer("replicates", replicates, low=1, high=MOST_RUNS)))
+    numbers = tuple(integer(f"seeds[{i}]", seed) for i, seed in enumerate(sequence("seeds", seeds)))
     if not numbers or len(set(numbers)) < len(numbers):
         raise ScenarioError(f"seeds must be different and at least one, got {list(numbers)}")
     return numbers
@@ -490,8 +490,8 @@ def _more(count: int, ratio: float) -> int:
 
     The estimate is at most twice `count`, unless that is below the least number for an interval.
     """
-    if count < FEW:
-        return FEW
+    if count < MIN_SEEDS:
+        return MIN_SEEDS
     return max(count + 1, min(2 * count, math.ceil(1.1 * count * min(ratio, 2.0) ** 2)))
 
 
@@ -532,7 +532,7 @@ def arranged(
     runs = [each.values for each in made]
     rigid = any(math.isfinite(each.get("mean_waiting", math.nan)) for each in runs)
     if not rigid and not {"gap", "lower_bound", "max_stretch"} & set(own):
-        runs = [one for k in range(0, len(runs), count) for one in with_one_bound(runs[k : k + count])]
+        runs = [one for k in range(0, len(runs), count) for one in with_common_bound(runs[k : k + count])]
     values: dict[str, dict[str, Floats]] = {}
     for metric in metrics:
         values[metric] = {}

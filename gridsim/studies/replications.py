@@ -11,7 +11,7 @@ import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.support.arguments import short_repr, whole
+from gridsim.support.arguments import integer, short_repr
 
 #: The parts of a scenario that have seeds; ``"run"`` is the scenario's own.
 PARTS = ("platform", "workload", "faults", "fluctuation", "run")
@@ -35,7 +35,7 @@ def replication(scenario: Scenario, number: int, hold: Collection[str] = ()) -> 
         Parts that keep their seeds, of `PARTS`, for example the platform.
     """
     check_scenario(scenario)
-    number = whole("number", number, high=2**32 - 1)
+    number = integer("number", number, high=2**32 - 1)
     if isinstance(hold, str) or not isinstance(hold, Collection):
         raise ScenarioError(f"hold must be several of {', '.join(PARTS)}, got {short_repr(hold)}")
     for part in hold:

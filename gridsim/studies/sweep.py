@@ -40,8 +40,8 @@ from gridsim.studies.replications import replication
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 from gridsim.support import html
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import listed, short_repr, text, whole
-from gridsim.support.imports import names_code
+from gridsim.support.arguments import integer, listed, short_repr, text
+from gridsim.support.imports import first_code_name
 from gridsim.support.progress import Progress
 from gridsim.support.text import check_name, plain
 
@@ -97,7 +97,7 @@ class Sweep:
         check_scenario(self.scenario)
         chosen = chosen_schedulers(self.schedulers, self.scenario.schedulers)
         object.__setattr__(self, "schedulers", chosen)
-        whole("replicates", self.replicates, low=1)
+        integer("replicates", self.replicates, low=1)
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
         if self.baseline is not None and self.baseline not in self.schedulers:
             known = ", ".join(self.schedulers)
@@ -344,7 +344,7 @@ def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
     for axis, values in over.items():
         for case in values.values() if isinstance(values, dict) else [{axis: values}]:
             for path, value in case.items() if isinstance(case, dict) else ():
-                if path.startswith(_SCHEDULERS) and (code := names_code(value)) is not None:
+                if path.startswith(_SCHEDULERS) and (code := first_code_name(value)) is not None:
                     raise ScenarioError(f"{file}: over.{axis}: a file never imports code, got {code!r}")
 
 

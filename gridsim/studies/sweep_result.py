@@ -18,7 +18,7 @@ from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.verdicts import of_points
 from gridsim.support import html
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.text import WIDTH, align, plain, wrap_text
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class SweepResult:
 
         Its dimensions are the axes, scheduler and replicate; its variables are the metrics, wall_seconds and
         digest."""
-        xarray = need("xarray", "data", "to_xarray")
+        xarray = import_extra("xarray", "data", "to_xarray")
         table = self.table()
         dims = [*map(column_of, self.axes), "scheduler", "replicate"]
         coords = {column_of(axis): list(labels) for axis, labels in self.axes.items()}

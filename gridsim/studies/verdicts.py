@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridsim.results.metrics.estimates import FEW, Estimate
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
 from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import words
+from gridsim.results.metrics.registry import display_name
 
 if TYPE_CHECKING:
     from gridsim.plots.studies import ReplicationData, SweepData
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6
 #: Relative difference of two values that are called equal: it is below what tables can show.
-_SAME = 1e-6
+_TOLERANCE = 1e-6
 
 
 def more(value: float, least: float) -> str:
@@ -79,7 +79,7 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first."""
     names = sorted(known, key=known.__getitem__)
     least = known[names[0]]
-    best = [name for name in names if known[name] <= least + _SAME * abs(least)]
+    best = [name for name in names if known[name] <= least + _TOLERANCE * abs(least)]
     others = [f"{name} {more(known[name], least)}" for name in names[len(best) :]]
     if len(others) > _NAMED:
         others[_NAMED - 1 :] = [f"... {others[-1]}"]
@@ -103,13 +103,13 @@ def of_replications(found: ReplicationData, metric: str | None = None) -> str:
     if len(known) < 2:
         return ""
     count = len(found.seeds)
-    if count < FEW:
+    if count < MIN_SEEDS:
         return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
     best, *others = known
     alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
     others = [name for name in others if name not in alike]
     first = " and ".join([best, *alike])
-    what = words(metric)
+    what = display_name(metric)
     decided: list[str] = []
     open_: list[str] = []
     for name in others:
@@ -131,7 +131,7 @@ def of_replications(found: ReplicationData, metric: str | None = None) -> str:
 def of_points(found: SweepData) -> str:
     """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
     metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
-    mean_of = words(metric) if metric.startswith("mean_") else f"mean {words(metric)}"
+    mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
     open_: dict[str, list[str]] = {}
     for labels, one in found.each():
         all_ += 1

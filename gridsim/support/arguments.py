@@ -22,17 +22,17 @@ from gridsim.errors import ScenarioError
 from gridsim.support import units
 
 _Kind = TypeVar("_Kind", bound=type)
-#: Whole numbers in a scenario are below this limit, which is that of TOML and int64.
-WHOLE_LIMIT = 2**63
+#: Whole numbers in a scenario are below this limit, as in TOML and int64.
+INTEGER_LIMIT = 2**63
 
 
 def hint(known: Iterable[Any], value: Any) -> str:
-    """Return ``"; did you mean ...?"`` with the known text closest to `value`; "" if none is close."""
+    """Return ``"; did you mean ...?"`` with the known string closest to `value`; "" if none is close."""
     close = closest(map(str, known), value) if isinstance(value, str) else ""
     return f"; {close.strip()}" if close else ""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> KeyError:
+def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> KeyError:
     """Return the error for a missing `kind` called `name`, with the closest known name and all names."""
     return KeyError(f"no {kind} {name!r}; {listed(known, name)}")
 
@@ -51,14 +51,14 @@ class SuggestingDict(dict[str, Any]):
         self.kind = kind
 
     def __missing__(self, name: str) -> Any:
-        raise unknown(self.kind, name, self)
+        raise unknown_name_error(self.kind, name, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.kind, dict(self))
 
 
 def suggest_arguments(kind: _Kind) -> _Kind:
-    """Decorate a class so that its class methods suggest the closest argument for an unknown one."""
+    """Decorate a class so that errors of its class methods suggest the argument closest to an unknown one."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
             setattr(kind, name, classmethod(_with_suggestions(member.__func__)))
@@ -77,11 +77,11 @@ def _with_suggestions(function: Any) -> Any:
     return call
 
 
-def whole(path: str, value: Any, *, low: int = 0, high: int = WHOLE_LIMIT - 1) -> int:
+def integer(path: str, value: Any, *, low: int = 0, high: int = INTEGER_LIMIT - 1) -> int:
     """Return `value` as an int in low..high, or raise a ScenarioError naming `path`."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and low <= value <= high:
         return int(value)
-    unbounded = high == WHOLE_LIMIT - 1 and not (isinstance(value, int) and value > high)
+    unbounded = high == INTEGER_LIMIT - 1 and not (isinstance(value, int) and value > high)
     bounds = f">= {low}" if unbounded else f"in {low}..{high}"
     raise ScenarioError(f"{path} must be a whole number {bounds}, got {short_repr(value)}")
 
@@ -97,7 +97,7 @@ def real(
 ) -> float:
     """Return `value` as a float > `above` and >= `low`, or raise a ScenarioError naming `path`.
 
-    A text with a compatible unit, such as "50 ms" for s, is converted to a number in `unit`.
+    A string with a compatible unit, such as "50 ms" for s, is converted to a number in `unit`.
     """
     argument, accepted = value, ""
     if isinstance(value, str) and unit:
@@ -116,7 +116,7 @@ def real(
 
 
 def one_of(path: str, value: Any, known: tuple[str, ...]) -> str:
-    """Return `value` if it is one of the `known` texts, or raise a ScenarioError naming `path`."""
+    """Return `value` if it is one of the `known` strings, or raise a ScenarioError naming `path`."""
     if isinstance(value, str) and value in known:
         return str(value)  # np.str_ becomes str
     raise ScenarioError(f"{path} must be one of {known}, got {short_repr(value)}{hint(known, value)}")
@@ -135,11 +135,11 @@ def text(path: str, value: Any) -> str:
         value = os.fspath(value)
     if isinstance(value, str) and value and "\0" not in value:
         return value
-    raise ScenarioError(f"{path} must be a non-empty text, got {short_repr(value)}")
+    raise ScenarioError(f"{path} must be a non-empty string, got {short_repr(value)}")
 
 
 def sequence(path: str, values: Any) -> list[Any]:
-    """Return `values` as a list of plain values, or raise a ScenarioError naming `path`."""
+    """Return `values` as a list of Python values, or raise a ScenarioError naming `path`."""
     if isinstance(values, (np.ndarray, memoryview)):
         if values.ndim:
             plain: list[Any] = values.tolist()  # nested if the array has several dimensions
@@ -156,7 +156,7 @@ def short_repr(value: Any) -> str:
     """Return the repr of `value` for a message, cut to 60 characters."""
     try:
         text = repr(value.item() if isinstance(value, np.generic) else value)
-    except ValueError:  # Python limits the digits of a converted int
+    except ValueError:  # Python limits the digits of an int in a string
         text = f"a number of {value.bit_length()} bits"
     return text if len(text) <= 60 else text[:57] + "..."
 

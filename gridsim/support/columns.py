@@ -1,6 +1,6 @@
-"""Columns: immutable lists of numbers or texts, stored as read-only arrays, such as those of a workload.
+"""Columns: immutable lists of numbers or strings, stored as read-only arrays, such as those of a workload.
 
-A column takes as much memory as its arrays, and is compared and copied as fast.
+A column takes no more memory than its arrays, and is compared and copied as fast.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _REPR_ENTRIES = 3
 
 
 class ArrayColumn(Sequence[Any]):
-    """An immutable sequence of entries of one type, stored as read-only arrays.
+    """Immutable sequence of entries of one type, stored as read-only arrays.
 
     Columns are equal if they have the same type and the same entries.  An entry, and each entry of
-    ``tolist()``, is a plain Python value.  ``numpy.array(column)`` is a copy that may be written to.
+    ``tolist()``, is a plain Python value.  ``numpy.array(column)`` is a writable copy.
 
     Attributes
     ----------
     arrays
-        The arrays, from which ``type(column)(*column.arrays)`` makes an equal column.
+        The stored arrays; ``type(column)(*column.arrays)`` is an equal column.
     """
 
-    #: Declared type of an entry, and that of a single number or text within an entry.
+    #: Type hint of an entry, and type of a single number or string within an entry.
     hints: ClassVar[tuple[Any, type]]
 
     arrays: tuple[NDArray[Any], ...]
@@ -41,7 +41,7 @@ class ArrayColumn(Sequence[Any]):
     @classmethod
     @abstractmethod
     def of(cls, values: Any) -> Self | None:
-        """Return `values` as a column; None unless they are an array or a list of plain entries only."""
+        """Return an array or a list of plain entries as a column; None for other values."""
 
     @abstractmethod
     def tolist(self) -> list[Any]:
@@ -81,7 +81,7 @@ class ArrayColumn(Sequence[Any]):
 
 
 class FlatColumn(ArrayColumn):
-    """A column of which each entry is a number or a text.
+    """Column of single numbers or strings.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class FlatColumn(ArrayColumn):
 
     @classmethod
     def of(cls, values: Any) -> Self | None:
-        """Return `values` as a column; None unless they are an array or a list of plain entries only."""
+        """Return an array or a list of plain entries as a column; None for other values."""
         if isinstance(values, cls):
             return values
         if isinstance(values, FlatColumn):
@@ -116,7 +116,7 @@ class FlatColumn(ArrayColumn):
 
     @classmethod
     def _are_plain(cls, values: NDArray[Any]) -> bool:
-        """Whether all `values` are valid entries, judged by their dtype."""
+        """Return whether all `values` are valid entries, according to their dtype."""
         return values.dtype.kind in cls._kinds
 
     def tolist(self) -> list[Any]:
@@ -138,7 +138,7 @@ class FlatColumn(ArrayColumn):
 
 
 class FloatColumn(FlatColumn):
-    """A column of numbers: float64[n], without -0.0."""
+    """Column of numbers: float64[n], without -0.0."""
 
     hints = (float, float)
     dtype = np.float64
@@ -151,7 +151,7 @@ class FloatColumn(FlatColumn):
 
 
 class IntColumn(FlatColumn):
-    """A column of whole numbers: int64[n]."""
+    """Column of whole numbers: int64[n]."""
 
     hints = (int, int)
     dtype = np.int64
@@ -164,7 +164,7 @@ class IntColumn(FlatColumn):
 
 
 class TextColumn(FlatColumn):
-    """A column of texts: str_[n], with the shortest itemsize that holds them."""
+    """Column of strings: str_[n], as wide as the longest string."""
 
     hints = (str, str)
     dtype = np.str_
@@ -173,9 +173,9 @@ class TextColumn(FlatColumn):
 
     @classmethod
     def of(cls, values: Any) -> Self | None:
-        """Return `values` as a column; None unless they are an array or a list of plain entries only.
+        """Return an array or a list of plain entries as a column; None for other values.
 
-        A text that ends with a null character is no plain entry, since an array would drop that character.
+        A string that ends with a null character is no plain entry, since an array would drop that character.
         """
         column = super().of(values)
         if column is not None and type(values) in (list, tuple) and column.tolist() != list(values):
@@ -184,7 +184,7 @@ class TextColumn(FlatColumn):
 
 
 class RaggedColumn(ArrayColumn):
-    """A column of which each entry is a row of numbers, such as the sizes of an application's tasks.
+    """Column of rows of numbers, such as the sizes of an application's tasks.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class RaggedColumn(ArrayColumn):
 
     @classmethod
     def of(cls, values: Any) -> Self | None:
-        """Return rows as a column; None unless they are lists or arrays of plain numbers only."""
+        """Return lists or arrays of plain numbers as a column; None for other values."""
         if isinstance(values, cls):
             return values
         if type(values) is np.ndarray and values.ndim == 2:
@@ -290,7 +290,7 @@ def content_name(array: NDArray[Any]) -> str:
     return total.hexdigest()
 
 
-def is_text(array: NDArray[np.str_]) -> bool:
-    """Whether an array of texts (contiguous, native byte order) has only valid Unicode characters."""
+def is_valid_unicode(array: NDArray[np.str_]) -> bool:
+    """Return whether an array of strings (contiguous, native byte order) has only valid characters."""
     codes = array.view(np.uint32)
     return codes.max(initial=0) < 0xD800 or not ((codes > 0x10FFFF) | (codes >> 11 == 0x1B)).any()

@@ -1,4 +1,4 @@
-"""Parts of numpydoc docstrings, for lists, schemas and tables."""
+"""Extraction of parts of numpydoc docstrings, for lists, schemas and tables."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import sys
 from typing import Any
 
 
-def _text(thing: Any) -> str:
-    """Return the docstring of `thing`; "" with ``-OO``, rather than that of a base class in C."""
-    return "" if sys.flags.optimize >= 2 else inspect.getdoc(thing) or ""
+def _text(obj: Any) -> str:
+    """Return the docstring of `obj`; "" with ``-OO``, which keeps only docstrings of base classes in C."""
+    return "" if sys.flags.optimize >= 2 else inspect.getdoc(obj) or ""
 
 
-def first_paragraph(thing: Any) -> str:
-    """Return the first paragraph of the docstring of `thing`, as one line."""
-    return " ".join(_text(thing).partition("\n\n")[0].splitlines())
+def first_paragraph(obj: Any) -> str:
+    """Return the first paragraph of the docstring of `obj`, as one line."""
+    return " ".join(_text(obj).partition("\n\n")[0].splitlines())
 
 
-def parameter_texts(thing: Any) -> dict[str, str]:
-    """Return parameter -> its description in the docstring of `thing`, as one line."""
+def parameter_texts(obj: Any) -> dict[str, str]:
+    """Return parameter -> its description in the docstring of `obj`, as one line."""
     from docstring_parser import DocstringStyle, parse
 
     return {
         name.strip().lstrip("*"): " ".join((entry.description or "").splitlines())
-        for entry in parse(_text(thing), style=DocstringStyle.NUMPYDOC).params
+        for entry in parse(_text(obj), style=DocstringStyle.NUMPYDOC).params
         for name in entry.arg_name.split(",")
     }

@@ -6,19 +6,19 @@ import sys
 from importlib import import_module
 from typing import Any
 
-from gridsim.support.memory import check_addresses
+from gridsim.support.memory import check_address_space
 
-#: Bytes of address space that a library needs to load and to start its threads.  With less, OpenBLAS (part of
+#: Address space (bytes) that a library needs to load and to start its threads.  With less, OpenBLAS (part of
 #: SciPy) retries forever, and Arrow crashes.
-_ADDRESSES = {"scipy.stats": 400_000_000, "scipy.optimize": 400_000_000, "pyarrow": 400_000_000}
+_ADDRESS_SPACE = {"scipy.stats": 400_000_000, "scipy.optimize": 400_000_000, "pyarrow": 400_000_000}
 
 
 class MissingExtra(ImportError):
-    """A module of an extra is not installed."""
+    """Error about a module of an extra that is not installed."""
 
 
-def need(module: str, extra: str, feature: str) -> Any:
-    """Import and return `module`, which `feature` requires and the extra `extra` installs.
+def import_extra(module: str, extra: str, feature: str) -> Any:
+    """Import and return `module`, which `feature` requires and `extra` installs.
 
     A module that is installed but cannot be imported raises its own error.
 
@@ -27,12 +27,12 @@ def need(module: str, extra: str, feature: str) -> Any:
     MissingExtra
         If the module is not installed (an ImportError).
     OutOfMemory
-        If the limit of the address space leaves too little for the module.
+        If the process has too little address space left for the module.
     """
     package = module.partition(".")[0]
     for name in (package, module):
-        if name in _ADDRESSES and name not in sys.modules:
-            check_addresses(package, _ADDRESSES[name])
+        if name in _ADDRESS_SPACE and name not in sys.modules:
+            check_address_space(package, _ADDRESS_SPACE[name])
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

@@ -1,7 +1,4 @@
-"""Files that a user names: only regular files are opened, and files are written completely or not at all.
-
-Readers of these files limit the size to the memory of this machine.
-"""
+"""Reading of regular files only, and atomic writing of files, for paths that a user gives."""
 
 from __future__ import annotations
 
@@ -22,19 +19,19 @@ StrPath = str | os.PathLike[str]
 class _NamedFile(FileIO):
     """A file that adds its name to read errors, which lack it otherwise.
 
-    Seek errors are unchanged: a wrong position may come from the content of the file.
+    Seek errors are unchanged, since the content of the file may cause a wrong position.
     """
 
     def readinto(self, buffer: Any) -> int | None:
-        with self._naming():
+        with self._add_name():
             return super().readinto(buffer)
 
     def readall(self) -> bytes:
-        with self._naming():
+        with self._add_name():
             return super().readall()
 
     @contextmanager
-    def _naming(self) -> Iterator[None]:
+    def _add_name(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -95,7 +92,7 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
     if os.path.lexists(target) and not os.path.isfile(target):
         raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{_short(name)}.{secrets.token_hex(6)}.tmp")
+    temporary = os.path.join(folder, f".{_short_name(name)}.{secrets.token_hex(6)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
         descriptor = os.open(temporary, flags, 0o666)
@@ -113,17 +110,17 @@ def atomic_file(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[
             os.unlink(temporary)
         else:
             os.replace(temporary, target)
-        _sync_names(folder)
+        _sync_folder(folder)
     except BaseException as error:
-        with suppress(OSError):  # the first error is the one to report
+        with suppress(OSError):  # report only the first error
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
             error.filename, error.filename2 = os.fspath(path), None
         raise
 
 
-def _sync_names(folder: str) -> None:
-    """Sync the names in a folder to the disk if the system supports it."""
+def _sync_folder(folder: str) -> None:
+    """Sync the entries of a folder to the disk if the system supports it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     with suppress(OSError):  # the file itself is synced; some file systems cannot sync folders
@@ -148,7 +145,7 @@ def _try_link(file: str, name: str) -> bool:
     return True
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     """Return `name`, or a short unique name if `name` is too long for the name of a temporary file."""
     encoded = os.fsencode(name)
     return (
@@ -156,8 +153,8 @@ def _short(name: str) -> str:
     )
 
 
-def leftovers(pattern: str) -> re.Pattern[str]:
-    """Return a pattern for the temporary files of `atomic_file` with file names that match `pattern`."""
+def temporary_names(pattern: str) -> re.Pattern[str]:
+    """Return a pattern for temporary files of `atomic_file`, for file names that match `pattern`."""
     return re.compile(rf"\.(?:{pattern})\.[0-9a-f]{{12}}\.tmp")
 
 
@@ -165,6 +162,6 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
     """Remove the temporary files of `path` that killed processes have left."""
     folder, name = os.path.split(os.path.realpath(path))
     for entry in os.scandir(folder):
-        if leftovers(re.escape(_short(name))).fullmatch(entry.name):
+        if temporary_names(re.escape(_short_name(name))).fullmatch(entry.name):
             with suppress(FileNotFoundError):
                 os.unlink(entry.path)

@@ -1,50 +1,50 @@
-"""HTML for notebooks: tables as small fragments, without style sheets or scripts."""
+"""HTML fragments for notebooks, without style sheets or scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gridsim.errors import in_line
+from gridsim.errors import without_line_breaks
 
 _LEFT, _RIGHT = "left", "right"
 
 
 def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, caption: str = "") -> str:
-    """Return columns of text, as those of `gridsim.support.text.align`, as an HTML table.
+    """Return columns of strings (as for `gridsim.support.text.align`) as an HTML table.
 
     Parameters
     ----------
     heads
         Number of header cells at the top of each column.
     left
-        Number of left-aligned columns, from the first on.
+        Number of left-aligned columns, beginning with the first.
     """
 
-    def line(cells: Sequence[str], tag: str) -> str:
+    def html_row(cells: Sequence[str], tag: str) -> str:
         cells_html = (
-            f'<{tag} style="text-align: {_LEFT if place < left else _RIGHT}">{_cell(cell)}</{tag}>'
-            for place, cell in enumerate(cells)
+            f'<{tag} style="text-align: {_LEFT if k < left else _RIGHT}">{_cell(cell)}</{tag}>'
+            for k, cell in enumerate(cells)
         )
         return f"<tr>{''.join(cells_html)}</tr>"
 
     rows = list(zip(*columns, strict=True))
-    head = "".join(line(row, "th") for row in rows[:heads])
-    body = "".join(line(row, "td") for row in rows[heads:])
+    head = "".join(html_row(row, "th") for row in rows[:heads])
+    body = "".join(html_row(row, "td") for row in rows[heads:])
     title = f'<caption style="text-align: left"><b>{_cell(caption)}</b></caption>' if caption else ""
     return f"<table>{title}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
 
 def pairs(lines: Mapping[str, str], caption: str = "") -> str:
-    """Return a table with a row per entry of `lines`: its topic and its text."""
+    """Return an HTML table with a row per entry of `lines`: its topic and its text."""
     return table([list(lines), list(lines.values())], heads=0, left=2, caption=caption)
 
 
 def text(*lines: str) -> str:
-    """Return a paragraph for each non-empty line."""
+    """Return HTML with a paragraph for each non-empty line."""
     return "".join(f"<p>{_cell(line)}</p>" for line in lines if line)
 
 
 def _cell(content: str) -> str:
     from html import escape  # imported here since its table of entities is large and only notebooks need it
 
-    return escape(in_line(content))
+    return escape(without_line_breaks(content))

@@ -1,10 +1,10 @@
-"""Time that idle threads of numpy's OpenBLAS spin; a run has no use for spinning threads."""
+"""Limit of the time for which idle threads of numpy's OpenBLAS spin and keep cores busy."""
 
 from __future__ import annotations
 
 import os
 
-_TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
+_TIMEOUT_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
 
 
 def sleeping_thread_variables() -> dict[str, str]:
@@ -13,4 +13,4 @@ def sleeping_thread_variables() -> dict[str, str]:
     By default each thread keeps a core busy for 20 ms or more after numpy is imported.  The number of
     threads, on which floating-point sums may depend, is unchanged.  A value set by the user is kept.
     """
-    return {_TIMEOUT: os.environ.get(_TIMEOUT, "4")}  # 2**4 cycles, the minimum
+    return {_TIMEOUT_VARIABLE: os.environ.get(_TIMEOUT_VARIABLE, "4")}  # 2**4 cycles, the minimum

@@ -11,10 +11,10 @@ from contextlib import suppress
 from typing import Any
 
 
-def names_code(value: Any) -> str | None:
-    """Return the first text in `value` that could name code as ``module:attribute``; None if there is none.
+def first_code_name(value: Any) -> str | None:
+    """Return the first string in `value` that could name code as ``module:attribute``; None if there is none.
 
-    Texts inside lists and tables are searched too.  Values from files are checked before they become
+    Strings inside lists and tables are searched too.  Values from files are checked before they become
     parameters, since a file must not cause an import.
     """
     if isinstance(value, str):
@@ -23,12 +23,12 @@ def names_code(value: Any) -> str | None:
         value = [*value, *value.values()]
     elif not isinstance(value, (list, tuple)):
         return None
-    return next((text for text in map(names_code, value) if text is not None), None)
+    return next((text for text in map(first_code_name, value) if text is not None), None)
 
 
-def stored_name(thing: Any) -> str:
+def stored_name(obj: Any) -> str:
     """Return the ``module:name`` under which files store a class or function of a user or of gridsim."""
-    return current_name(f"{thing.__module__}:{thing.__qualname__}")
+    return current_name(f"{obj.__module__}:{obj.__qualname__}")
 
 
 def current_name(name: str) -> str:
@@ -40,7 +40,7 @@ def current_name(name: str) -> str:
 def import_object(name: str) -> Any:
     """Import and return the object with the name ``module:attribute``.
 
-    Installed modules precede those of the current directory.  Any error of the import is raised.
+    Installed modules take precedence over those of the current directory.  Errors of the import are raised.
     """
     module, _, attribute = name.partition(":")
     _append_current_directory()

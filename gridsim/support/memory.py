@@ -1,4 +1,4 @@
-"""Checks made before a run that the memory suffices, so that the system does not kill the run later."""
+"""Checks before a run that memory suffices, so that the system does not kill the run later."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
     if required > available:
         raise OutOfMemory(
             f"not enough memory for {path}: {count} {items} take at least {required / 1e9:,.1f} GB, "
-            f"there are {available / 1e9:,.1f} GB"
+            f"but only {available / 1e9:,.1f} GB are available"
         )
 
 
-def check_addresses(library: str, needed_bytes: int) -> None:
+def check_address_space(library: str, needed_bytes: int) -> None:
     """Check that the address space of this process (``ulimit -v``) has `needed_bytes` left for a library.
 
     Without a limit of the address space, the check always passes.
@@ -50,16 +50,16 @@ def check_addresses(library: str, needed_bytes: int) -> None:
     OutOfMemory
         If fewer bytes are left.
     """
-    left = addresses()
+    left = free_address_space()
     if needed_bytes > left:
         raise OutOfMemory(
-            f"not enough memory for {library}: to load it takes {needed_bytes / 1e6:,.0f} MB of addresses, "
-            f"{max(left, 0) / 1e6:,.0f} MB are left"
+            f"not enough memory for {library}: it takes {needed_bytes / 1e6:,.0f} MB of address space, "
+            f"but only {max(left, 0) / 1e6:,.0f} MB are left"
         )
 
 
 def memory() -> int:
-    """Return the bytes that this process may hold, by machine, control group and process limit."""
+    """Return the bytes that machine, control group and process limit let this process hold."""
     return min(_machine_memory(), _process_limit())
 
 
@@ -73,7 +73,7 @@ def _machine_memory() -> int:
     return min(total, cgroup_limit())
 
 
-def addresses() -> int:
+def free_address_space() -> int:
     """Return the bytes of address space left to this process; ``sys.maxsize`` if unknown."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])

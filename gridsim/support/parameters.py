@@ -4,7 +4,7 @@
         pause: Annotated[float, Limits(low=0, unit="s")] = 0.0
         order: Literal["fifo", "edf"] = "fifo"
 
-Errors, the JSON Schema of scenario files and the tables of the documents come from these declarations.
+Errors, the JSON Schema of scenario files and tables in the documentation use these declarations.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support import html, units
 from gridsim.support.arguments import (
-    WHOLE_LIMIT,
+    INTEGER_LIMIT,
     flag,
+    integer,
     listed,
     normalise,
     one_of,
@@ -33,7 +34,6 @@ from gridsim.support.arguments import (
     sequence,
     short_repr,
     text,
-    whole,
 )
 from gridsim.support.arrays import Bools, first_true
 from gridsim.support.columns import ArrayColumn
@@ -46,16 +46,16 @@ Check = Callable[[str, Any], Any]
 
 
 class Limits(NamedTuple):
-    """The allowed range of a number.
+    """Allowed range of a number.
 
     Parameters
     ----------
     low
-        Lower limit; the number may equal it.
+        Lower limit, inclusive.
     above
-        Lower limit that the number must exceed.
+        Lower limit, exclusive.
     high
-        Upper limit; the number may equal it.
+        Upper limit, inclusive.
     unit
         Unit of the number.
     or_zero
@@ -84,7 +84,7 @@ class Limits(NamedTuple):
         raise ScenarioError(f"{path} must be {self.describe()}, got {short_repr(value)}{texts}")
 
     def describe(self) -> str:
-        """The range in words; requires an upper limit."""
+        """Return the range in words; there must be an upper limit."""
         lower = f" > {self.above:g} and" if self.above is not None else ""
         upper = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""
@@ -114,19 +114,19 @@ class Limits(NamedTuple):
             f"{low}{'<= ' if self.low is None else ''}{self.high:g}{unit}{', or 0' if self.or_zero else ''}"
         )
 
-    def whole(self, path: str, value: Any) -> int:
+    def integer(self, path: str, value: Any) -> int:
         """Return `value` as an int within the limits, or raise a ScenarioError naming `path`."""
         low, high = self._whole_range
-        return whole(path, value, low=low, high=high)
+        return integer(path, value, low=low, high=high)
 
     @property
     def _whole_range(self) -> tuple[int, int]:
         """The smallest and the largest whole number allowed."""
-        high = WHOLE_LIMIT - 1 if self.high is None else int(self.high)
+        high = INTEGER_LIMIT - 1 if self.high is None else int(self.high)
         return 0 if self.low is None else int(self.low), high
 
-    def inside(self, values: NDArray[Any]) -> Bools:
-        """Return a mask of the numbers (int64 or float64) that `whole` or `real` accepts."""
+    def valid_mask(self, values: NDArray[Any]) -> Bools:
+        """Return a mask of the numbers (int64 or float64) that `integer` or `real` accepts."""
         if values.dtype.kind == "i":
             low, high = self._whole_range
             return (values >= low) & (values <= high)
@@ -138,9 +138,9 @@ class Limits(NamedTuple):
         return inside | (values == 0) if self.or_zero and self.high is not None else inside
 
 
-#: Type of a field for a text that may not be empty.
+#: Type of a field for a non-empty string.
 Text = Annotated[str, "not empty"]
-#: Type of a field for a seed, a whole number from which random streams are made.
+#: Type of a field for the seed of random streams.
 Seed = Annotated[int, Limits(low=0)]
 
 
@@ -159,7 +159,7 @@ class _SuggestingMeta(msgspec.StructMeta):
 class CheckedStruct(msgspec.Struct, metaclass=_SuggestingMeta, frozen=True, kw_only=True):
     """A struct that checks its fields against their declarations when it is created.
 
-    Numbers, texts, literals and bools are checked, also in optional fields, tuples and columns.  A subclass
+    Numbers, strings, literals and bools are checked, also in optional fields, tuples and columns.  A subclass
     checks its other fields itself, in a ``__post_init__`` that calls this one first.
     """
 
@@ -205,7 +205,7 @@ class Recipe(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
-    """Return field -> short text of its value, for the fields that differ from their defaults."""
+    """Return field -> shortened repr of its value, for the fields that differ from their defaults."""
     texts = {}
     for field in fields_of(type(struct)).values():
         value, default = getattr(struct, field.name), field.default
@@ -217,7 +217,7 @@ def changed_fields(struct: msgspec.Struct) -> dict[str, str]:
 
 
 def _equals(value: Any, default: Any) -> bool:
-    """Whether a value equals the default; an array never does."""
+    """Return whether a value equals the default; an array never does."""
     try:
         return bool(value is default or value == default)
     except ValueError:
@@ -259,29 +259,29 @@ def _check(hint: Any, limits: Limits | None = None) -> Check | None:
         return flag
     if limits is None:
         return _PLAIN.get(hint)
-    return limits.whole if hint is int else limits.real
+    return limits.integer if hint is int else limits.real
 
 
-def _integer(path: str, value: Any) -> int:
+def _any_integer(path: str, value: Any) -> int:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         return int(value)
     raise ScenarioError(f"{path} must be a whole number, got {short_repr(value)}")
 
 
-def _number(path: str, value: Any) -> float:
+def _any_number(path: str, value: Any) -> float:
     if isinstance(value, numbers.Real) and not isinstance(value, bool):
         return float(value)
     raise ScenarioError(f"{path} must be a number, got {short_repr(value)}")
 
 
-def _string(path: str, value: Any) -> str:
+def _any_string(path: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    raise ScenarioError(f"{path} must be a text, got {short_repr(value)}")
+    raise ScenarioError(f"{path} must be a string, got {short_repr(value)}")
 
 
 #: Type of a field without limits -> its check.
-_PLAIN: dict[Any, Check] = {int: _integer, float: _number, str: _string}
+_PLAIN: dict[Any, Check] = {int: _any_integer, float: _any_number, str: _any_string}
 
 
 def _entries(entry: Check) -> Check:
@@ -309,9 +309,9 @@ def _column_check(kind: type[ArrayColumn], annotations: tuple[Any, ...]) -> Chec
             column = kind.of(_entries(entry)(path, values))
         if column is None:
             raise ScenarioError(
-                f"{path} must be a list of texts without null characters, got {short_repr(values)}"
+                f"{path} must be a list of strings without null characters, got {short_repr(values)}"
             )
-        invalid = [] if limits is None else first_true(~limits.inside(column.arrays[0]))
+        invalid = [] if limits is None else first_true(~limits.valid_mask(column.arrays[0]))
         for k in invalid:
             place, value = path, values
             for index in column.place(k):
@@ -331,7 +331,7 @@ def column_checks(kind: type[msgspec.Struct]) -> Mapping[str, Check]:
 
 
 def column_of(hint: Any) -> type[ArrayColumn] | None:
-    """Return the column type in a type, which may be annotated or optional; None for other types."""
+    """Return the column type of a type hint, which may be annotated or optional; None for other hints."""
     if get_origin(hint) in (Annotated, Union, types.UnionType):
         return column_of(get_args(hint)[0])
     return hint if isinstance(hint, type) and issubclass(hint, ArrayColumn) else None

@@ -64,7 +64,7 @@ def _load(entry: EntryPoint, check: Callable[[Any], str], is_reserved: bool) -> 
     if fault:
         owner = f" of {entry.dist.name}" if entry.dist is not None else ""
         warnings.warn(
-            f"{entry.group}: {entry.name} = {entry.value}{owner} is left out: {fault}",
+            f"{entry.group}: {entry.name} = {entry.value}{owner} is ignored: {fault}",
             PluginWarning,
             stacklevel=2,
         )

@@ -22,30 +22,30 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
-from gridsim.support.arguments import whole
-from gridsim.support.extras import need
+from gridsim.support.arguments import integer
+from gridsim.support.extras import import_extra
 from gridsim.support.idle_threads import sleeping_thread_variables
 
-#: Signals that a terminal sends to all processes of a command; workers ignore them, the parent handles them.
-_SENT_TO_ALL = (signal.SIGINT, signal.SIGTERM)
+#: Signals that a terminal sends to all processes of a command; only the parent process handles them.
+_TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 #: Environment variable that keeps Python from looking for modules in the current folder first.
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-#: Error of a script that starts processes whenever it is imported.
+#: Error about a script that starts processes whenever it is imported.
 MISSING_GUARD = (
     'processes require that the script calls gridsim under `if __name__ == "__main__":`, since each process '
     "imports the script"
 )
-#: Name of a worker process, set before it imports the script, and its exit code if the script starts
-#: processes while it is imported.
+#: Name of a worker process, which it has before it imports the script, and its exit code if the script
+#: starts processes on import.
 _NAME, _MISSING_GUARD_CODE = "gridsim-worker", 79
 
 
 class _Worker(SpawnProcess):
-    """A worker process that `terminate` kills, since it ignores the signals in `_SENT_TO_ALL`.
+    """A worker process that `terminate` kills, since it ignores the signals in `_TERMINAL_SIGNALS`.
 
     A pool that has lost one worker terminates the others and waits for them.
     """
@@ -68,7 +68,7 @@ class _Workers(SpawnContext):
 
 
 class _Future(Future[Any]):
-    """A future that accepts an exception after cancellation, on which pools of some Python versions fail."""
+    """A future that ignores an exception set after cancellation, on which some versions of Python fail."""
 
     def set_exception(self, exception: BaseException | None) -> None:
         with suppress(InvalidStateError):
@@ -77,29 +77,29 @@ class _Future(Future[Any]):
 
 @contextmanager
 def _delay_signals() -> Iterator[None]:
-    """Delay the signals in `_SENT_TO_ALL` until the block ends.
+    """Delay the signals in `_TERMINAL_SIGNALS` until the block ends.
 
     Without the delay a pool could keep a lock forever or lose track of a worker.  Processes started in the
     block inherit the blocked signals (except on Windows).
     """
-    # signals interrupt no other thread
+    # Python handles signals in the main thread only
     in_main_thread = threading.current_thread() is threading.main_thread()
-    handlers = {number: signal.getsignal(number) for number in _SENT_TO_ALL} if in_main_thread else {}
+    handlers = {number: signal.getsignal(number) for number in _TERMINAL_SIGNALS} if in_main_thread else {}
     received: list[int] = []
 
-    def remember(number: int, _: object) -> None:
+    def record(number: int, _: object) -> None:
         received.append(number)
 
     # processes inherit the mask, but it does not cover other threads of this process
-    masks = hasattr(signal, "pthread_sigmask")
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL) if masks else set()
+    has_masks = hasattr(signal, "pthread_sigmask")
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS) if has_masks else set()
     try:
         for number, handler in handlers.items():
             if handler is not None:  # a handler that Python did not install is None
-                signal.signal(number, remember)
+                signal.signal(number, record)
         yield
     finally:
-        if masks:
+        if has_masks:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in handlers.items():
             if handler is not None:
@@ -109,7 +109,7 @@ def _delay_signals() -> Iterator[None]:
 
 
 @contextmanager
-def environment(**variables: str) -> Iterator[None]:
+def set_environment(**variables: str) -> Iterator[None]:
     """Set environment variables within the block, for processes that are started in it."""
     previous = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -127,17 +127,17 @@ def _set(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def without_current_folder() -> AbstractContextManager[None]:
+def exclude_current_folder() -> AbstractContextManager[None]:
     """Prevent processes started in the block from importing modules of the current folder.
 
-    Python searches that folder first, and it may contain files of other people.  The restriction ends when
+    Python searches that folder first, and it may contain untrusted files.  The restriction ends when
     the processes adopt the search path of this one.
     """
-    return environment(**{_SAFE_PATH: "1"})
+    return set_environment(**{_SAFE_PATH: "1"})
 
 
 class Processes(Executor):
-    """A pool of spawned worker processes that end with this process and ignore Ctrl-C.
+    """Pool of spawned worker processes that end with this process and ignore Ctrl-C.
 
     Parameters
     ----------
@@ -152,16 +152,21 @@ class Processes(Executor):
 
     def __init__(self, workers: int | None = None) -> None:
         _check_script()
-        self._max_workers = whole("workers", _processors() if workers is None else workers, low=1, high=4096)
+        self._max_workers = integer(
+            "workers", _processors() if workers is None else workers, low=1, high=4096
+        )
         self._pool = self._new_pool()
 
     def _new_pool(self) -> ProcessPoolExecutor:
         _check_threads()
         arguments = (os.environ.get(_SAFE_PATH),)
         self._workers = _Workers()
-        with without_current_folder():  # the pool starts a resource tracker process
+        with exclude_current_folder():  # the pool starts a resource tracker process
             return ProcessPoolExecutor(
-                self._max_workers, mp_context=self._workers, initializer=_begin, initargs=arguments
+                self._max_workers,
+                mp_context=self._workers,
+                initializer=_initialize_worker,
+                initargs=arguments,
             )
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -175,7 +180,7 @@ class Processes(Executor):
             If a thread of the pool cannot be started.
         """
         call = pickle.dumps((fn, args, kwargs))
-        with _delay_signals(), without_current_folder(), environment(**sleeping_thread_variables()):
+        with _delay_signals(), exclude_current_folder(), set_environment(**sleeping_thread_variables()):
             try:
                 future: Future[Any] = self._pool.submit(_call, call)
             except RuntimeError as error:
@@ -188,12 +193,12 @@ class Processes(Executor):
             future.__class__ = _Future
         return future
 
-    def answers(self) -> bool:
-        """Whether the thread of the pool that receives results is alive."""
+    def is_responsive(self) -> bool:
+        """Return whether the thread of the pool that receives results is alive."""
         thread: Any = self._pool._executor_manager_thread
         return thread is not None and bool(thread.is_alive())
 
-    def loss(self) -> str:
+    def loss_description(self) -> str:
         """Return a description of how the lost workers ended.
 
         Raises
@@ -222,7 +227,7 @@ class Processes(Executor):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the workers; after an error kill them, since their results are no longer needed."""
+        """End the workers; kill them after an error, since their results are no longer needed."""
         if kind is not None:
             for worker in list((self._pool._processes or {}).values()):
                 worker.kill()
@@ -230,14 +235,12 @@ class Processes(Executor):
 
 
 def broken_executor_error(executor: Executor, error: BrokenExecutor) -> GridSimError:
-    """Return the error for an executor whose workers were lost, or raise that of `Processes.loss`."""
+    """Return the error for an executor that lost workers, or raise that of `Processes.loss_description`."""
     if isinstance(executor, Processes):
-        return GridSimError(f"a worker process {executor.loss()}")
-    context = getattr(executor, "_mp_context", None)  # of the standard library
+        return GridSimError(f"a worker process {executor.loss_description()}")
+    context = getattr(executor, "_mp_context", None)  # an executor of the standard library
     spawned = context is not None and context.get_start_method() != "fork"
-    hint = (
-        '; processes that are spawned require `if __name__ == "__main__":` in the script' if spawned else ""
-    )
+    hint = '; spawned processes require `if __name__ == "__main__":` in the script' if spawned else ""
     return GridSimError(f"the executor broke ({text_of(error)}){hint}")
 
 
@@ -313,10 +316,10 @@ def _call(call: bytes) -> Any:
     return fn(*args, **kwargs)
 
 
-def _begin(safe_path: str | None) -> None:
-    """Set up a worker: environment, ignored signals, and a thread that ends it with its parent."""
+def _initialize_worker(safe_path: str | None) -> None:
+    """Set the environment and signals of this worker, and start a thread that ends it with its parent."""
     _set(_SAFE_PATH, safe_path)  # for processes that the worker starts
-    for number in _SENT_TO_ALL:  # on Windows the worker is sensitive to these signals until here
+    for number in _TERMINAL_SIGNALS:  # on Windows these signals end the worker until here
         signal.signal(number, signal.SIG_IGN)
 
     def end_with_parent() -> None:
@@ -327,7 +330,7 @@ def _begin(safe_path: str | None) -> None:
 
     try:
         threading.Thread(target=end_with_parent, daemon=True).start()
-    except RuntimeError:  # no memory for the thread: end this worker without a traceback
+    except RuntimeError:  # no memory for the thread; end without a traceback
         os._exit(1)
 
 
@@ -353,7 +356,7 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
         If the cluster does not answer.
     """
     if dask is not None:
-        distributed = need("distributed", "sweep", "--dask")
+        distributed = import_extra("distributed", "sweep", "--dask")
         try:
             # check the address first, since a client that fails leaves threads behind
             distributed.comm.get_address_host(dask)
@@ -368,7 +371,7 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
         with client, client.get_executor() as executor:
             yield executor
         return
-    count = _processors() if workers is None else whole("--workers", workers, low=1, high=4096)
+    count = _processors() if workers is None else integer("--workers", workers, low=1, high=4096)
     if count == 1:
         yield None
         return

@@ -14,17 +14,17 @@ from gridsim.errors import ScenarioError
 #: False: no display.  True: a bar on a terminal or in a notebook.  "force": also lines elsewhere.
 Progress = bool | Literal["force"]
 
-#: Interval between updates of a bar, and between lines of a log, s.
-BAR_EVERY, LINE_EVERY = 0.1, 10.0
+#: Intervals between updates of a bar, and between lines of a log (s).
+BAR_INTERVAL, LINE_INTERVAL = 0.1, 10.0
 
 _Item = TypeVar("_Item")
 
 
 class Bar(Protocol):
-    """A display of progress, shown while its context is active."""
+    """Progress display, shown while its context is active."""
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
-        """Report that `done` items are done; `note` returns a short text if it is displayed."""
+        """Report that `done` items are done; `note` returns a short remark, if it is displayed."""
 
     def __enter__(self) -> Self: ...
 
@@ -32,7 +32,7 @@ class Bar(Protocol):
 
 
 def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | None:
-    """Return a display of how many of `total` items, called `unit`, are done; None for no display.
+    """Return a display of how many of `total` items (called `unit`) are done; None for no display.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | Non
     """
     if progress not in (False, True, "force"):
         raise ScenarioError(f"progress must be True, False or 'force', got {progress!r}")
-    if not progress or sys.stderr is None:  # without a console there is no stderr
+    if not progress or sys.stderr is None:  # a process without a console has no stderr
         return None
     if _in_notebook():
         return _TqdmBar(_notebook_bar(), total, unit, title)
@@ -51,7 +51,7 @@ def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | Non
 
 
 def with_progress(items: Iterable[_Item], progress: Progress, total: int, unit: str) -> Iterator[_Item]:
-    """Yield the items and display how many of `total` have been processed."""
+    """Yield the items, and display how many of `total` have been processed."""
     display = bar(progress, total, unit)
     if display is None:
         yield from items
@@ -78,7 +78,7 @@ def _notebook_bar() -> str:
 
 
 class _TqdmBar:
-    """A bar of tqdm."""
+    """Progress bar of tqdm."""
 
     def __init__(self, module: str, total: int, unit: str, title: str) -> None:
         self._bar: Any = import_module(module).tqdm(
@@ -88,7 +88,7 @@ class _TqdmBar:
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
         now = monotonic()
-        if now - self._last > BAR_EVERY or done == self._total > self._bar.n:
+        if now - self._last > BAR_INTERVAL or done == self._total > self._bar.n:
             self._last = now
             if note is not None:
                 self._bar.set_postfix_str(note(), refresh=False)
@@ -103,23 +103,23 @@ class _TqdmBar:
 
 
 class _LogLines:
-    """Progress as lines: one every `LINE_EVERY` seconds and one at the end, also after an error."""
+    """Progress as lines: one every `LINE_INTERVAL` seconds and one at the end, also after an error."""
 
     def __init__(self, total: int, unit: str, title: str) -> None:
         self._title, self._total, self._unit = f"{title}: " if title else "", total, unit
-        self._began = self._last = monotonic()
-        self._now: tuple[int, Callable[[], str] | None] = (0, None)
+        self._start = self._last = monotonic()
+        self._latest: tuple[int, Callable[[], str] | None] = (0, None)
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
-        self._now = done, note
-        if monotonic() - self._last >= LINE_EVERY:
+        self._latest = done, note
+        if monotonic() - self._last >= LINE_INTERVAL:
             self._write()
 
     def _write(self) -> None:
         self._last = monotonic()
-        done, note = self._now
+        done, note = self._latest
         more = f", {note()}" if note is not None else ""
-        after = f"after {self._last - self._began:.0f} s"
+        after = f"after {self._last - self._start:.0f} s"
         with suppress(OSError):  # a full disk must not end the run
             sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
             sys.stderr.flush()

@@ -1,6 +1,6 @@
 """Provenance of a result: versions, trace files and seed.
 
-It contains no host name, and the digest does not cover it.
+It contains no host name, and the digest of the result does not cover it.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ def sha256(path: str) -> str:
     """
     digest = hashlib.sha256()
     with open_regular(path) as stream:
-        left = os.fstat(stream.fileno()).st_size
-        while chunk := stream.read(min(left, _CHUNK) + 1):
-            left -= len(chunk)
-            if left < 0:
+        remaining = os.fstat(stream.fileno()).st_size
+        while chunk := stream.read(min(remaining, _CHUNK) + 1):
+            remaining -= len(chunk)
+            if remaining < 0:
                 raise OSError(errno.EINVAL, "has more bytes than its size", path)
             digest.update(chunk)
     return digest.hexdigest()
 
 
 @contextmanager
-def reading(files: Iterable[str]) -> Iterator[dict[str, str]]:
+def file_digests(files: Iterable[str]) -> Iterator[dict[str, str]]:
     """Yield a dict with the SHA-256 of each of `files`, for a context that reads them.
 
-    The dict has the readable files at the beginning of the context, and all files at its end.  Errors of
-    unreadable files are left to their reader.
+    At the beginning of the context the dict contains the readable files, at its end all files.  The code that
+    reads an unreadable file reports the error.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _state(file: str) -> tuple[int, ...] | None:
 
 
 def first_differing_file(digests: Mapping[str, str], expected_digests: Mapping[str, str]) -> str | None:
-    """Return the first file whose SHA-256 differs between the mappings or is missing in one; None if none."""
+    """Return the first file whose SHA-256 differs between the mappings or is in only one; None if none."""
     return next(
         (
             file
@@ -122,7 +122,7 @@ def first_differing_file(digests: Mapping[str, str], expected_digests: Mapping[s
 
 
 class TraceDigests:
-    """SHA-256 of the traces of a study when they were first read.
+    """SHA-256 of each trace of a study when a run first read it.
 
     Runs of a study are compared, so all of them must read the same traces.
     """
@@ -164,7 +164,7 @@ def check_digests(files: Iterable[str], expected_digests: Mapping[str, str]) -> 
     digests = {file: digest for file in files if (digest := current_digest(file)) is not None}
     if (file := first_differing_file(digests, expected_digests)) is not None:
         previous, current = (digests.get(file, "none") for digests in (expected_digests, digests))
-        raise FileChanged(f"{file} must have the SHA-256 {previous}, as the run has read it, got {current}")
+        raise FileChanged(f"{file} must have the SHA-256 {previous} of the original run, got {current}")
 
 
 def peak_memory() -> int | None:
@@ -184,7 +184,7 @@ def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
 
 @cache
 def _machine() -> dict[str, str]:
-    """Return the part of the provenance that all runs of a process share."""
+    """Return the part of the provenance that is the same for all runs of a process."""
     import platform
 
     import numpy

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 #: Default seed in Python, in files and in the shell.
 DEFAULT_SEED = 1
-#: Normally distributed factors of at most this value are drawn again.
-LEAST_FACTOR = 0.01
+#: Normally distributed factors up to this value are redrawn.
+MIN_FACTOR = 0.01
 
 
 class Streams:
     """Random generators by name.
 
-    A stream depends only on the seed and its name.  Draws of one part of a run therefore never shift those of
-    another part, and all schedulers of a comparison get the same random numbers.
+    A stream depends only on the seed and its name.  Draws of one part of a run therefore never affect those
+    of another part, and all schedulers of a comparison get the same random numbers.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Streams:
 
 
 def normal_factors(draw: np.random.Generator, deviation: float, count: int) -> NDArray[np.float64]:
-    """Return normally distributed factors of mean 1, float64[count]; those of at most 0.01 are drawn again.
+    """Return normally distributed factors of mean 1, float64[count]; those up to 0.01 are redrawn.
 
     The redraws raise the mean: to 1.008 with a deviation of 0.4, to 1.29 with a deviation of 1.
     """
     factors = draw.normal(1.0, deviation, count)
-    while len(small := np.flatnonzero(factors <= LEAST_FACTOR)):
+    while len(small := np.flatnonzero(factors <= MIN_FACTOR)):
         factors[small] = draw.normal(1.0, deviation, len(small))
     return factors

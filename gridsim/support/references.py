@@ -1,6 +1,6 @@
 """References from a table in an archive to the arrays stored beside it.
 
-A reference is a table itself, ``{array = NAME}``, or ``{array = NAME, counts = NAME}`` for a list of rows of
+A reference is a table ``{array = NAME}``, or ``{array = NAME, counts = NAME}`` for a list of rows of
 different lengths.  The name of an array is the SHA-256 of its content, so that tables with equal references
 have equal lists.
 """
@@ -23,12 +23,12 @@ from gridsim.support.columns import (
     RaggedColumn,
     TextColumn,
     content_name,
-    is_text,
+    is_valid_unicode,
 )
 from gridsim.support.memory import APPLICATION_BYTES, check_fits
 
-#: A list with more numbers or texts is stored as an array; a shorter one stays readable in the table.
-INLINE = 100
+#: Lists with more numbers or strings are stored as arrays; shorter ones stay readable in the table.
+MAX_INLINE = 100
 
 #: Name of an array -> the array.
 Arrays = Mapping[str, NDArray[Any]]
@@ -50,11 +50,11 @@ _COLUMN_OF_DTYPE: dict[str, type[ArrayColumn]] = {
 
 
 def with_references(value: Any, arrays: MutableMapping[str, NDArray[Any]]) -> Any:
-    """Return a table with references in place of long lists, and add the lists to `arrays`."""
+    """Return a table with references in place of long lists, and add these lists to `arrays` as arrays."""
     if isinstance(value, dict):
         return {key: with_references(entry, arrays) for key, entry in value.items()}
     column = value if isinstance(value, ArrayColumn) else _column(value)
-    if column is None or len(column.arrays[0]) <= INLINE:
+    if column is None or len(column.arrays[0]) <= MAX_INLINE:
         return value
     names = column.names
     arrays.update(zip(names, column.arrays, strict=True))
@@ -88,7 +88,7 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
     Raises
     ------
     ScenarioError
-        If an array is missing or does not fit.
+        If an array is missing or has the wrong type.
     OutOfMemory
         If the objects made from an array would not fit into memory.
     """
@@ -102,7 +102,7 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
         if array is None:
             raise ScenarioError(
                 f"{path} must be a list, got a reference to the array {short_repr(value[key])}, which is "
-                f"not in {file}; Scenario.save writes lists out"
+                f"missing from {file}; Scenario.save writes complete lists"
             )
         parts.append(array)
     check_fits(path, len(parts[-1]), "entries", _ENTRY_BYTES)
@@ -113,11 +113,11 @@ def with_columns(value: Any, arrays: Arrays, path: str, file: str) -> Any:
             raise ValueError(f"no list has arrays of {', '.join(str(array.dtype) for array in parts)}")
         return kind(*parts)
     except ValueError as error:
-        raise ScenarioError(f"{path} must refer to arrays that fit: {error}") from error
+        raise ScenarioError(f"{path} must refer to arrays of a list: {error}") from error
 
 
 def has_references(value: Any) -> bool:
-    """Whether a table is or contains a reference."""
+    """Return whether a table is or contains a reference."""
     if not isinstance(value, dict):
         return False
     return _is_reference(value) or any(map(has_references, value.values()))
@@ -133,13 +133,15 @@ def check_array(name: str, array: NDArray[Any]) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If it is not a list of 64-bit numbers or texts, or if its content does not match `name`.
+        If it is not a list of 64-bit numbers or strings, or if its content does not match `name`.
     """
     kind, size = array.dtype.kind, array.dtype.itemsize
     if array.ndim != 1 or not (kind == "U" or (kind in "fi" and size == 8)):
-        raise ValueError(f"array {name} is {array.ndim}-d {array.dtype}, expected a list of numbers or texts")
+        raise ValueError(
+            f"array {name} must be a list of numbers or strings, got {array.ndim}-d {array.dtype}"
+        )
     array = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("="), copy=False))
-    if kind == "U" and not is_text(array):
+    if kind == "U" and not is_valid_unicode(array):
         raise ValueError(f"array {name} has invalid characters")
     if content_name(array) != name:
         raise ValueError(f"array {name} does not have the SHA-256 in its name")

@@ -1,9 +1,10 @@
 """The state of a run as plain values and arrays, for checkpoints.
 
-Policies declare which of their attributes change.  Objects with ``getstate`` and ``setstate`` (kernels,
-policies, parts of policies) handle their own state.
+Policies declare which of their attributes change during a run.  Objects with ``getstate`` and ``setstate``
+(kernels, policies, parts of policies) handle their own state.
+
 `pack` converts a state to JSON values, with arrays stored separately; `unpack` is its inverse.  A checkpoint
-contains no code: it has only the state of objects, which are created again as at the beginning of the run.
+contains no code, only the state of objects, which are created again as at the beginning of the run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Stateful:
         if self.STATE is None:
             raise SchedulerError(
                 f"{type(self).__name__} does not declare the attributes that change during a run (STATE), "
-                "so that the run cannot be kept in a checkpoint"
+                "so its run cannot be saved in a checkpoint"
             )
         return {name: getattr(self, name) for name in self.STATE}
 
@@ -41,11 +42,11 @@ class Stateful:
         """Restore a saved state.  Raises ValueError if it is the state of another kind of object."""
         check_names(self, state, self.STATE or ())
         for name, value in state.items():
-            put(self, name, value)
+            set_attribute(self, name, value)
 
 
 class SavedState:
-    """State of an object with ``setstate``, read from a checkpoint."""
+    """State of an object with ``setstate``, as read from a checkpoint."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -58,7 +59,7 @@ def check_names(owner: Any, state: Any, names: Iterable[str]) -> None:
         raise ValueError(f"the state of {type(owner).__name__} must be {', '.join(names)}, got {got}")
 
 
-def put(owner: Any, name: str, value: Any) -> None:
+def set_attribute(owner: Any, name: str, value: Any) -> None:
     """Set an attribute to a value read from a checkpoint, in place if the attribute has ``setstate``.
 
     Raises
@@ -100,7 +101,7 @@ def pack(value: Any, save: Callable[[Array], int], path: str = "state") -> Any:
     Raises
     ------
     SchedulerError
-        If a value cannot be kept in a checkpoint.
+        If a value cannot be saved in a checkpoint.
     """
     if not hasattr(value, "getstate"):
         return _plain(value, save, path)
@@ -124,8 +125,8 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
     if type(value) in _PLAIN_FORMS:
         key, to_plain = _PLAIN_FORMS[type(value)]
         return {key: to_plain(value)}
-    if type(value) in _RECORDS:
-        key, names = _RECORDS[type(value)]
+    if type(value) in _RECORD_CLASSES:
+        key, names = _RECORD_CLASSES[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
     if type(value) is set:
         return {"set": [_plain(item, save, path) for item in sorted(value)]}
@@ -134,25 +135,25 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         return {
             "dict": [[_plain(key, save, place), _plain(item, save, place)] for key, item, place in places]
         }
-    if type(value) is SimpleNamespace or getattr(type(value), "plain", False):  # messages are plain
+    if type(value) is SimpleNamespace or getattr(type(value), "plain", False):  # messages
         return {"SimpleNamespace": _plain(vars(value), save, path)}
-    raise SchedulerError(f"{path} cannot be kept in a checkpoint: it is a {type(value).__qualname__}")
+    raise SchedulerError(f"{path} cannot be saved in a checkpoint, got a {type(value).__qualname__}")
 
 
 def unpack(value: Any, load: Callable[[int], Array], make_set: Callable[[Iterable[Any]], Any] = set) -> Any:
-    """Return the value from which `pack` made `value`, with a `SavedState` for each object.
+    """Return the value that `pack` converted to `value`, with a `SavedState` for each object.
 
     Parameters
     ----------
     load
-        Returns an array by its number.
+        Function that returns an array by its number.
     make_set
-        Returns a set of its items, which are in ascending order.
+        Function that returns a set of items, which it gets in ascending order.
 
     Raises
     ------
     ValueError, TypeError, KeyError
-        If `pack` cannot have made the value.
+        If the value is no output of `pack`.
     """
     sequences = {**_SEQUENCES, "set": make_set}
 
@@ -191,7 +192,7 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
     "deque": deque,
 }
 #: Class of records that a checkpoint may contain -> its name in the checkpoint, and the names of its fields.
-_RECORDS: dict[type, tuple[str, tuple[str, ...]]] = {}
+_RECORD_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
 
 #: Class of other objects that a checkpoint may contain -> its name there, and a function that returns JSON
 #: values from which an object with the same content can be made.
@@ -219,6 +220,6 @@ def kept_in_checkpoints(cls: type[Record]) -> type[Record]:
     """Allow instances of a named tuple class or dataclass in checkpoints; a class decorator."""
     key, kind = f"{cls.__module__}.{cls.__qualname__}", cast(Any, cls)
     names = [f.name for f in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
-    _RECORDS[cls] = key, tuple(names)
+    _RECORD_CLASSES[cls] = key, tuple(names)
     _SEQUENCES[key] = lambda fields: cls(*fields)
     return cls

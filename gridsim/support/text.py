@@ -1,4 +1,4 @@
-"""Values as text: names, aligned columns, wrapped lines, JSON."""
+"""Conversion of values to text: names, aligned columns, wrapped lines, JSON."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import in_line
+from gridsim.errors import without_line_breaks
 
 #: Characters of a line of text if the width of the terminal is unknown.
 WIDTH = 100
 _PLAIN = frozenset((str, bool, int, float, type(None)))
 
-#: Characters that JSON may contain unescaped, but that a terminal or an encoding must not get.
+#: Characters that JSON may contain unescaped, but that some terminals or encodings reject.
 _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
@@ -25,7 +25,7 @@ _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\u
 def check_name(name: str) -> str:
     """Return `name` if it can name a table or column (letters, digits, _), else raise ValueError."""
     if not isinstance(name, str) or not (name.isidentifier() and name.isascii()):
-        raise ValueError(f"a table or column name must be letters, digits and _, got {name!r}")
+        raise ValueError(f"the name of a table or column must be letters, digits and _, got {name!r}")
     return name
 
 
@@ -35,7 +35,7 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
     Line breaks and unprintable characters in a cell are replaced, so that each cell stays on its line and has
     its visible width.
     """
-    columns = [[in_line(cell) for cell in column] for column in columns]
+    columns = [[without_line_breaks(cell) for cell in column] for column in columns]
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
@@ -51,7 +51,7 @@ def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[st
 
     An empty line separates blocks.  Each block repeats the first column, which identifies the rows.
     """
-    widths = [max(len(in_line(cell)) for cell in column) for column in columns]
+    widths = [max(len(without_line_breaks(cell)) for cell in column) for column in columns]
     blocks, used = [columns[:1]], widths[0]
     for column, wide in zip(columns[1:], widths[1:], strict=True):
         if used + 2 + wide > width and len(blocks[-1]) > 1:
@@ -66,7 +66,7 @@ def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[st
 
 
 def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
-    """Return a text as lines of at most `width` characters; `indent` applies from the second line on."""
+    """Return a text as lines of at most `width` characters; all except the first are indented by `indent`."""
     return textwrap.wrap(
         text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
@@ -77,7 +77,7 @@ def plain(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (str, bool, int, float)):
-        # subclasses (np.float64 is one) become the plain type
+        # subclasses such as np.float64 become the plain type
         for kind in (bool, int, float, str):
             if isinstance(value, kind):
                 return kind(value)

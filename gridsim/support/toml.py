@@ -57,7 +57,7 @@ def parse(toml: str, file: StrPath) -> dict[str, Any]:
     try:
         document = tomllib.loads(toml)
     except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(_fault(file, toml, str(error))) from error
+        raise ScenarioError(_error_text(file, toml, str(error))) from error
     except RecursionError:
         raise ScenarioError(f"{file}: values are nested too deeply: at most {MAX_DEPTH} levels") from None
     except ValueError as error:  # more digits than Python converts to a number
@@ -83,8 +83,8 @@ def _check(document: dict[str, Any], file: StrPath) -> None:
     raise ScenarioError(f"{file}: values are nested too deeply: at most {MAX_DEPTH} levels")
 
 
-def _fault(file: StrPath, toml: str, message: str) -> str:
-    description, _, place = message.rpartition(" (at ")
-    if match := re.fullmatch(r"line (\d+), column (\d+)\)", place):
+def _error_text(file: StrPath, toml: str, message: str) -> str:
+    description, _, position = message.rpartition(" (at ")
+    if match := re.fullmatch(r"line (\d+), column (\d+)\)", position):
         return f"{file}:{match[1]}: column {match[2]}: {description}"
     return f"{file}:{toml.count(chr(10)) + 1}: at the end of the file: {description}"

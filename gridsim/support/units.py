@@ -1,4 +1,4 @@
-"""Conversion of texts with a unit, such as "50 ms", "1 Gbit/s" or "4 h", to numbers."""
+"""Conversion of strings with a unit, such as "50 ms", "1 Gbit/s" or "4 h", to numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _per_second(units: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {f"{name}/s": factor for name, factor in units.items()}
 
 
-#: Unit of a number in gridsim -> unit that a text may have instead -> its size in the former.
+#: Unit of a number in gridsim -> unit that a string may have instead -> its size in the former.
 UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "s": {
         "ns": Fraction(1, 10**9),
@@ -44,7 +44,7 @@ _TEXT = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3}
 
 
 def number(text: str, unit: str) -> float | None:
-    """Return the number in `unit` that `text` means; None if it is not a number with a unit that fits."""
+    """Return the number in `unit` that `text` states; None if it is not a number with a compatible unit."""
     match, known = _TEXT.fullmatch(text), UNITS.get(unit, {})
     if match is None or match[2] not in known:
         return None
@@ -55,10 +55,10 @@ def number(text: str, unit: str) -> float | None:
 
 
 def pattern(unit: str) -> str:
-    """Return a regular expression, as in a JSON Schema, for texts with a unit that fits `unit`."""
+    """Return a regular expression, as in a JSON Schema, for strings with a unit compatible with `unit`."""
     return rf"^\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*({'|'.join(UNITS[unit])})\s*$"
 
 
 def accepted_units(unit: str) -> str:
-    """Return the end of an error about a number in `unit`: the units that a text may have."""
-    return f" (a text needs a unit: {', '.join(UNITS[unit])})" if unit in UNITS else ""
+    """Return the end of an error about a number in `unit`: the units that a string may have."""
+    return f" (a string requires a unit: {', '.join(UNITS[unit])})" if unit in UNITS else ""

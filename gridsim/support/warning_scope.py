@@ -1,4 +1,4 @@
-"""Warnings that one command or study issues only once, even if their cause occurs repeatedly."""
+"""Warnings that a command or study issues only once, even if their cause occurs repeatedly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ISSUED_WARNINGS: ContextVar[set[tuple[type[Warning], str]] | None] = ContextVar
 
 
 class WarningScope:
-    """A context in which `warn` issues each warning once; a nested scope counts as the outer one."""
+    """Context in which `warn` issues each warning once; a nested scope is part of the outer one."""
 
     def __init__(self) -> None:
         self._warnings: set[tuple[type[Warning], str]] = set()
@@ -39,7 +39,7 @@ def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[tuple[type[Warning], str]]]:
-    """Collect the warnings issued in the block if this is a worker process, where the user sees none."""
+    """Collect the warnings of the block if this is a worker process, whose warnings the user does not see."""
     messages: list[tuple[type[Warning], str]] = []
     is_worker = multiprocessing.parent_process() is not None
     if not is_worker or threading.current_thread() is not threading.main_thread():

@@ -1,13 +1,13 @@
 """Checks of schedulers, and Hypothesis strategies for your own property tests.
 
-Needs Hypothesis (extra ``testing``), which is imported only when a name of this package is used::
+The package requires Hypothesis (extra ``testing``), which it imports only when one of its names is used::
 
     from gridcore import gap
     from gridsim.testing import quarters, queues
     from hypothesis import given
 
     @given(queues(), quarters(0.25, 8), quarters(0.25, 16))
-    def test_no_queue_leaves_more_room_than_none(queue, stretch, size):
+    def test_gap_is_at_most_that_of_an_empty_queue(queue, stretch, size):
         assert gap(stretch, 0.0, size, *queue.entries, **queue.machine) <= stretch * size * queue.speed
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
     from gridsim.testing.violation import ConformanceError
 
-_PLACES = {
+_MODULES = {
     "conformance": ("check_scheduler",),
     "violation": ("ConformanceError",),
     "differential_check": ("differential",),
@@ -52,9 +52,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    [place] = [module for module, names in _PLACES.items() if name in names]
-    need("hypothesis", "testing", "gridsim.testing")
-    return getattr(import_module(f"gridsim.testing.{place}"), name)
+    [module_name] = [module for module, names in _MODULES.items() if name in names]
+    import_extra("hypothesis", "testing", "gridsim.testing")
+    return getattr(import_module(f"gridsim.testing.{module_name}"), name)
 
 
 def __dir__() -> list[str]:

@@ -23,19 +23,19 @@ from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 
 #: Numbers of machines that are special cases for a tree.
-_MACHINES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
-#: Times of failures (s): among them while the first requests or a summary travels, and at a heartbeat.
+_MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
+#: Times of failures (s), some of them while the first requests or a summary travels, or at a heartbeat.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: Times (s) from the release or end of an application to the failure of a machine.
-_TO_FAILURE = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
+_FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
-#: Time (s) by which some applications are released later than others: more than two hours.
+#: Delay (s) of the releases of some applications: more than two hours.
 PAUSE = 7300.0
 
 
 def networks() -> st.SearchStrategy[Network]:
-    """Draw networks with or without queues, and with latencies from 0 to more than most tasks take."""
+    """Draw networks with or without queues, with latencies from 0 s to longer than most tasks."""
     latencies = st.sampled_from(((0.0, 0.0), (0.001, 0.0), (0.05, 0.0), (0.05, 0.02), (2.0, 0.0)))
     return st.builds(
         lambda latency, **rest: Network(latency=latency[0], jitter=latency[1], **rest),
@@ -60,16 +60,16 @@ def fault_schedules(
     machines
         The number of machines.
     reachable
-        Whether owners come and go instead (parameter of `Faults.of`).
+        Whether machines stay reachable, because only their owners come and go (as in `Faults.of`).
     turns
-        Times (s) just before or after which machines fail, too.
+        Times (s) just before or after which machines also fail.
     homes
-        Machines at which applications are submitted; they fail more often.
+        Machines that submit applications; they fail more often.
     """
     instants = st.sampled_from(_INSTANTS) | st.floats(0.0, 400.0)
     if turns:
-        close = st.tuples(st.sampled_from(turns), st.sampled_from(_TO_FAILURE))
-        instants |= close.map(lambda times: max(0.0, sum(times)))
+        near_turns = st.tuples(st.sampled_from(turns), st.sampled_from(_FAILURE_OFFSETS))
+        instants |= near_turns.map(lambda times: max(0.0, sum(times)))
     stable_machine, max_outage = (
         draw(st.integers(0, machines - 1)),
         draw(st.sampled_from((0.0, 0.0, 0.0, 30.0))),
@@ -87,7 +87,7 @@ def fault_schedules(
         rows += [(u, at, min(up, at + max_outage) if u == stable_machine else up) for u in sorted(failing)]
     merged: list[tuple[int, float, float]] = []
     for u, down, up in sorted(rows):
-        # times are rounded to whole ns
+        # times are rounded to whole ns, so outages need a gap
         if not any(u == v and down <= last_up + 2e-9 for v, _, last_up in merged):
             merged.append((u, down, up))
     failing_machines, downs, ups = zip(*merged, strict=True)
@@ -96,7 +96,7 @@ def fault_schedules(
 
 @st.composite
 def fluctuations(draw: st.DrawFn, machines: int) -> Fluctuation:
-    """Draw background loads with few factors and with periods from short to long compared with tasks."""
+    """Draw background loads with few factors, and with periods shorter or longer than tasks."""
     rows, steps = draw(st.integers(1, 3)), draw(st.integers(1, 4))
     factors = st.lists(st.sampled_from((1.0, 0.5, 0.25, 0.1)), min_size=steps, max_size=steps)
 
@@ -144,14 +144,14 @@ def scenarios(
         Whether there are up to 20 applications, released within 20 minutes at few machines, so that queues
         are long and some bags large.
     constraints
-        Whether machines have attributes that rigid jobs, or tasks of bags if machines do not fail, require in
-        some of the scenarios.
+        Whether rigid jobs (or tasks of bags, if machines do not fail) require attributes of machines in some
+        of the scenarios.
     moves_data
         Whether tasks fetch and send data over links of machines in some of the scenarios.
     reachable
-        Whether owners come and go instead of failures.
+        Whether only owners of machines come and go, instead of failures.
     job_times
-        The times that rigid jobs state in some of the scenarios.
+        Times that rigid jobs state in some of the scenarios.
     pauses
         Whether some applications are released hours after the others in some of the scenarios.
     """
@@ -164,14 +164,14 @@ def scenarios(
     if rigid and job_times:
         cases = cases.flatmap(lambda scenario: _with_job_times(scenario, job_times))
     if constraints and not (rigid or faults or reachable):
-        cases = cases.flatmap(_with_needs)
+        cases = cases.flatmap(_with_capacity_needs)
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
     return cases.flatmap(_with_background_load) if fluctuating else cases
 
 
 def large_bag() -> Scenario:
-    """Return a scenario of two machines with a bag of more than 2**16 tasks, and a small one."""
+    """Return a scenario of two machines with a bag of more than 2**16 tasks and a small bag."""
     return Scenario(Platform.equal(2, 1000.0), Workload.of([0.0, 1.0], [70_000, 5], 1.0, [0, 1]))
 
 
@@ -192,8 +192,8 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 
 @st.composite
-def _with_needs(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw memory and disk of machines, one of which has the most, and tasks that need some of it."""
+def _with_capacity_needs(draw: st.DrawFn, scenario: Scenario) -> Scenario:
+    """Draw memory and disk of machines (the first has the most), and tasks that need some of them."""
     recipe = scenario.workload.recipe
     if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
         return scenario
@@ -202,9 +202,10 @@ def _with_needs(draw: st.DrawFn, scenario: Scenario) -> Scenario:
         return tuple(draw(st.lists(st.sampled_from(values), min_size=count, max_size=count)))
 
     nodes, count = scenario.platform.nodes, len(recipe.release)
-    others_count = nodes - 1
+    other_machines = nodes - 1
     attributes = ListedAttributes(
-        memory=(8e9, *column((1e9, 4e9, 8e9), others_count)), disk=(1e12, *column((0.0, 1e12), others_count))
+        memory=(8e9, *column((1e9, 4e9, 8e9), other_machines)),
+        disk=(1e12, *column((0.0, 1e12), other_machines)),
     )
     new_recipe = msgspec.structs.replace(
         recipe,
@@ -231,7 +232,7 @@ def _with_background_load(scenario: Scenario) -> st.SearchStrategy[Scenario]:
 
 @st.composite
 def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw machines with attributes, and perhaps jobs that require attributes which enough machines have."""
+    """Draw machines with attributes, and sometimes jobs that require attributes of enough machines."""
     nodes, jobs = scenario.platform.nodes, scenario.workload.realize(scenario.platform)
 
     def column(values: tuple[Any, ...], count: int) -> tuple[Any, ...]:
@@ -250,7 +251,7 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
     disk = list(column((0.0, 0.0, 1e11), len(jobs)))
     attributes = listed_attributes.realize(nodes)
     for i, tasks in enumerate(jobs.tasks.tolist()):
-        if attributes.suit(memory[i], kinds[i], disk[i]).sum() < tasks:
+        if attributes.suitable_machines(memory[i], kinds[i], disk[i]).sum() < tasks:
             memory[i], kinds[i], disk[i] = 0.0, "", 0.0
     assert jobs.requested is not None
     run_time = jobs.task_size / float(scenario.platform.speeds[0])
@@ -273,19 +274,19 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @st.composite
 def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, ...]) -> Scenario:
-    """Draw times that jobs state, many of which coincide with other events if the job starts at once."""
+    """Draw times that jobs state; many coincide with other events if the job starts at once."""
     recipe = scenario.workload.recipe
     chosen_names = [name for name in names if draw(st.sampled_from((True, True, False)))]
     if not isinstance(recipe, JobListRecipe) or not chosen_names:
         return scenario
     durations = recipe.run_time if recipe.requested is None or draw(st.booleans()) else recipe.requested
-    # fractions of the run time, and s
+    # offsets from the release: a fraction of the run time, and seconds
     offsets: dict[JobTime, tuple[tuple[float, float], ...]] = {
         "not_before": ((0.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.0, 61.0), (0.0, 400.0)),
         "deadline": ((inf, 0.0), (1.0, 0.0), (1.0, 30.0), (1.0, 60.0), (1.0, 90.0), (5.0, 500.0)),
         "cancel_at": ((inf, 0.0), (inf, 0.0), (0.0, 1.0), (0.5, 0.0), (0.9, 60.0), (1.0, 0.0), (0.0, 400.0)),
     }
-    if draw(st.booleans()):  # patient users, so that jobs have long waits
+    if draw(st.booleans()):  # with patient users, jobs may wait for long
         offsets |= {
             "deadline": ((inf, 0.0), (5.0, 500.0)),
             "cancel_at": ((inf, 0.0), (inf, 0.0), (1.0, 400.0), (0.0, 1000.0)),
@@ -304,12 +305,13 @@ def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, .
 
 @st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, is_crowded: bool, pauses: bool) -> Scenario:
-    has_contention = draw(st.booleans())  # all jobs are submitted at once at one of few nodes
+    # with contention, all jobs are submitted at once at one of few nodes
+    has_contention = draw(st.booleans())
     if has_contention:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
     else:
         # with few machines, most jobs would be too large for the suitable ones
-        nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machines(max_nodes))
+        nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machine_counts(max_nodes))
     count = draw(
         st.integers(1, 20) if is_crowded else st.integers(3, 6) if has_contention else st.integers(1, 6)
     )
@@ -351,7 +353,7 @@ def _releases(draw: st.DrawFn, releases: list[float], run_times: list[float], pa
     run_times
         Duration of one task of each application (s).
     pauses
-        Whether some may be moved to hours later.
+        Whether some may move to hours later.
     """
     new_releases, gaps = releases.copy(), st.none() | st.none() | st.sampled_from(_SHORT_GAPS)
     if draw(st.booleans()):
@@ -371,8 +373,8 @@ def _release_and_end_times(releases: list[float], run_times: list[float]) -> lis
     return [*releases, *(release + run_time for release, run_time in zip(releases, run_times, strict=True))]
 
 
-def _machines(max_machines: int) -> st.SearchStrategy[int]:
-    return st.sampled_from([n for n in _MACHINES if n <= max_machines]) | st.integers(1, max_machines)
+def _machine_counts(max_machines: int) -> st.SearchStrategy[int]:
+    return st.sampled_from([n for n in _MACHINE_COUNTS if n <= max_machines]) | st.integers(1, max_machines)
 
 
 @st.composite
@@ -385,7 +387,7 @@ def _bags(
     reachable: bool,
     pauses: bool,
 ) -> Scenario:
-    nodes = draw(_machines(max_nodes))
+    nodes = draw(_machine_counts(max_nodes))
     speeds = st.sampled_from((1000.0, 1000.0, 2000.0, 2800.0))
     count = draw(st.integers(1, 20) if is_crowded else st.integers(1, 6))
 
@@ -401,12 +403,12 @@ def _bags(
     homes = st.integers(0, nodes - 1)
     if is_crowded:
         first, home_count = draw(homes), draw(st.integers(1, 3))
-        side_by_side = sorted({(first + k) % nodes for k in range(home_count)})
-        homes = st.sampled_from(draw(st.just(side_by_side) | st.lists(homes, min_size=1, max_size=3)))
+        neighbours = sorted({(first + k) % nodes for k in range(home_count)})
+        homes = st.sampled_from(draw(st.just(neighbours) | st.lists(homes, min_size=1, max_size=3)))
         tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
     size_lists: list[list[float]] = []
     if unequal and draw(st.booleans()):
-        # few sizes that repeat keep large bags easy to draw and to shrink, and more events coincide
+        # repeating few sizes makes large bags easy to draw and shrink, and more events coincide
         size_lists = column(st.lists(sizes, min_size=1, max_size=6))
         mflop, home = [size_list[0] for size_list in size_lists], column(homes)
     else:

@@ -1,8 +1,7 @@
 """Check that a scheduler does not know the future.
 
-The check runs a scenario again with another future from some instant on: other applications, other failures,
-other run times of jobs that have not ended, and other cancellations.  Until then the scheduler must do the
-same.
+The check repeats a run with another future from some instant on: other applications, failures, cancellations
+and run times of jobs that have not ended.  Until then the scheduler must act as before.
 """
 
 from __future__ import annotations
@@ -36,23 +35,23 @@ FORESIGHT_KINDS: tuple[Foreseen, ...] = get_args(Foreseen)
 _INSTANTS = 2
 #: Factor of the sizes of changed tasks.
 _SIZE_FACTOR = 8.0
-#: Duration of outages that begin at the instant (s).
+#: Duration of outages that begin at the tried instant (s).
 _OUTAGE = 60.0
 #: Delay of cancellations (s).
 _CANCELLATION_DELAY = 1000.0
-#: An instant (s) close to the last one that int64 can hold in ns.
+#: Latest instant (s), close to the largest that int64 can represent in ns.
 _LAST_INSTANT = 9e9
 
-#: The recipes of random scenarios.
+#: Workload recipes of random scenarios.
 _Recipe = ListRecipe | TasksRecipe | JobListRecipe
 
 
 def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) -> str | None:
     """Describe the first action before an instant that depends on a later event; None if there is none.
 
-    Events that the scheduler states to foresee (`Scheduler.foresees`) stay the same, and so do parameters
+    Events that the scheduler declares to foresee (`Scheduler.foresees`) stay the same, and so do parameters
     that it derives from platform and workload before the run (`Scheduler.explicit`), and the mean up time of
-    machines.  If rigid jobs have no estimates, they get twice their run times.
+    machines.  Rigid jobs without estimates get estimates of twice their run times.
 
     Parameters
     ----------
@@ -71,7 +70,7 @@ def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[s
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
     base = simulate(scenario, explicit_scheduler, record=record, **limits)
 
-    def differs(kinds: tuple[Foreseen, ...], at: int, is_empty: bool) -> str | None:
+    def difference_if(kinds: tuple[Foreseen, ...], at: int, is_empty: bool) -> str | None:
         variant, change = _with_other_future(scenario, base, kinds, at, is_empty)
         if not change:
             return None
@@ -81,12 +80,12 @@ def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[s
         return difference and f"{difference} if from {at / NS} s on {change}"
 
     for at, is_empty in _instants(scenario, base, kinds):
-        if difference := differs(kinds, at, is_empty):
+        if difference := difference_if(kinds, at, is_empty):
             return next(
                 (
                     single_difference
                     for kind in kinds
-                    if (single_difference := differs((kind,), at, is_empty))
+                    if (single_difference := difference_if((kind,), at, is_empty))
                 ),
                 difference,
             )
@@ -111,7 +110,7 @@ def _instants(scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...]) -> 
             cancel_at, start = base.applications["cancel_at"], base.applications["first_start"]
             instant_pools.append(_ns(cancel_at[np.isfinite(cancel_at)]))
             waits = np.nan_to_num(start - release)
-            if waits.max() > 0.0:  # the cancellation of a job that blocks others for long
+            if waits.max() > 0.0:  # so that a job that blocks others for long is cancelled
                 instants_left -= 1
                 yield int(_ns(start[waits.argmax()])) + 1, True
     if "failures" in kinds and scenario.faults is not None:
@@ -142,7 +141,9 @@ def _with_other_future(
         old_recipe, recipe = recipe, _with_other_run_times(recipe, base, at)
         texts += ["jobs run for other times"] if recipe != old_recipe else []
     if "applications" in kinds and is_later.any():
-        shorter_recipe = _without_later(recipe, is_later) if is_empty and not is_later.all() else None
+        shorter_recipe = (
+            _without_later_applications(recipe, is_later) if is_empty and not is_later.all() else None
+        )
         is_shortened = shorter_recipe is not None and _known_properties(
             scenario, shorter_recipe
         ) == _known_properties(scenario, recipe)
@@ -151,7 +152,7 @@ def _with_other_future(
     if "applications" in kinds and isinstance(recipe, JobListRecipe) and recipe.cancel_at is not None:
         old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_empty)
         if recipe != old_recipe:
-            texts.append("all jobs there are cancelled" if is_empty else "jobs are cancelled later")
+            texts.append("all jobs are cancelled" if is_empty else "jobs are cancelled later")
     scenario_after = dataclasses.replace(scenario, workload=Workload(recipe))
     if "failures" in kinds and scenario.faults is not None:
         scenario_after = dataclasses.replace(
@@ -161,7 +162,7 @@ def _with_other_future(
     return scenario_after, ", ".join(texts)
 
 
-def _without_later(recipe: _Recipe, is_later: Bools) -> _Recipe:
+def _without_later_applications(recipe: _Recipe, is_later: Bools) -> _Recipe:
     """Return the recipe without the later applications."""
     columns = {name: getattr(recipe, name) for name in recipe.__struct_fields__}
     return msgspec.structs.replace(
@@ -175,7 +176,7 @@ def _without_later(recipe: _Recipe, is_later: Bools) -> _Recipe:
 
 
 def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
-    """Return the properties of a workload known before a run: whether tasks move data, and need machines."""
+    """Return the properties known before a run: whether tasks move data, and whether they need capacity."""
     applications = Workload(recipe).realize(scenario.platform)
     return applications.moves_data, applications.group is not None
 
@@ -207,7 +208,7 @@ def _with_other_applications(recipe: _Recipe, nodes: int, is_later: Bools) -> _R
 
 
 def _with_other_cancellations(recipe: JobListRecipe, at: int, cancels_all: bool) -> JobListRecipe:
-    """Return the recipe with delayed cancellations from `at` ns on, or with that of all jobs at `at` ns."""
+    """Return the recipe with cancellations from `at` ns on delayed, or with all jobs cancelled at `at` ns."""
     assert recipe.cancel_at is not None
     cancel_at = np.array(recipe.cancel_at)
     new_times = np.where(cancels_all & (_ns(recipe.release) < at), at / NS, cancel_at + _CANCELLATION_DELAY)
@@ -218,23 +219,25 @@ def _with_other_cancellations(recipe: JobListRecipe, at: int, cancels_all: bool)
 def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobListRecipe:
     """Return the recipe with other run times of jobs that have not ended by `at` ns, within the estimates."""
     assert recipe.requested is not None
-    application_of = np.argsort(np.argsort(_ns(recipe.release), kind="stable"))  # entry -> application
+    application_of = np.argsort(
+        np.argsort(_ns(recipe.release), kind="stable")
+    )  # entry of the recipe -> application
     table, finish = base.tables["schedule"], base.applications["finish"]
     has_ended = _ns(np.where(np.isnan(finish), inf, finish)) < at
-    time_run = np.zeros(len(application_of), np.int64)  # ns, before `at`
-    np.maximum.at(time_run, table["application"], np.minimum(_ns(table["end"]), at) - _ns(table["start"]))
+    elapsed_ns = np.zeros(len(application_of), np.int64)  # ns, before `at`
+    np.maximum.at(elapsed_ns, table["application"], np.minimum(_ns(table["end"]), at) - _ns(table["start"]))
     run_time = list(recipe.run_time)
-    for k, (i, duration, limit) in enumerate(
+    for k, (i, duration, estimate) in enumerate(
         zip(application_of, recipe.run_time, recipe.requested, strict=True)
     ):
-        if duration < limit and not has_ended[i]:
-            shorter = time_run[i] / NS + 0.1 * (duration - time_run[i] / NS)
-            run_time[k] = shorter if (k + at) % 2 and shorter * NS > time_run[i] + 1 else limit
+        if duration < estimate and not has_ended[i]:
+            shorter = elapsed_ns[i] / NS + 0.1 * (duration - elapsed_ns[i] / NS)
+            run_time[k] = shorter if (k + at) % 2 and shorter * NS > elapsed_ns[i] + 1 else estimate
     return msgspec.structs.replace(recipe, run_time=tuple(run_time))
 
 
 def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool) -> Faults:
-    """Return the failures with others from `at` ns on: none, or one of all machines except one."""
+    """Return the failures until `at` ns, then none or one failure of all machines except one."""
     recipe, recovery = _fault_list(faults), at / NS + _OUTAGE
     columns = recipe.machine, recipe.down, recipe.up, _ns(recipe.down) < at, _ns(recipe.up) < at
     rows = [
@@ -253,7 +256,7 @@ def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool) ->
 
 @dataclass(frozen=True)
 class _FaultsWithUpTime(Faults):
-    """Failures with a stated mean up time (s), which may differ from that of the list."""
+    """Failures with a given mean up time (s), which may differ from that of the list."""
 
     mean: float
 
@@ -278,7 +281,8 @@ def _ns(seconds: Any) -> Integers:
 
 # -- comparison --------------------------------------------------------------------------------------------
 
-#: Compared columns, the instant first.  The values that decisions saw are left out, because they may be true.
+#: Compared columns, the instant first.  Values recorded with decisions are omitted, since they may be true
+#: without being known to the scheduler.
 _COLUMNS = {
     "decisions": ("time", "decider", "action", "application", "task", "machine", "tasks"),
     "arrivals": ("time", "machine", "application", "tasks"),
@@ -311,22 +315,22 @@ def _rows(result: Result, table: str, at: int, run_end: int) -> list[tuple[Any, 
     source = result.tables[table]
     columns = {name: source[name] for name in _COLUMNS[table] if name in source}
     columns |= {name: _ns(columns[name]) for name in ("time", "start", "end") if name in columns}
-    is_before = columns[_COLUMNS[table][0]] < at
-    rows = sorted(zip(*(column[is_before].tolist() for column in columns.values()), strict=True))
+    is_earlier = columns[_COLUMNS[table][0]] < at
+    rows = sorted(zip(*(column[is_earlier].tolist() for column in columns.values()), strict=True))
     return _truncated_rows(rows, at, run_end) if table == "schedule" else rows
 
 
 def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[tuple[Any, ...]]:
     """Return the rows of a schedule, in order, without the ends at `at` ns or later.
 
-    Consecutive tasks are merged into one row, because a failure would split it.
+    Rows of consecutive tasks are merged, since a failure splits them.
 
     Parameters
     ----------
     run_end
-        The end of the shorter one of two runs (ns).
+        The end of the shorter of two runs (ns).
     """
-    # machine, application, task if known, end -> row
+    # (machine, application, task if known, end) -> row
     merged_rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for start, machine, application, end, tasks, completed, *copy_columns in rows:
         key, row = (

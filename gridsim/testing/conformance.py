@@ -1,4 +1,4 @@
-"""`check_scheduler`: checks that a scheduler keeps the invariants of every credible scheduler.
+"""`check_scheduler`: check that a scheduler keeps the invariants of every credible scheduler.
 
 Like scikit-learn's ``check_estimator``, it runs the scheduler on random small grids with many coincident
 events, and checks every invariant on each of them.  A scenario that breaks an invariant is shrunk and saved.
@@ -31,17 +31,17 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
 from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import integer
 from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
-from gridsim.testing.decision_checks import false_decision
+from gridsim.testing.decision_checks import false_decision, wrong_verb
 from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
 from gridsim.testing.introspection import OwnCode, SideEffects, inspect_scheduler, record_side_effects
-from gridsim.testing.locality import can_isolate_nodes, differing_decision, isolate_nodes
-from gridsim.testing.order import broken_promise
+from gridsim.testing.locality import can_isolate_nodes, isolate_nodes, locality_violation
+from gridsim.testing.order import promised_order_violation
 from gridsim.testing.other_interpreters import INTERPRETERS, interpreter, run_in_fresh_process
-from gridsim.testing.resuming import differing_end, has_checkpoint_state
+from gridsim.testing.resuming import has_checkpoint_state, resume_difference
 from gridsim.testing.run_limits import (
     LIMITS,
     MAX_EVENTS,
@@ -53,13 +53,13 @@ from gridsim.testing.run_limits import (
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
-#: Wall time (s) for the search of a smaller scenario that breaks the invariant.
+#: Wall time (s) of the search for a smaller scenario that breaks the invariant.
 SHRINKING_TIME = 60.0
-#: The tables that the checked run records; other runs, which record less, must have the same digest.
+#: Tables that the checked run records; other runs, which record less, must have the same digest.
 RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
-#: Invariants that are checked after those of a single run and of its repetitions.
+#: Invariants that are checked after those of a single run and its repetitions.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
-#: Pairs of the invariant that is being shrunk and of another one whose further runs may break it, too.
+#: Pairs of an invariant that is being shrunk, and another invariant whose check may also break it.
 _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 #: Scenarios of each kind in the first round; each further round has twice as many.
 _FIRST_ROUND = 3
@@ -67,7 +67,7 @@ _FIRST_ROUND = 3
 
 @dataclass(frozen=True)
 class Conformance:
-    """The report on a scheduler that kept all invariants.
+    """Report on a scheduler that kept all invariants.
 
     Parameters
     ----------
@@ -98,7 +98,9 @@ class Conformance:
         if self.not_compiled:
             lines.append(f"not compiled: {self.not_compiled}")
         lines += [f"never reached: {branch}" for branch in self.never_reached]
-        return "\n".join([*lines, *(f"left out: {law}, {reason}" for law, reason in self.left_out.items())])
+        return "\n".join(
+            [*lines, *(f"not checked: {invariant}, {reason}" for invariant, reason in self.left_out.items())]
+        )
 
 
 def check_scheduler(
@@ -142,11 +144,11 @@ def check_scheduler(
     ScenarioError
         If an argument is invalid, or other interpreters cannot import the scheduler.
     """
-    whole("examples", examples, low=1)
-    whole("max_nodes", max_nodes, low=1)
+    integer("examples", examples, low=1)
+    integer("max_nodes", max_nodes, low=1)
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
-        raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of such, got {scheduler!r}")
+        raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")
     policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder)
     can_fail = handles_failures if faults is None else faults
     left_out = {} if can_fail else {"failures": "the scheduler does not support failures of machines"}
@@ -196,7 +198,7 @@ def check_scheduler(
 def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, int]]:
     """Iterate over blocks of scenarios: with failures or not, crowded or not, and the number of scenarios.
 
-    The kinds alternate, so that a fault that only one kind shows is found early.
+    The kinds alternate, so that a fault that occurs in only one kind is found early.
     """
     scenarios_left = {
         (has_failures, is_crowded): count // 2 if is_crowded else count - count // 2
@@ -246,34 +248,34 @@ def _run_trial(
     except Flaky as error:
         if trial.findings.first is None:
             raise
-        raise trial.findings.not_repeated("repeatable") from error
+        raise trial.findings.unrepeated_violation("repeatable") from error
 
 
 class Findings:
-    """The violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
+    """Violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
 
     def __init__(self) -> None:
-        #: Violations with the scenario and scheduler drawn, of which the run may have been a variant.
+        #: Violations, each with the drawn scenario and scheduler, of which it may concern a variant.
         self._violations: list[tuple[ConformanceError, Scenario, Scheduler]] = []
         self._deadline = math.inf
 
     @property
     def first(self) -> ConformanceError | None:
-        """The first violation; a nondeterministic scheduler may never repeat it."""
+        """The first violation; None if there is none.  A nondeterministic scheduler may never repeat it."""
         return self._violations[0][0] if self._violations else None
 
     @property
-    def law(self) -> str | None:
-        """The invariant broken by the first violation; later runs check only this one."""
+    def invariant(self) -> str | None:
+        """The invariant that the first violation broke, the only one that later runs check."""
         return self.first.law if self.first else None
 
-    def not_repeated(self, law: str) -> ConformanceError:
-        """Return a violation of `law` because the first violation did not occur again."""
+    def unrepeated_violation(self, invariant: str) -> ConformanceError:
+        """Return a violation of `invariant`, since the first violation did not occur again."""
         assert (violation := self.first) is not None
         return ConformanceError(
-            law,
-            f"nondeterministic: the scenario broke the invariant {violation.law!r} once, and not when it was "
-            f"run again: {violation.args[0]}",
+            invariant,
+            f"nondeterministic: the scenario broke the invariant {violation.law!r} in one run, but not in "
+            f"another: {violation.args[0]}",
             violation.scenario,
             violation.scheduler,
         )
@@ -287,7 +289,7 @@ class Findings:
     def is_shrinking_over(self, scenario: Scenario, scheduler: Scheduler) -> bool:
         """Return whether the search for a smaller scenario is over.
 
-        It is over when time is up, and if the violation is a run that does not end.
+        It ends when time is up, or at once if the violation is a run that does not end.
 
         Raises
         ------
@@ -303,7 +305,7 @@ class Findings:
 
 
 class _ConformanceTrial:
-    """Checks all invariants on one scenario per call, and keeps the counts for the report."""
+    """Check of all invariants, on one scenario per call, with counts for the report."""
 
     def __init__(
         self,
@@ -325,7 +327,7 @@ class _ConformanceTrial:
         self.own_code: OwnCode | None = None
         self.side_effects = SideEffects()
         self.name = ""
-        #: The kinds of future events that the schedulers of all calls state to know.
+        #: Kinds of future events that the schedulers of all calls declare to foresee.
         self.foresight_kinds: set[str] = {*FORESIGHT_KINDS}
         #: Reason why the nodes cannot be compiled, "" if they can.
         self.not_compiled = ""
@@ -342,7 +344,7 @@ class _ConformanceTrial:
 
     def check_all(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
-        if not scheduler.moves_data:  # schedulers drawn with other parameters may support links
+        if not scheduler.moves_data:  # other parameters of the same scheduler may support links
             scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
         if not scheduler.constraints:
             scenario = without_needs(scenario)
@@ -353,31 +355,31 @@ class _ConformanceTrial:
             _check_importable(scheduler)
         text, limits = scenario.to_toml(), {**LIMITS, "wall_time": WALL_TIME_LIMIT}
         # while a violation is being shrunk, only its invariant is checked
-        invariant = self.findings.law
-        interpreters = self.interpreters if invariant in (None, "hash seed") else []
-        if self.own_code is None:  # before a thread looks up the scheduler's class to pickle it
+        shrinking = self.findings.invariant
+        interpreters = self.interpreters if shrinking in (None, "hash seed") else []
+        if self.own_code is None:  # before threads import the scheduler's class to pickle it
             self.own_code, self.can_isolate = OwnCode(scheduler), can_isolate_nodes(scheduler)
         outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
         result = self.run(scenario, scheduler)
         # hidden state and randomness break other invariants, too, so they are checked first
-        for law in ("sound", "served", "closed", "repeatable", "hash seed", *_OTHER_INVARIANTS):
-            if invariant not in (None, law) and (invariant, law) not in _REPORTED_BY_OTHER_RUNS:
+        for invariant in ("sound", "served", "closed", "repeatable", "hash seed", *_OTHER_INVARIANTS):
+            if shrinking not in (None, invariant) and (shrinking, invariant) not in _REPORTED_BY_OTHER_RUNS:
                 continue
-            if law == "hash seed":
+            if invariant == "hash seed":
                 self.check_hash_seed([process.result() for process in outcomes], result, scenario, scheduler)
             else:
-                self.check_invariant(law, result, scenario, scheduler)
+                self.check_invariant(invariant, result, scenario, scheduler)
 
     def check_large_bag(self) -> str:
         """Check a bag of more than 2**16 tasks; return the reason why it was not checked, or ""."""
         scenario, scheduler = large_bag(), self.scheduler
-        limits = {**LIMITS, "events_limit": 5 * MAX_EVENTS}  # a few for each task
+        limits = {**LIMITS, "events_limit": 5 * MAX_EVENTS}  # a few events per task
         assert scheduler is not None
         try:
             result = self.simulate_variant(scenario, scheduler, record="schedule", **limits)
         except ConformanceError as error:
             if "has not ended" in error.args[0]:
-                return "its run takes too many events"
+                return "its run has too many events"
             raise
         self.check_invariant("sound", result, scenario, scheduler)
         return ""
@@ -390,15 +392,17 @@ class _ConformanceTrial:
         except (Exception, SystemExit) as error:
             raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
 
-    def check_invariant(self, law: str, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Check one invariant; an error in one of the runs of the check breaks it, too."""
+    def check_invariant(
+        self, invariant: str, result: Result, scenario: Scenario, scheduler: Scheduler
+    ) -> None:
+        """Check one invariant; an error in one of the runs of the check also breaks it."""
         try:
-            with limit_wall_time(10 * WALL_TIME_LIMIT):  # for many runs, and to compile
-                getattr(self, f"check_{law}")(result, scenario, scheduler)
+            with limit_wall_time(10 * WALL_TIME_LIMIT):  # the check makes many runs, and may compile
+                getattr(self, f"check_{invariant}")(result, scenario, scheduler)
         except ConformanceError:
             raise
         except (Exception, SystemExit) as error:
-            raise ConformanceError(law, error_text(error), scenario, scheduler) from error
+            raise ConformanceError(invariant, error_text(error), scenario, scheduler) from error
 
     def run(self, scenario: Scenario, scheduler: Scheduler) -> Result:
         assert self.own_code is not None
@@ -448,21 +452,23 @@ class _ConformanceTrial:
             self.simulate_variant(other_scenario, scheduler, **LIMITS)
         for call in sorted(self.side_effects.seeds.keys() & other_effects.seeds.keys())[:1]:
             function = self.side_effects.seeds[call]
-            text = f"{function} calls {call} for any seed of the scenario: use a random stream of the run"
+            text = (
+                f"{function} calls {call}, whatever the seed of the scenario; use a random stream of the run"
+            )
             raise ConformanceError("closed", text, scenario, scheduler)
 
     def check_order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if scheduler.order not in get_args(Order):
-            unknown = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
-            raise ConformanceError("order", unknown, scenario, scheduler)
-        # with links, the tables do not have the times at which machines take tasks
+            text = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
+            raise ConformanceError("order", text, scenario, scheduler)
+        # with links, the tables lack the times at which machines take tasks
         has_links = scenario.platform.bandwidth is not None
         # owners interrupt tasks, which continue later
         has_owners = scenario.faults is not None and scenario.faults.reachable
         if scheduler.order is None or has_links or has_owners:
             return
         self.has_order = True
-        if violation := broken_promise(result, scheduler.order):
+        if violation := promised_order_violation(result, scheduler.order):
             raise ConformanceError("order", violation, scenario, scheduler)
 
     def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -497,16 +503,16 @@ class _ConformanceTrial:
                 return
             except SchedulerError as error:
                 if "events_limit" in str(error):
-                    continue  # what one form counts as one event may be many in another
+                    continue  # one event in one form may be many in the other
                 raise
             if form_result.digest != result.digest:
                 raise ConformanceError(
                     "forms", f"{form}: {_first_difference(result, form_result)}", scenario, scheduler
                 )
             if not self.has_checkpoint_state or form == scheduler.node_forms[0]:
-                continue  # `resumed` checks the first
+                continue  # `check_resumed` checks the first form
             # the forms may record rows in different orders
-            if difference := differing_end(
+            if difference := resume_difference(
                 scenario, scheduler, form_result, MAX_SIMULATED_TIME, RECORDED_TABLES, form
             ):
                 raise ConformanceError("forms", f"{form}: {difference}", scenario, scheduler)
@@ -518,7 +524,7 @@ class _ConformanceTrial:
             with isolate_nodes(scheduler):
                 isolated_result = simulate(scenario, scheduler, nodes="interpreted", **LIMITS)
         except Exception as error:
-            text = f"an error that occurs only if nodes share no variable: {error_text(error)}"
+            text = f"nodes that share no variables raise an error: {error_text(error)}"
             frame = traceback.extract_tb(error.__traceback__)[-1]
             text += f", in {frame.name}, {frame.filename}:{frame.lineno}"
             raise ConformanceError("isolated", text, scenario, scheduler) from error
@@ -528,11 +534,13 @@ class _ConformanceTrial:
             )
 
     def check_decisions(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if wrong_text := wrong_verb(scheduler):
+            raise ConformanceError("decisions", wrong_text, scenario, scheduler)
         if not scheduler.decision_words:
             return
         self.has_decisions = True
         record: Record = (*RECORDED_TABLES, "decisions")
-        with self.coverage.recording():  # some code runs only then
+        with self.coverage.recording():  # some code runs only if decisions are recorded
             decided_result = simulate(scenario, scheduler, record=record, **LIMITS)
             if _runs_compiled(scheduler):
                 simulate(scenario, scheduler, record=record, nodes="interpreted", **LIMITS)
@@ -548,7 +556,8 @@ class _ConformanceTrial:
         )
         if len(without_decision):
             text = (
-                f"application {without_decision[0]} was completed, but it has no decision since its release"
+                f"application {without_decision[0]} was completed, but no decision about it was recorded "
+                "since its release"
             )
             raise ConformanceError("decisions", text, scenario, scheduler)
         if false_text := false_decision(decided_result, scheduler):
@@ -558,17 +567,17 @@ class _ConformanceTrial:
         if not self.has_checkpoint_state:
             return
         record: Record = (*RECORDED_TABLES, "decisions") if scheduler.decision_words else RECORDED_TABLES
-        if difference := differing_end(scenario, scheduler, result, MAX_SIMULATED_TIME, record):
+        if difference := resume_difference(scenario, scheduler, result, MAX_SIMULATED_TIME, record):
             raise ConformanceError("resumed", difference, scenario, scheduler)
 
     def check_hash_seed(
         self, outcomes: list[Result | str], result: Result, scenario: Scenario, scheduler: Scheduler
     ) -> None:
-        for (hash_seed, ahead), outcome in zip(INTERPRETERS.items(), outcomes, strict=False):
+        for (hash_seed, offset), outcome in zip(INTERPRETERS.items(), outcomes, strict=False):
             if isinstance(outcome, str) or outcome.digest != result.digest:
                 difference = outcome if isinstance(outcome, str) else _first_difference(result, outcome)
-                settings_text = f"with PYTHONHASHSEED={hash_seed}, the clock {ahead // 3600} h ahead"
-                text = f"in a process {settings_text}, another environment, nothing run before: {difference}"
+                settings_text = f"with PYTHONHASHSEED={hash_seed}, a clock {offset // 3600} h ahead"
+                text = f"in a fresh process {settings_text} and another environment: {difference}"
                 raise ConformanceError("hash seed", text, scenario, scheduler)
 
     def check_locality(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -576,15 +585,17 @@ class _ConformanceTrial:
             return
         self.has_locality, self.speeds_known = True, scheduler.speeds_known
         try:
-            difference = differing_decision(scenario, scheduler, self.can_fail)
-            repeated = differing_decision(scenario, scheduler, self.can_fail) if difference else None
+            difference = locality_violation(scenario, scheduler, self.can_fail)
+            repeated = locality_violation(scenario, scheduler, self.can_fail) if difference else None
             if repeated != difference:
-                text = f"machines do not do the same in each run; once {difference}; another time {repeated}"
+                text = (
+                    f"machines act differently in repeated runs: once {difference}, another time {repeated}"
+                )
                 raise ConformanceError("repeatable", text, scenario, scheduler)
         except SchedulerError as error:
             if "events_limit" not in str(error):
                 raise
-            # a scheduler that waits shorter than messages take may repeat its requests for ever
+            # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
             self.has_endless_runs = True
             return
         if difference:
@@ -592,7 +603,7 @@ class _ConformanceTrial:
 
     def check_foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if unknown := sorted({*scheduler.foresees} - {*FORESIGHT_KINDS}):
-            text = f"Scheduler.foresees must have only {FORESIGHT_KINDS}, got {unknown[0]!r}"
+            text = f"Scheduler.foresees must contain only {FORESIGHT_KINDS}, got {unknown[0]!r}"
             raise ConformanceError("foresight", text, scenario, scheduler)
         self.foresight_kinds &= {*scheduler.foresees}
         if violation := foresight_violation(scenario, scheduler, LIMITS):
@@ -605,9 +616,9 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     If tasks move data, or need memory or disk, nodes run interpreted only.
     """
     recipe, platform = scenario.workload.recipe, scenario.platform
-    needing = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
-    special = platform.bandwidth is not None or needing
-    return ("interpreted",) if special and len(scheduler.node_forms) > 1 else scheduler.node_forms
+    needs_capacity = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
+    interpreted_only = platform.bandwidth is not None or needs_capacity
+    return ("interpreted",) if interpreted_only and len(scheduler.node_forms) > 1 else scheduler.node_forms
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:
@@ -633,6 +644,6 @@ def _check_importable(scheduler: Scheduler) -> None:
         pickle.dumps(scheduler)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise ScenarioError(
-            f"scheduler must be importable by other interpreters, or be checked with hash_seeds=False; got "
+            f"scheduler must be importable by other interpreters if hash_seeds is true, got "
             f"{type(scheduler).__qualname__} of {type(scheduler).__module__}: {error}"
         ) from error

@@ -16,9 +16,9 @@ _BRANCHES = ("body", "orelse", "handlers", "finalbody")
 
 
 class Coverage:
-    """Recorder of the lines of some classes that run.
+    """Recorder of the executed lines of a scheduler's own classes.
 
-    Classes of gridsim itself are left out.
+    Classes of gridsim are ignored.
     """
 
     def __init__(self, classes: list[type]) -> None:
@@ -27,8 +27,8 @@ class Coverage:
         self._has_recorded = False
         #: (file, line) of the first statement of each branch -> name of the branch.
         self.branches: dict[tuple[str, int], str] = {}
-        #: (file, line) of a branch of a method that a subclass overrides -> that of the method's first
-        #: statement, which runs only if the subclass calls the method.
+        #: (file, line) of a branch of an overridden method -> (file, line) of the method's first statement,
+        #: which runs only if the subclass calls the method.
         self._overridden: dict[tuple[str, int], tuple[str, int]] = {}
         self._files: set[str] = set()
         for cls in own_classes:
@@ -45,7 +45,7 @@ class Coverage:
             for part in getattr(tree, "body", []):
                 part_branches = [*_branches(ast.Module([part], []), cls.__qualname__)]
                 places = [(file, line + first - 1) for line, _ in part_branches]
-                self.branches.update(zip(places, (what for _, what in part_branches), strict=True))
+                self.branches.update(zip(places, (name for _, name in part_branches), strict=True))
                 if any(getattr(part, "name", None) in vars(subclass) for subclass in subclasses):
                     self._overridden.update(dict.fromkeys(places, places[0]))
 

@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from string import Formatter
+from typing import get_args
 
 import numpy as np
 
+from gridsim.results.decisions import check_words
 from gridsim.results.result import Result
-from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.contract import DecisionVerb, Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.support.arguments import hint
 from gridsim.support.arrays import Bools
 
-#: The sentence of an action that gives tasks to a machine.
-_TRANSFER_SENTENCE = re.compile(r"^(\w+) \{tasks\} tasks? (\w+ )?to (\w+ )*machine \{machine\}")
-
-#: Verbs of that sentence that state a transfer, not an offer or a plan, and so need no message as evidence.
-_TRANSFER_VERBS = {
-    *("gave", "granted", "handed", "dealt", "sent", "passed", "moved", "pushed", "shipped"),
-    *("delivered", "dispatched", "forwarded", "transferred"),
-}
-
-#: The sentence of an action of a node that queues tasks itself.
-_KEEP_SENTENCE = re.compile(r"^(kept|put|placed|queued) \{tasks\} tasks? (\w+ )*(on|at) machine \{machine\}")
-
+#: Verb -> the columns that the sentence of an action with this verb must have.
+_VERB_COLUMNS = {"gives": {"tasks", "machine"}, "keeps": {"tasks"}, "mentions": {"tasks"}}
 #: The smallest factor between two units of one quantity.
 _UNIT_RATIO = 5.0
+
+
+def wrong_verb(scheduler: Scheduler) -> str | None:
+    """Return a description of the first wrong entry of `Scheduler.decision_verbs`; None if there is none."""
+    words = check_words(scheduler.decision_words)
+    for action, verb in scheduler.decision_verbs.items():
+        path = f"Scheduler.decision_verbs[{action!r}]"
+        if action not in words:
+            suggestion = hint(words, action)
+            return f"Scheduler.decision_verbs must have actions of decision_words, got {action!r}{suggestion}"
+        if verb not in get_args(DecisionVerb):
+            return f"{path} must be one of {get_args(DecisionVerb)}, got {verb!r}"
+        if missing := sorted(_VERB_COLUMNS[verb] - _columns(words[action][0])):
+            return f"{path} = {verb!r} requires {{{missing[0]}}} in its sentence, got {words[action][0]!r}"
+    return None
+
+
+def _columns(sentence: str) -> set[str]:
+    """Return the columns of the table ``decisions`` in a sentence of `Scheduler.decision_words`."""
+    return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+
+
+def _actions(scheduler: Scheduler, verb: DecisionVerb) -> list[str]:
+    """Return the actions that `scheduler` declares with `verb`."""
+    return [action for action, declared in scheduler.decision_verbs.items() if declared == verb]
 
 
 def false_decision(result: Result, scheduler: Scheduler) -> str | None:
@@ -39,8 +57,11 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     table, applications, machines = result.tables["decisions"], result.applications, machine_count(result)
     i, time, decider, tasks = (table[name] for name in ("application", "time", "decider", "tasks"))
     release, application_tasks = (applications[name] for name in ("release", "tasks"))
-    # the sentence of an action tells the meaning of its numbers
-    of_tasks = [action for action, (text, _, _) in scheduler.decision_words.items() if "{tasks} task" in text]
+    of_tasks = [
+        action
+        for action, (sentence, _, _) in scheduler.decision_words.items()
+        if "tasks" in _columns(sentence) and scheduler.decision_verbs.get(action) != "mentions"
+    ]
     has_count = np.isin(table["action"], of_tasks)
     is_known = (i >= 0) & (i < len(applications))
     for k in np.flatnonzero(~is_known)[:1]:
@@ -68,7 +89,7 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     is_informed, has_no_failures = scheduler.informed_by_messages, result.scenario.faults is None
     # actions without a count may be about one task each, and those of schedulers that know everything about
     # tasks that only wait
-    all_have_counts = len(of_tasks if is_informed else _transfer_verbs(scheduler)) == len(
+    all_have_counts = len(of_tasks if is_informed else _actions(scheduler, "gives")) == len(
         scheduler.decision_words
     )
     problem = None if is_informed else _excess_tasks(result, has_count)
@@ -168,19 +189,6 @@ def _excess_tasks(result: Result, has_count: Bools) -> str | None:
     return None
 
 
-def _transfer_verbs(scheduler: Scheduler) -> dict[str, str]:
-    """Return action -> verb for actions that move tasks to a machine; all verbs count for node programs."""
-    matches = {
-        action: _TRANSFER_SENTENCE.search(words[0]) for action, words in scheduler.decision_words.items()
-    }
-    is_node_scheduler = isinstance(scheduler, NodeScheduler)
-    return {
-        action: match[1]
-        for action, match in matches.items()
-        if match and (is_node_scheduler or match[1] in _TRANSFER_VERBS)
-    }
-
-
 def _missing_transfer(result: Result, scheduler: Scheduler) -> str | None:
     """Return a description of decisions that give a machine more tasks than arrive there; else None.
 
@@ -193,7 +201,7 @@ def _missing_transfer(result: Result, scheduler: Scheduler) -> str | None:
         Result of a run without failures.
     """
     has_full_log = "exchanges" not in result.tables and not result.provenance["message_log"].get("left_out")
-    if not _transfer_verbs(scheduler) or not has_full_log or not len(result.tables.get("arrivals", ())):
+    if not _actions(scheduler, "gives") or not has_full_log or not len(result.tables.get("arrivals", ())):
         return None
     applications, machines = result.applications, len(result.machines)
     arrival_counts: Counter[tuple[int, int]] = Counter()
@@ -217,7 +225,9 @@ def _missing_transfer(result: Result, scheduler: Scheduler) -> str | None:
 def _keep_on_other_machine(result: Result, scheduler: Scheduler) -> str | None:
     """Return a description of the first decision to keep tasks that names another machine; else None."""
     keep_actions = [
-        action for action, words in scheduler.decision_words.items() if _KEEP_SENTENCE.search(words[0])
+        action
+        for action in _actions(scheduler, "keeps")
+        if "machine" in _columns(scheduler.decision_words[action][0])
     ]
     if not isinstance(scheduler, NodeScheduler) or not keep_actions or "arrivals" not in result.tables:
         return None
@@ -238,21 +248,17 @@ def _keep_on_other_machine(result: Result, scheduler: Scheduler) -> str | None:
 def _announced_transfers(result: Result, scheduler: Scheduler) -> Counter[tuple[int, int]]:
     """Return (application, machine) -> number of tasks that decisions give to the machine.
 
-    A decision counts if a message of a node program moves tasks to the machine at that time.  Decisions with
-    one of `_TRANSFER_VERBS` count without a message unless the machine may have given the tasks to itself,
-    as several nodes of a tree on one machine do.
+    A decision counts unless the machine may have given the tasks to itself, as several nodes of a tree on one
+    machine do.  It counts in any case if a message of a node program moves tasks to the machine at that time.
     """
-    table, verbs, transfers = (
-        result.tables["decisions"],
-        _transfer_verbs(scheduler),
-        _transfer_messages(result, scheduler),
-    )
+    table, transfers = result.tables["decisions"], _transfer_messages(result, scheduler)
+    give_actions = _actions(scheduler, "gives")
     counts: Counter[tuple[int, int]] = Counter()
     for row in table.rows():
         i, decider, machine = row["application"], row["decider"], row["machine"]
         has_message = (i, decider, machine, row["time"]) in transfers
-        is_transfer = decider != machine and row["level"] < 0 and verbs.get(row["action"]) in _TRANSFER_VERBS
-        if row["action"] in verbs and (has_message or is_transfer):
+        is_to_other_machine = decider != machine and row["level"] < 0
+        if row["action"] in give_actions and (has_message or is_to_other_machine):
             counts[i, machine] += row["tasks"]
     return counts
 

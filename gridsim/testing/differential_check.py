@@ -1,4 +1,4 @@
-"""`differential`: runs random scenarios in all ways that must not change the result, and compares them."""
+"""`differential`: run random scenarios in all ways that must not change the result, and compare them."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Scheduler
 from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.arguments import real, whole
+from gridsim.support.arguments import integer, real
 from gridsim.testing.cases import scenarios
 from gridsim.testing.conformance import RECORDED_TABLES, Findings, forms_for, hypothesis_settings
 from gridsim.testing.introspection import inspect_scheduler
 from gridsim.testing.other_interpreters import CAN_FORK, interpreter, run_in_fresh_process
-from gridsim.testing.resuming import differing_end, has_checkpoint_state
+from gridsim.testing.resuming import has_checkpoint_state, resume_difference
 from gridsim.testing.run_limits import LIMITS, WALL_TIME_LIMIT, limit_wall_time
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]
 
-#: The number of scenarios in a block, which has its own seed.
+#: Number of scenarios in a block; each block has its own seed.
 _BLOCK = 50
-#: The number of repetitions of a run once another way has had another result.
+#: Number of repetitions of a run after another way to run it gave another result.
 _REPEATS = 3
 
 
 @dataclass
 class Differential:
-    """The report of `differential`.
+    """Report of `differential`.
 
     Parameters
     ----------
@@ -130,15 +130,15 @@ def differential(
     ScenarioError
         If an argument is invalid.
     """
-    whole("runs", runs, low=1)
-    whole("max_nodes", max_nodes, low=1)
+    integer("runs", runs, low=1)
+    integer("max_nodes", max_nodes, low=1)
     real("minutes", minutes, above=0, unit="min")
     scheduler_list = list(registered()) if schedulers is None else list(schedulers)
     instances = [scheduler_of(f"schedulers[{k}]", entry, {}) for k, entry in enumerate(scheduler_list)]
     names = [entry if isinstance(entry, str) else entry.name for entry in scheduler_list]
     names = [name if names.count(name) == 1 else f"{name} [{k}]" for k, name in enumerate(names)]
     if not instances:
-        raise ScenarioError("schedulers must name at least one, got none")
+        raise ScenarioError("schedulers must name at least one scheduler, got none")
     start, report = time.monotonic(), Differential()
     deadline = start + 60.0 * minutes
     with ExitStack() as stack:
@@ -182,7 +182,7 @@ def _run_scheduler(
         lambda options: scenarios(max_nodes=max_nodes, faults=options[0], crowded=options[1], **features)
     )
 
-    # Hypothesis cannot be stopped; in blocks, few scenarios are drawn after the end of the time
+    # Hypothesis cannot be stopped, but small blocks draw few scenarios after the deadline
     for block in range(0, count, _BLOCK):
         if not trial.is_late:
             _run_block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)
@@ -202,11 +202,13 @@ def _run_block(
     except Flaky as error:
         if (violation := trial.findings.first) is None:
             raise
-        raise (violation if violation.law == "again" else trial.findings.not_repeated("again")) from error
+        raise (
+            violation if violation.law == "again" else trial.findings.unrepeated_violation("again")
+        ) from error
 
 
 class _DifferentialTrial:
-    """Runs one scenario in all ways per call."""
+    """Comparison of all ways to run a scenario, for one scenario per call."""
 
     def __init__(
         self,
@@ -223,7 +225,7 @@ class _DifferentialTrial:
         share_end
             The end of the scheduler's share of the time, on the clock of `time.monotonic`.
         deadline
-            The end of the whole time.
+            The end of the time for all schedulers.
         """
         self.report, self.checks, self.share_end, self.deadline, self.pool = (
             report,
@@ -242,7 +244,7 @@ class _DifferentialTrial:
         return time.monotonic() > (self.share_end if self.pairs else self.deadline)
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        is_new = self.findings.first is None  # else Hypothesis is shrinking
+        is_new = self.findings.first is None  # otherwise Hypothesis is shrinking
         if is_new and self.is_late or self.findings.is_shrinking_over(scenario, scheduler):
             return
         try:
@@ -252,7 +254,7 @@ class _DifferentialTrial:
             return
         self.pairs += is_new
         self.report.pairs += is_new
-        for way, message in self.ways(result, scenario, scheduler):
+        for way, message in self.variant_differences(result, scenario, scheduler):
             self.report.variants[way] += is_new
             if message is not None:
                 if way not in ("checked", "again") and (
@@ -279,11 +281,11 @@ class _DifferentialTrial:
                 return f"nondeterministic: {difference}"
         return None
 
-    def ways(
+    def variant_differences(
         self, result: Result, scenario: Scenario, scheduler: Scheduler
     ) -> Iterator[tuple[str, str | None]]:
         """Iterate over ways to run, each with a description of its difference from `result`, or None."""
-        invariant = self.findings.law
+        shrinking = self.findings.invariant
         forms: tuple[NodeForm | None, ...] = forms_for(scenario, scheduler)
         if len(scheduler.node_forms) < 2:  # there are no nodes, or they run in one form only
             forms = (None,)
@@ -294,11 +296,11 @@ class _DifferentialTrial:
             "cut at 3": {"cohort_limit": 3},
             "threads": {"threads": 2},
         }
-        if invariant in (None, "checked"):
+        if shrinking in (None, "checked"):
             problems = [*map(str, validate_result(result)), *(check(result) for check in self.checks)]
             yield "checked", next((problem for problem in problems if problem), None)
         for way, run_options in options.items():
-            if invariant not in (None, way):
+            if shrinking not in (None, way):
                 continue
             try:
                 with limit_wall_time(WALL_TIME_LIMIT):
@@ -309,16 +311,16 @@ class _DifferentialTrial:
                 yield way, error_text(error)
             else:
                 yield way, _difference(result, variant)
-        if self.pool is not None and invariant in (None, "another process"):
+        if self.pool is not None and shrinking in (None, "another process"):
             limits = {**LIMITS, "wall_time": WALL_TIME_LIMIT}
             outcome = self.pool.submit(run_in_fresh_process, scenario.to_toml(), scheduler, limits).result()
             yield "another process", outcome if isinstance(outcome, str) else _difference(result, outcome)
         for form in forms if self.has_checkpoint_state else ():
             way = f"resumed, {form}" if form else "resumed"
-            if invariant in (None, way):
+            if shrinking in (None, way):
                 try:  # the forms may record rows in different orders
                     full_result = simulate(scenario, scheduler, record=RECORDED_TABLES, nodes=form, **LIMITS)
-                    difference = differing_end(
+                    difference = resume_difference(
                         scenario, scheduler, full_result, LIMITS["time_limit"], RECORDED_TABLES, form
                     )
                 except (ImportError, CompileError):

@@ -20,9 +20,9 @@ _CANCELLATION_MARGIN = 1.0
 
 
 def failures_at_events(result: Result) -> Iterator[Scenario]:
-    """Iterate over the scenario of a run with one more failure, at the instant of one of the run's events.
+    """Yield the scenario of a run with one more failure, at the instant of one of the run's events.
 
-    The events are the end of a task, the delivery and the sending of a message on the machine that fails;
+    The events are the end of a task and the delivery and sending of a message on the machine that fails;
     until then the run is the same.  The seed of the scenario and the number of events choose the event.
 
     Parameters
@@ -47,7 +47,7 @@ def failures_at_events(result: Result) -> Iterator[Scenario]:
             u, at = int(machine[k]), float(time[k])
             recovery = at + _OUTAGES[selector % len(_OUTAGES)]
             is_same_machine = np.array(recipe.machine) == u
-            # times are rounded to whole ns
+            # times are rounded to whole ns, so outages need a gap
             if (is_same_machine & (down <= recovery + 2e-9) & (at <= up + 2e-9)).any():
                 continue
             rows = ((*recipe.machine, u), (*recipe.down, at), (*recipe.up, recovery))
@@ -55,10 +55,10 @@ def failures_at_events(result: Result) -> Iterator[Scenario]:
 
 
 def failures_during_job(result: Result) -> Iterator[Scenario]:
-    """Iterate over the scenario of a run with a failure of all machines in the middle of a job.
+    """Yield the scenario of a run with a failure of all machines in the middle of a job.
 
-    The job has a deadline, or its user cancels it.  Either the machines recover at once, possibly too late
-    for another start of the job, or they recover after the cancellation, for which the job then waits.
+    The job has a deadline, or its user cancels it.  Either the machines recover at once, which may be too
+    late for another start of the job, or they recover only after the cancellation.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def failures_during_job(result: Result) -> Iterator[Scenario]:
         float(cancel_at[k]) + _CANCELLATION_MARGIN if selector % 2 and np.isfinite(cancel_at[k]) else at
     )
     earlier_outages = [row for row in zip(recipe.machine, recipe.down, recipe.up, strict=True) if row[1] < at]
-    # times are rounded to whole ns
+    # times are rounded to whole ns, so outages need a gap
     machines_down = {machine for machine, _, up in earlier_outages if at <= up + 2e-9}
     new_outages = [(u, at, recovery) for u in range(scenario.platform.nodes) if u not in machines_down]
     machine, begin, end = zip(*earlier_outages, *new_outages, strict=True)
@@ -92,7 +92,7 @@ def failures_during_job(result: Result) -> Iterator[Scenario]:
 
 
 def repeated_requests(result: Result) -> Iterator[Scenario]:
-    """Iterate over the scenario of a run in which a machine repeats a request while an old answer travels.
+    """Yield the scenario of a run in which a machine repeats a request while an old answer travels.
 
     The machine has submitted an application and sent a request.  While the request or its answer travels, the
     machine fails, recovers at once without its memory, and submits another application.  Either the request
@@ -137,7 +137,7 @@ def repeated_requests(result: Result) -> Iterator[Scenario]:
     new_count = len(release) - len(applications)
     rows = np.append(np.arange(len(applications)), new_count * [first])
     tasks, size = applications.tasks[rows], applications.task_size[rows]
-    tasks[-new_count:] += np.arange(1, new_count + 1)  # so that no old answer fits
+    tasks[-new_count:] += np.arange(1, new_count + 1)  # so that an old answer does not match
     workload = changed_workload(applications, scenario.platform, release, tasks, size, rows)
     faults = Faults.of((*recipe.machine, u), (*recipe.down, at), (*recipe.up, at), recipe.reachable)
     yield dataclasses.replace(scenario, workload=workload, faults=faults)

@@ -1,4 +1,4 @@
-"""Inspection of a scheduler: its supported scenarios, its own code, and the side effects of that code."""
+"""Inspection of a scheduler: supported scenarios, its own code, and the side effects of that code."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _LIBRARIES = tuple(
         )
     }
 )
-#: Packages whose classes a scheduler derives from without being theirs.
+#: Packages of base classes that are not a scheduler's own code.
 _BASES = frozenset({"gridsim", "gridcore", "builtins", "msgspec", "abc", "typing"})
-#: The module in whose frames a run begins; frames outside of them belong to the caller of the check.
+#: Module in which a run begins; outer frames belong to the caller of the check.
 _RUN_MODULE = "gridsim.simulation.simulate"
-#: Modules that only forward calls of other code.
+#: Modules that only forward calls.
 _FORWARDING_MODULES = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
 
 
 class OwnCode:
-    """The own code of a scheduler: the modules of its package, and all modules that are not installed."""
+    """Own code of a scheduler: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         classes = [*type(scheduler).__mro__, *getattr(getattr(scheduler, "policy", None), "__mro__", ())]
@@ -104,7 +104,7 @@ class OwnCode:
             for name, value in list(vars(module).items()):
                 try:
                     new = substitutes.get(value)
-                except TypeError:  # it has no hash
+                except TypeError:  # unhashable
                     continue
                 if new is not None:
                     replacements.append((module, name, value))
@@ -112,7 +112,7 @@ class OwnCode:
         return replacements
 
 
-#: Events of Python's audit that change something outside of the process, or connect to other processes.
+#: Audit events of Python that change something outside the process, or connect to other processes.
 _SIDE_EFFECT_EVENTS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
     "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
@@ -131,21 +131,21 @@ _SEEDING_FUNCTIONS = (
     "seed",
 )
 
-#: The receivers of audit events; a list, because a hook of Python's audit cannot be removed.
+#: Receivers of audit events; a list, since an audit hook cannot be removed.
 _watchers: list[Callable[[str, tuple[Any, ...]], None]] = []
 _has_hook = False
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+def _audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
     if _watchers and (event == "open" or event in _SIDE_EFFECT_EVENTS):
         _watchers[-1](event, arguments)
 
 
 class SideEffects:
-    """The side effects of own code in a run, and the calls by which it seeded random generators."""
+    """Side effects of own code in a run, and the calls that seeded random generators."""
 
     def __init__(self) -> None:
-        #: Descriptions of the side effects, each once.
+        #: Descriptions of the side effects, as the keys of an ordered set.
         self.actions: dict[str, None] = {}
         #: Call of a function that creates or seeds a generator -> the own function that called it.
         self.seeds: dict[str, str] = {}
@@ -156,7 +156,7 @@ def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
     """Record the side effects of own code in the runs of this context."""
     global _has_hook
     if not _has_hook:
-        sys.addaudithook(_hook)
+        sys.addaudithook(_audit_hook)
         _has_hook = True
     effects = SideEffects()
 
@@ -167,16 +167,16 @@ def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
             action = f"opens {arguments[0]!r} to write" if event == "open" else f"{event} {arguments[:1]!r}"
             effects.actions[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {action}"] = None
 
-    requests: set[tuple[Streams, str]] = set()
+    opened_streams: set[tuple[Streams, str]] = set()
 
     def get_stream(streams: Streams, name: str) -> Any:
         if (code := own_code.innermost_code(sys._getframe(1))) is not None:
-            if (streams, name) in requests:
+            if (streams, name) in opened_streams:
                 action = f"opens the stream {name!r} again, which restarts it"
                 effects.actions[f"{code.co_qualname}, {code.co_filename}:{code.co_firstlineno}: {action}"] = (
                     None
                 )
-            requests.add((streams, name))
+            opened_streams.add((streams, name))
         return original_call(streams, name)
 
     original_call = Streams.__call__
@@ -198,26 +198,26 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 @contextmanager
 def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
-    """Record in `effects` the calls by which own code, directly or not, seeds generators."""
+    """Record in `effects` the calls by which own code, directly or indirectly, seeds generators."""
     substitutes: dict[Any, Any] = {}
 
     def recording_function(function: Any, name: str) -> Any:
-        def make(*args: Any, **options: Any) -> Any:
+        def recorded_call(*args: Any, **options: Any) -> Any:
             if (code := own_code.innermost_code(sys._getframe(1))) is not None and (args or options):
                 arguments = [*map(repr, args), *(f"{key}={value!r}" for key, value in options.items())]
                 effects.seeds[f"{name}({', '.join(arguments)})"] = code.co_qualname
             return function(*args, **options)
 
         class ClassProxy(type):
-            """A metaclass whose classes stand for `function`, a class, and create its objects."""
+            """Metaclass of substitutes for `function`, a class, which create its instances."""
 
             def __call__(cls, *args: Any, **options: Any) -> Any:
-                return make(*args, **options)
+                return recorded_call(*args, **options)
 
             def __instancecheck__(cls, instance: Any) -> bool:
                 return isinstance(instance, function)
 
-        return ClassProxy(name, (), {}) if isinstance(function, type) else make
+        return ClassProxy(name, (), {}) if isinstance(function, type) else recorded_call
 
     random_module = import_module("random")
     places = [(np.random, name) for name in _SEEDING_FUNCTIONS] + [
@@ -238,7 +238,7 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
 
 #: Options of `scenarios` that a scheduler may support.
 SCENARIO_OPTIONS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
-#: The most events of a run of `_IDLE_MACHINES` that are idle for hours, unless they poll one another.
+#: Maximum number of events of a run with `_IDLE_MACHINES` idle for hours, unless they poll one another.
 _MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5
 
 
@@ -258,14 +258,16 @@ def inspect_scheduler(
         If the scheduler cannot start, or its run does not end.
     """
     policies: list[tuple[type[Policy], dict[str, Any], bool, Coverage]] = []
-    errors: list[ConformanceError] = []  # raised at the end: Hypothesis would run again what fails
+    errors: list[ConformanceError] = []  # raised at the end, since Hypothesis repeats a failing run
 
     @settings(max_examples=1, database=None, deadline=None, phases=(Phase.generate,))
     @seeded(0)
     @given(strategy)
     def inspect(scheduler: Scheduler) -> None:
         if not isinstance(scheduler, Scheduler):
-            raise ScenarioError(f"scheduler must be a strategy of schedulers, got one of {scheduler!r}")
+            raise ScenarioError(
+                f"scheduler must be a strategy of Scheduler objects, got one of {scheduler!r}"
+            )
 
         class ProbeScheduler(Scheduler, frozen=True):
             name = scheduler.name
@@ -275,7 +277,7 @@ def inspect_scheduler(
                 policy = scheduler.start(run)
                 features = {name: getattr(scheduler, name) for name in SCENARIO_OPTIONS}
                 features["reachable"] = has_only_owner_events(scheduler)
-                # lines of machine code are not recorded
+                # lines of compiled nodes are not recorded
                 program = (
                     getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
                 )
@@ -290,13 +292,13 @@ def inspect_scheduler(
             with limit_wall_time(WALL_TIME_LIMIT):
                 simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
-            if not policies or "has not ended" in str(error):
+            if not policies or _is_limit_error(error):
                 conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
-            # else the error occurs again in the trials, which shrink it
+            # other errors occur again in the trials, which shrink the scenario
         if policies and not errors:
-            policies[0][1]["pauses"] = not _is_busy_when_idle(scheduler)
+            policies[0][1]["pauses"] = not _polls_when_idle(scheduler)
 
     inspect()
     if errors:
@@ -311,16 +313,21 @@ def _simple_scenario(scheduler: Scheduler, nodes: int, release: list[float]) -> 
     if scheduler.rigid:
         workload = Workload.jobs_of(release, 1, 1.0, origin=0.0)
     zeros = (0.0,) * nodes
-    place = ListedAttributes(x=zeros, y=zeros) if scheduler.constraints else None
-    return Scenario(Platform.equal(nodes, 1000.0, place), workload)
+    attributes = ListedAttributes(x=zeros, y=zeros) if scheduler.constraints else None
+    return Scenario(Platform.equal(nodes, 1000.0, attributes), workload)
 
 
-def _is_busy_when_idle(scheduler: Scheduler) -> bool:
-    """Return whether idle machines have so many events that scenarios of hours would take long."""
+def _is_limit_error(error: BaseException) -> bool:
+    """Return whether a run reached its limit of events or of wall time."""
+    return any(text in str(error) for text in ("events_limit", "has not ended"))
+
+
+def _polls_when_idle(scheduler: Scheduler) -> bool:
+    """Return whether idle machines have so many events that simulating hours would take long."""
     try:
         with limit_wall_time(WALL_TIME_LIMIT):
             scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])
             simulate(scenario, scheduler, time_limit=MAX_SIMULATED_TIME, events_limit=_MAX_IDLE_EVENTS)
     except (Exception, SystemExit) as error:
-        return "has not ended" in str(error)  # the trials report other errors
+        return _is_limit_error(error)  # the trials report other errors
     return False

@@ -1,10 +1,10 @@
 """Checks that machines use only information that messages can have brought.
 
-The main check runs a scenario as it is, and again with one machine changed from some time on: its
+The main check runs a scenario unchanged, and again with one machine changed from some time on: its
 applications, its speed, or a failure.  News of the change spreads by messages only: a machine has it once a
-message arrives from a machine that had it when it sent the message.  Until then, each machine must send and
-start the same in both runs.  `use_of_lost_state` checks that a machine that fails loses its memory, and
-`isolate_nodes` runs each node with its own copy of the scheduler's modules.
+message arrives from a machine that had it when it sent the message.  Until then, each machine must send the
+same messages and start the same tasks in both runs.  `lost_state_use` checks that a machine that fails loses
+its memory, and `isolate_nodes` runs each node with its own copy of the scheduler's modules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
-    AFTER_THE_END,
+    UNREACHED_TIME,
     Change,
     all_changes,
     change_application,
@@ -45,16 +45,16 @@ from gridsim.testing.perturbations import (
 from gridsim.testing.run_traces import ObservedRun, first_differing_row, observe
 from gridsim.validation.results import validate_result
 
-#: Latencies (s) of messages in these runs, so long that news spreads slowly; the seed of the scenario chooses
-#: one.  Failures are detected after about a minute, so runs with a failure as the change take the first one.
+#: Latencies (s) of messages in these runs, long enough for news to spread slowly; the seed of the scenario
+#: chooses one.  Failures are detected after about a minute, so runs with a failure use the first one.
 LATENCIES = (40.0, 150.0)
-#: The most random streams of a scenario that are changed, one at a time.
+#: Maximum number of random streams of a scenario that are changed, one at a time.
 _MAX_STREAMS = 2
-#: The most changes that are also tried while a machine is down.
+#: Maximum number of changes that are also tried while a machine is down.
 _MAX_CHANGES_WHILE_DOWN = 3
 
 
-def differing_decision(scenario: Scenario, scheduler: Scheduler, can_fail: bool) -> str | None:
+def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool) -> str | None:
     """Describe the first action of a machine that a change alters before its news can arrive; else None.
 
     The scenario is run without its failures, with tasks of equal sizes, and with one of `LATENCIES`.
@@ -70,7 +70,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
         return None
     applications = scenario.workload.realize(scenario.platform)
     if applications.task_sizes is not None:
-        # unequal tasks get their sizes in the order of arrival at any machine, which no message tells
+        # unequal tasks get their sizes in order of arrival at any machine, which no message contains
         columns = (applications.release, applications.tasks, applications.task_size, applications.submitter)
         scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
@@ -95,7 +95,7 @@ def differing_decision(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
         _differing_while_down(base_scenario, applications, explicit_scheduler)
         or _difference_by_substitute(base_scenario, applications, explicit_scheduler)
         or _differing_after_failure(scenario, applications, explicit_scheduler, first)
-        or use_of_lost_state(base_scenario, applications, explicit_scheduler, first.result)
+        or lost_state_use(base_scenario, applications, explicit_scheduler, first.result)
     )
 
 
@@ -115,11 +115,11 @@ def _differing_while_down(
 ) -> str | None:
     """Describe a difference before news of a change can arrive while another machine is down; else None.
 
-    A machine that submits nothing is down from 0 s until after the end.  No machine may learn about the
-    others through its failure.
+    A machine that submits nothing is down from 0 s until after the end.  Its failure must not reveal
+    anything about other machines.
     """
     for v in [u for u in range(base_scenario.platform.nodes) if u not in applications.submitter][:1]:
-        faults = Faults.of([v], [0.0], [AFTER_THE_END], has_only_owner_events(explicit_scheduler))
+        faults = Faults.of([v], [0.0], [UNREACHED_TIME], has_only_owner_events(explicit_scheduler))
         down = dataclasses.replace(base_scenario, faults=faults)
         first, changes = (
             observe(down, explicit_scheduler),
@@ -155,7 +155,7 @@ def _difference_by_substitute(
     faults = Faults.of([v], [0.0], [recovery], has_only_owner_events(explicit_scheduler))
     scenario = dataclasses.replace(base_scenario, faults=faults)
     first = observe(scenario, explicit_scheduler)
-    # if machine v has random streams of its own, their names contain its number
+    # the names of a machine's own random streams contain its number
     own_streams = [name for name in first.streams if str(v) in re.findall(r"\d+", name)]
     names = own_streams or first.streams
     for k in range(min(_MAX_STREAMS, len(names))):
@@ -176,7 +176,7 @@ def _differing_after_failure(
         first = observe(base_scenario, explicit_scheduler)
     for v, at in _idle_machines(first.result, applications, scenario.seed):
         without_failure, change = failure(base_scenario, v, at, has_only_owner_events(explicit_scheduler))
-        change = dataclasses.replace(change, by_all=explicit_scheduler.failures_known)
+        change = dataclasses.replace(change, known_by_all=explicit_scheduler.failures_known)
         if difference := _difference(
             observe(without_failure, explicit_scheduler), observe(change.scenario, explicit_scheduler), change
         ):
@@ -187,7 +187,7 @@ def _differing_after_failure(
 def _idle_machines(result: Result, applications: Applications, seed: int) -> Iterator[tuple[int, float]]:
     """Iterate over (machine, time in s) at which a machine that submits nothing is idle.
 
-    A machine without tasks is missed only by machines that sent it a request or received one from it.
+    The failure of a machine without tasks matters only to machines that exchanged requests with it.
     """
     release, count, latency = applications.release, len(applications), LATENCIES[0]
     schedule, log = result.tables["schedule"], result.tables["message_log"]
@@ -195,13 +195,15 @@ def _idle_machines(result: Result, applications: Applications, seed: int) -> Ite
     np.minimum.at(began, schedule["machine"], schedule["start"])
     began[applications.submitter] = -math.inf
     early, late = float(release[seed % count]), float(release[-1 - seed % count])
-    # the last time is while the answer to a message sent at a release is on its way
+    # at the last time, the answer to a message sent at a release is on its way
     for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * latency}):
         yield from [(v, at) for v in range(len(result.machines)) if began[v] > at][:1]
-    # another time is while a message from the machine is on its way, preferably to a busy machine
-    is_by_others = (log["sender"] < len(result.machines)) & ~np.isin(log["sender"], applications.submitter)
+    # at another time, a message from the machine is on its way, preferably to a busy machine
+    is_by_nonsubmitter = (log["sender"] < len(result.machines)) & ~np.isin(
+        log["sender"], applications.submitter
+    )
     sent_at, delivered_at = log["sent"], log["sent"] + latency
-    messages = np.flatnonzero(is_by_others).tolist()
+    messages = np.flatnonzero(is_by_nonsubmitter).tolist()
     messages = [
         k for k in messages if not _is_computing(result, log["sender"][k], sent_at[k], delivered_at[k])
     ]
@@ -224,18 +226,18 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     """Return the time (ns) from which each machine can know of the change: int64[machines + servers]."""
     latency = nanoseconds(base.result.scenario.network.latency)
     informed_at = np.full(max(machine_count(run.result) for run in (base, variant)), NEVER)
-    informed_at[slice(None) if change.by_all else change.machine] = change.since
+    informed_at[slice(None) if change.known_by_all else change.machine] = change.since
     if change.down is not None:
         informed_at[change.down] = 0
     for result in (base.result, variant.result):
-        if "exchanges" in result.tables:  # exchanges are in no log, and take as long as a message
+        if "exchanges" in result.tables:  # exchanges are not logged, and take as long as a message
             np.minimum(informed_at, change.since + latency, out=informed_at)
     logs = [run.result.tables["message_log"] for run in (base, variant)]
     log = {name: np.concatenate([table[name] for table in logs]) for name in logs[0]}
     is_lost, is_delivered = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
-    # the sender of a message to a failed machine detects the loss when it would have arrived; so does the
-    # submitter of the application in the message, who may also learn of it at the failure
+    # the sender of a message to a failed machine detects the loss when the message would have arrived; so
+    # does the submitter of the application in the message, which may also learn of it at the failure
     has_fixed_delay = np.isin(log["kind"], [*base.result.provenance["message_log"]["delays"]])
     detection_time = np.where(has_fixed_delay, sent, sent + latency)
     np.minimum.at(informed_at, log["sender"][is_lost], np.maximum(detection_time[is_lost], change.since))
@@ -249,19 +251,20 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     )
     if change.fails:
         for result in (base.result, variant.result):
-            # submitters of tasks on the machine learn of it; a job may lose a machine that is only reserved
+            # submitters of tasks on the machine learn of its failure; a job may lose a machine that is only
+            # reserved
             holders = result.tables.get("arrivals", result.tables["schedule"])
             is_on_machine = holders["machine"] == change.machine
             if "arrivals" in result.tables and not result.rigid:
                 is_on_machine &= holders["time"] <= change.since / NS
-            applications_there = holders["application"][is_on_machine]
-            informed_at[submitter[applications_there]] = np.minimum(
-                informed_at[submitter[applications_there]], change.since
+            applications_on_machine = holders["application"][is_on_machine]
+            informed_at[submitter[applications_on_machine]] = np.minimum(
+                informed_at[submitter[applications_on_machine]], change.since
             )
     sent, sender, receiver = (column[is_delivered] for column in (sent, log["sender"], log["receiver"]))
     # a message that waits for a busy interface counts as delivered after the latency
     delivered = np.minimum(np.rint(log["delivered"][is_delivered] * NS).astype(np.int64), sent + latency)
-    # kinds of messages with a fixed delay may be missing from the log
+    # messages with a fixed delay may be missing from the log
     fixed_delay = sorted({*base.fixed_delay_messages, *variant.fixed_delay_messages})
     previous = informed_at.copy() - 1
     while (previous != informed_at).any():
@@ -284,7 +287,7 @@ def _difference(base: ObservedRun, variant: ObservedRun, change: Change) -> str 
     (at, machine, kind, values), qualifier = difference
     news_time = informed_at[machine] / NS
     return (
-        f"machine {machine}, {at / NS} s: {kind} {dict(values)}, {qualifier}; it has no news until "
+        f"machine {machine} at {at / NS} s: {kind} {dict(values)} {qualifier}, although it has no news until "
         f"{news_time} s"
     )
 
@@ -303,25 +306,25 @@ def _difference_by_stream(
     if difference is None:
         return None
     (at, machine, *_), _ = difference
-    text = f"the stream {name!r}, by which machine {machine} decides at {at / NS} s, draws other numbers"
+    text = f"the stream {name!r}, which machine {machine} uses at {at / NS} s, draws other numbers"
     # an overlay that exchanges entries draws numbers and sends messages before any machine acts
     since = 0 if "exchanges" in base.result.tables else at
     dependence = _difference(base, variant, Change(base_scenario, text, machine, since))
     return None if dependence is None else f"{text}: {dependence}"
 
 
-#: The most machines that fail with the one that submits the last application.
+#: Maximum number of machines that fail together with the submitter of the last application.
 _MAX_BUSY = 3
 
 
-def use_of_lost_state(
+def lost_state_use(
     base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, result: Result
 ) -> str | None:
     """Describe an action that depends on the memory of a machine from before its failure; else None.
 
     A machine that submits only the last application fails for a second just before it.  At the same time
-    some machines that have tasks and submit nothing fail.  Whatever changes elsewhere, their actions must
-    stay the same until a message arrives from a machine that has not failed.
+    some machines that have tasks and submit nothing fail.  Changes elsewhere must not
+    affect their actions until a message arrives from a machine that has not failed.
 
     Parameters
     ----------
@@ -329,20 +332,20 @@ def use_of_lost_state(
         The result of `base_scenario`.
     """
     scenario = _with_newcomer(base_scenario, applications)
-    # if failures are known at once, other machines may restore its memory at once, too
+    # if failures are known at once, other machines may also restore its memory at once
     if scenario is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
         return None
     applications = scenario.workload.realize(scenario.platform)
     last, newcomer = len(applications) - 1, int(applications.submitter[-1])
     recovery = float(applications.release[-1]) - 1.0
     failed = [newcomer, *_busy_machines(result, recovery - 1.0, {*applications.submitter.tolist()})]
-    ends = [*[recovery] * len(failed), AFTER_THE_END]
-    faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), AFTER_THE_END], ends)
+    ends = [*[recovery] * len(failed), UNREACHED_TIME]
+    faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), UNREACHED_TIME], ends)
     scenario = dataclasses.replace(scenario, faults=faults)
     since = nanoseconds(recovery - 1.0)
     align_at = since + nanoseconds(0.5)  # while they are down
     first = observe(scenario, explicit_scheduler, align_at=align_at)
-    if "exchanges" in first.result.tables:  # news that is in no log
+    if "exchanges" in first.result.tables:  # their news is not logged
         return None
     has_fixed_tasks = explicit_scheduler.numbers_known and applications.requested is None
     for i in sorted({base_scenario.seed % last, last - 1}):
@@ -371,8 +374,9 @@ def use_of_lost_state(
             (at, v, kind, values), qualifier = difference
             return (
                 f"messages take {base_scenario.network.latency:g} s, {text}, and machines {failed} fail at "
-                f"{since / NS} s for a second: machine {v}, {at / NS} s: {kind} {dict(values)}, {qualifier}; "
-                f"it has lost its memory, and has no news until {news_time[v] / NS} s"
+                f"{since / NS} s for a second: machine {v} at {at / NS} s: {kind} {dict(values)} "
+                f"{qualifier}, "
+                f"although it has lost its memory, and has no news until {news_time[v] / NS} s"
             )
     return None
 
@@ -380,7 +384,7 @@ def use_of_lost_state(
 def _busy_machines(result: Result, at: float, submitters: set[int]) -> list[int]:
     """Return machines that submit nothing and run tasks at `at` s, in descending order of their last end.
 
-    At least one machine is left out, so that it stays up.
+    At least one machine is omitted, so that it stays up.
     """
     table = result.tables["schedule"]
     rows = (table["start"] < at) & (table["end"] > at)
@@ -405,7 +409,7 @@ def _with_newcomer(base_scenario: Scenario, applications: Applications) -> Scena
     if not candidates:
         return None
     columns = {name: getattr(applications, name).copy() for name in ("release", "tasks", "task_size")}
-    latencies = (1, 2, 4)[base_scenario.seed // 2 % 3]  # enough for an answer, or also for its effects
+    latencies = (1, 2, 4)[base_scenario.seed // 2 % 3]  # enough for an answer, or for its effects as well
     gap = latencies * base_scenario.network.latency
     columns["release"][-1] = columns["release"][-2] + gap + 10.0
     if not applications.rigid:
@@ -427,8 +431,8 @@ def _earlier_messages(run: ObservedRun, v: int, at: int) -> list[tuple[Any, ...]
 def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int]:
     """Return failed machine -> time (ns) of its first news after `since`.
 
-    News is a message from a machine that has not failed, that has news, or that sent the message before the
-    failure; and the detection that its own message was lost.
+    News is the detection that the machine's own message was lost, or a message from a machine that has not
+    failed, has news, or sent it before the failure.
     """
     log, latency = run.result.tables["message_log"], nanoseconds(run.result.scenario.network.latency)
     sent, delivered = (np.rint(log[name] * NS) for name in ("sent", "delivered"))
@@ -442,7 +446,9 @@ def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int
     # only delivered messages; one that waits for a busy interface counts as delivered after the latency
     messages = [(at, u, v, min(arrival, at + latency)) for at, u, v, arrival in rows if arrival == arrival]
     messages += [(at, u, v, at + delay) for at, u, v, delay in run.fixed_delay_messages]
-    for at, u, v, arrival in sorted(messages, key=lambda row: row[3]):  # forwarded news, too
+    for at, u, v, arrival in sorted(
+        messages, key=lambda row: row[3]
+    ):  # in order of arrival, so that news is forwarded
         if (
             u != v
             and v in news_time
@@ -471,7 +477,7 @@ def can_isolate_nodes(scheduler: Scheduler) -> bool:
 def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
     """Create each node of `scheduler` from a fresh copy of its modules, also after a failure.
 
-    Nodes then share neither attributes of classes nor variables of modules, and none survives a failure.
+    Nodes then share no attributes of classes or variables of modules, and none of these survive a failure.
     """
     kind: Any = type(scheduler)
     own_code, original_program = OwnCode(scheduler), kind.__dict__.get("program")
@@ -496,7 +502,7 @@ def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
 def _class_from_copy(scheduler: Scheduler, own_code: OwnCode) -> Any:
     """Return the class of `scheduler` from a fresh copy of its modules; None if it is local to a function."""
     kind = type(scheduler)
-    own_modules = {module.__name__: module for module in own_code.modules() if _reloads(module, own_code)}
+    own_modules = {module.__name__: module for module in own_code.modules() if _is_reloaded(module, own_code)}
     for name in own_modules:
         del sys.modules[name]
     try:
@@ -513,12 +519,12 @@ def _class_from_copy(scheduler: Scheduler, own_code: OwnCode) -> Any:
     return attribute
 
 
-def _reloads(module: ModuleType, own_code: OwnCode) -> bool:
+def _is_reloaded(module: ModuleType, own_code: OwnCode) -> bool:
     return module.__name__.partition(".")[0] in own_code.roots
 
 
 def _share_compiled(module: ModuleType, copy: ModuleType | None) -> None:
-    """Share functions compiled by Numba with a copy of their module, which saves the time to compile them."""
+    """Share functions compiled by Numba with a copy of their module, to avoid compiling them again."""
     for name, value in vars(module).items() if copy is not None else ():
         if type(value).__module__.startswith("numba."):
             setattr(copy, name, value)

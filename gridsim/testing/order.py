@@ -13,12 +13,12 @@ from gridsim.support.clock import NEVER
 from gridsim.validation.order import order_violations
 
 
-def broken_promise(result: Result, order: str) -> str | None:
-    """Return a description of the first row of a recorded schedule that is not in `order`; None if all are.
+def promised_order_violation(result: Result, order: str) -> str | None:
+    """Describe the first row of a recorded schedule that is not in `order`; return None if all are.
 
     For "fifo" and "edf", the check replays the schedule from arrivals and withdrawals; for "fcfs" and "list",
-    it compares recorded tables.  Machines that fail are not checked, and in a run with failures the order
-    "list" is not checked at all.  With "fcfs", machines with withdrawals are not checked.
+    it compares recorded tables.  Machines that fail are not checked.  "list" is not checked in runs with
+    failures, and "fcfs" not on machines with withdrawals.
     """
     if order == "list":
         return _list_order_violation(result) if result.scenario.faults is None else None
@@ -31,7 +31,7 @@ def broken_promise(result: Result, order: str) -> str | None:
     if order == "fcfs":
         return next((f"{each.where} {each.message}" for each in order_violations(result)), None)
     if "largest_task" in result.applications:
-        return None  # if sizes differ, a schedule does not tell which tasks ran, so it cannot be replayed
+        return None  # if sizes differ, the schedule lacks the tasks' sizes, so it cannot be replayed
     applications, arrivals = result.applications, result.tables["arrivals"]
     replay = TaskQueues(result.machines["speed"], order="edf" if order == "edf" else "fifo", record=True)
     replay.add_applications(*(applications[name] for name in ("release", "size", "task_size")))
@@ -57,7 +57,7 @@ def broken_promise(result: Result, order: str) -> str | None:
         )
         if expected_row != recorded_row:
             names = "machine, application, tasks, start, end"
-            return f"schedule[{k}] is {recorded_row} ({names}), {order} order makes {expected_row}"
+            return f"schedule[{k}] is {recorded_row} ({names}), but {order} order gives {expected_row}"
     return None
 
 
@@ -86,9 +86,11 @@ def _list_order_violation(result: Result) -> str | None:
     last = -np.inf
     for application in range(len(result.applications)):
         start = table["start"][table["application"] == application]
-        if not len(start):  # a job that was rejected, or cancelled before it began
+        if not len(start):  # the job was rejected, or cancelled before its start
             continue
         if start.min() < last:
-            return f"application {application} starts at {start.min()} s, before an earlier one at {last} s"
+            return (
+                f"application {application} starts at {start.min()} s, but an earlier one starts at {last} s"
+            )
         last = max(last, float(start.max()))
     return None

@@ -1,4 +1,4 @@
-"""Runs in fresh interpreters with another order of sets, and other clocks, environments and folders."""
+"""Runs in fresh interpreters with another hash seed, clock, environment and folder."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import named_scheduler
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.processes import environment, without_current_folder
+from gridsim.support.processes import exclude_current_folder, set_environment
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
-#: PYTHONHASHSEED of the interpreters -> offset of their clocks (s), with other hours of the day.
+#: PYTHONHASHSEED of each interpreter -> offset of its clock (s), which gives another hour of the day.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
-#: Whether processes can fork, so that runs of several schedulers may share an interpreter by copies of it.
+#: Whether processes can fork, so that schedulers can share an interpreter, each in a copy of it.
 CAN_FORK = hasattr(os, "fork")
 #: Modules by which a program could detect that it is tested.
 _TEST_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
 #: Factor by which clocks that measure durations are faster for a scheduler's own code.
 _CLOCK_FACTOR = 1000
-#: Original functions -> their substitutes in this process, for own modules that imported them by name.
+#: Original function -> its substitute, for own modules that imported it by name.
 _SUBSTITUTES: dict[Any, Any] = {}
 
 
 @contextmanager
 def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
     """Provide a pool of one process with another hash seed and another time of day."""
-    with without_current_folder(), environment(PYTHONHASHSEED=hash_seed):
+    with exclude_current_folder(), set_environment(PYTHONHASHSEED=hash_seed):
         pool = ProcessPoolExecutor(
             1,
             mp_context=get_context("spawn"),
@@ -59,8 +59,8 @@ def interpreter(hash_seed: str) -> Iterator[ProcessPoolExecutor]:
             process_id.result()
         except BrokenProcessPool as error:
             raise ScenarioError(
-                "hash_seeds = True requires that check_scheduler is called under if __name__ == '__main__', "
-                "since other interpreters import the script that calls it"
+                "hash_seeds = True requires a call of check_scheduler under if __name__ == '__main__', since "
+                "other interpreters import the script"
             ) from error
         yield pool
 
@@ -115,7 +115,7 @@ def _replace(module: Any, name: str, new: Any) -> None:
 
 
 class _Environment(os._Environ):  # type: ignore[type-arg]
-    """Environment variables that have other values for a scheduler's own code, and are never missing."""
+    """Environment in which own code of a scheduler sees other values, and no variable is missing."""
 
     own_code: ClassVar[OwnCode]
 
@@ -139,7 +139,9 @@ def _change_surroundings(own_code: OwnCode) -> None:
     os.environ.__class__ = _Environment
     host = socket.gethostname
 
-    def with_change(function: Callable[..., Any], change: Callable[[Any], Any]) -> Callable[..., Any]:
+    def changed_for_own_code(
+        function: Callable[..., Any], change: Callable[[Any], Any]
+    ) -> Callable[..., Any]:
         def wrapper(*args: Any) -> Any:
             value = function(*args)
             return change(value) if own_code.is_caller(sys._getframe(1)) else value
@@ -148,18 +150,20 @@ def _change_surroundings(own_code: OwnCode) -> None:
 
     for name in ("cpu_count", "process_cpu_count"):
         if cores := getattr(os, name, None):
-            _replace(os, name, with_change(cores, lambda count: (count or 1) + 1))
+            _replace(os, name, changed_for_own_code(cores, lambda count: (count or 1) + 1))
     if cores := getattr(os, "sched_getaffinity", None):
         _replace(
-            os, "sched_getaffinity", with_change(cores, lambda processors: {*processors, max(processors) + 1})
+            os,
+            "sched_getaffinity",
+            changed_for_own_code(cores, lambda processors: {*processors, max(processors) + 1}),
         )
-    _replace(socket, "gethostname", with_change(host, lambda name: f"{name}1"))
+    _replace(socket, "gethostname", changed_for_own_code(host, lambda name: f"{name}1"))
     for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
         for function_name in (name, f"{name}_ns"):
             _replace(
                 time,
                 function_name,
-                with_change(getattr(time, function_name), lambda value: value * _CLOCK_FACTOR),
+                changed_for_own_code(getattr(time, function_name), lambda value: value * _CLOCK_FACTOR),
             )
     own_code.rebind(_SUBSTITUTES)
 
@@ -177,18 +181,18 @@ def run_in_fresh_process(scenario: str, scheduler: Scheduler, limits: dict[str, 
                 pickle.dump(_run(scenario, scheduler, limits), stream)
             code = 0
         finally:
-            os._exit(code)  # without the clean-up of objects of the parent
+            os._exit(code)  # skip the clean-up of the parent's objects
     os.close(writing)
     with os.fdopen(reading, "rb") as stream:
         content = stream.read()
     os.waitpid(child, 0)
-    outcome: Result | str = pickle.loads(content) if content else "the process ended"
+    outcome: Result | str = pickle.loads(content) if content else "the process ended without a result"
     return outcome
 
 
 @contextmanager
 def _hide_test_tools() -> Iterator[None]:
-    """Hide tools of tests from the loaded modules."""
+    """Hide test tools in `sys.modules`."""
     tool_modules = {name: sys.modules[name] for name in [*sys.modules] if name.startswith(_TEST_TOOLS)}
     for name in tool_modules:
         del sys.modules[name]

@@ -19,15 +19,15 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
 
-#: The most applications of a scenario that are changed, each in its own scenario.
+#: Maximum number of applications that are changed, each in its own scenario.
 _MAX_CHANGED_APPLICATIONS = 4
-#: The number of the busiest machines of which all applications are changed.
+#: Number of the busiest machines, whose applications are all changed.
 _BUSIEST_MACHINES = 3
-#: The number of tasks above which an application has many.
+#: Mean number of tasks above which the tasks of applications are reduced instead of multiplied.
 _MANY_TASKS = 10
-#: The time (s) of a failure or recovery that no run reaches.
-AFTER_THE_END = 1e6
-#: The turn of `change_application` in which an application is released later.
+#: Time (s) of failures and recoveries after the end of any run.
+UNREACHED_TIME = 1e6
+#: Turn of `change_application` that delays the release of an application.
 _RELEASE_TURN = 1
 
 
@@ -38,7 +38,7 @@ def has_only_owner_events(scheduler: Scheduler) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """A changed scenario.
+    """Changed scenario.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class Change:
         The time (ns) of the change.
     fails
         Whether the change is a failure of the machine.
-    by_all
-        Whether all machines know the change at once, but none before.
+    known_by_all
+        Whether all machines know of the change at once, but none before.
     down
-        A machine that is down all the time; another machine sends messages for it.
+        A machine that is down throughout; another machine sends messages on its behalf.
     missing
-        The applications that are left out, so that later ones have lower numbers.
+        The omitted applications; later ones have lower numbers.
     """
 
     scenario: Scenario
@@ -63,7 +63,7 @@ class Change:
     machine: int
     since: int
     fails: bool = False
-    by_all: bool = False
+    known_by_all: bool = False
     down: int | None = None
     missing: tuple[int, ...] = ()
 
@@ -77,7 +77,7 @@ def all_changes(
     indices = sorted(
         {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
     )
-    # nodes that know the numbers of jobs know how many were submitted before
+    # nodes that know the number of a job know how many jobs were submitted before it
     has_fixed_tasks = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in indices), *((i, _RELEASE_TURN) for i in indices[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
@@ -95,7 +95,7 @@ def all_changes(
         for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
             change = _without_applications(applications, removed, base_scenario)
             other_applications = change.scenario.workload.realize(platform)
-            # the axes of summaries are known before the run
+            # the axes of summaries are known before the run, so they must stay the same
             axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
@@ -107,7 +107,7 @@ def all_changes(
     workload = changed_workload(
         applications, platform, **{name: getattr(applications, name) for name in names}
     )
-    # the longer queue of a machine that submits nothing is news that it may never send
+    # a machine that submits nothing may never send news of its longer queue
     idle_machines = [u for u in range(platform.nodes) if u not in applications.submitter]
     slowed = idle_machines[:: max(1, len(idle_machines) // 2)] or [int(applications.submitter[-1])]
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
@@ -121,7 +121,7 @@ def all_changes(
 
 
 def _with_other_load(applications: Applications, i: int, base_scenario: Scenario) -> Change:
-    """Return the change that one machine submits much less, or much more, from application i on.
+    """Return the change that one machine submits many fewer or many more tasks from application i on.
 
     If its applications have many tasks, they get one task each, else `_MANY_TASKS` times as many.
     """
@@ -142,8 +142,8 @@ def _with_other_load(applications: Applications, i: int, base_scenario: Scenario
 def _applications_before_busy(applications: Applications, platform: Platform) -> tuple[int, ...]:
     """Return up to three consecutive applications of one machine just before one of a busy machine; else ().
 
-    The busy machine has the longest queue of all that submit an application, and has submitted nothing
-    meanwhile.  A scheduler that counts applications of others would act differently there.
+    The busy machine has the longest queue of all submitters, and has submitted nothing meanwhile.  A
+    scheduler that counts applications of other machines would act differently there.
     """
     longest_wait, candidates, submitter = -math.inf, tuple[int, ...](), applications.submitter.tolist()
     for i in range(1, len(submitter)):
@@ -195,9 +195,9 @@ def _without_cancellation(applications: Applications, base_scenario: Scenario) -
 def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
     """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
 
-    The first has a failure that no run reaches, so that both scenarios support failures.
+    The first has a failure after the end of the run, so that failures are enabled in both.
     """
-    never = [AFTER_THE_END]
+    never = [UNREACHED_TIME]
     without_failure, with_failure = (
         dataclasses.replace(base_scenario, faults=Faults.of([machine] * len(down), down, up, reachable))
         for down, up in ((never, never), ([at, *never], [at + 200.0, *never]))
@@ -225,13 +225,13 @@ def change_application(
     latest = release[i + 1] if i + 1 < len(release) else math.inf
     suitable = applications.machines_for(i) if applications.rigid else None
     max_machines = platform.nodes if suitable is None else int(suitable.sum())  # for a rigid job
-    if turn % 4 == _RELEASE_TURN and latest > release[i]:  # keep the order of the applications
+    if turn % 4 == _RELEASE_TURN and latest > release[i]:  # without changing the order of applications
         delay = min(200.0, (latest - release[i]) / 2)
         release[i] += delay
         text = f"{subject} is released {delay:g} s later"
     elif has_fixed_tasks or turn % 4 == 2 or (applications.rigid and max_machines == 1):
         size[i] *= 1.5
-        text = f"{subject} takes half as long again"
+        text = f"{subject} takes 1.5 times as long"
     elif turn % 4 == 3 and applications.requested is None and tasks[i] > 2:
         tasks[i] = 1
         text = f"{subject} has one task instead of {applications.tasks[i]}"
@@ -240,7 +240,7 @@ def change_application(
         text = f"{subject} has {tasks[i]} tasks instead of {applications.tasks[i]}"
     else:
         tasks[i] += 1 if tasks[i] < max_machines else -1
-        text = f"{subject} wants {tasks[i]} machines instead of {applications.tasks[i]}"
+        text = f"{subject} requires {tasks[i]} machines instead of {applications.tasks[i]}"
     return changed_workload(applications, platform, **columns), text
 
 
@@ -257,7 +257,7 @@ def changed_workload(
     Parameters
     ----------
     rows
-        The applications from which the other columns are taken; by default all in order.
+        Applications that provide the other columns; None for all, in order.
     """
     source_rows = np.arange(len(applications)) if rows is None else rows
     submitter = applications.submitter[source_rows]

@@ -1,4 +1,4 @@
-"""Checks that a run which continues from a checkpoint ends like one that was not interrupted."""
+"""Check that a run resumed from a checkpoint ends like an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
 from gridsim.support.state import Array, pack, unpack
 
-#: Items that are added to a restored set and removed again, so that it is larger than necessary.
+#: Number of items that are added to a restored set and removed again, to make its table larger.
 _EXTRA_ITEMS = 50
 
+#: Contents of a checkpoint: text, and arrays.
 Snapshot = tuple[str, list[Array]]
 
 
@@ -40,8 +41,8 @@ def snapshot(simulation: Simulation) -> Snapshot:
 def _permuted_set(items: Iterable[Any]) -> set[Any]:
     """Return a set of the ascending `items` with another order of iteration than usual.
 
-    The order of a set depends on its history, which a checkpoint does not keep: on the order in which items
-    with colliding hashes were added, and on the largest size that the set has had.
+    The order of a set depends on its history, which a checkpoint does not save: the order in which items with
+    colliding hashes were added, and the largest size so far.
     """
     extra_items = [((), k) for k in range(_EXTRA_ITEMS)]
     permuted_items = {*extra_items, *list(items)[::-1]}
@@ -49,7 +50,7 @@ def _permuted_set(items: Iterable[Any]) -> set[Any]:
     return permuted_items
 
 
-def differing_end(
+def resume_difference(
     scenario: Scenario,
     scheduler: Scheduler,
     result: Result,
@@ -65,8 +66,8 @@ def differing_end(
     Parameters
     ----------
     time_limit, record, nodes
-        The options of `gridsim.simulate` with which `result` was made.  `record` may have more tables, which
-        are then compared between the runs with checkpoints only.
+        Options of `gridsim.simulate` that gave `result`.  Tables of `record`
+        that `result` lacks are compared between the runs with checkpoints only.
 
     Returns
     -------
@@ -92,10 +93,10 @@ def differing_end(
         state: Any = unpack(json.loads(text), copies.__getitem__, _permuted_set)
         resumed_run.setstate(state.state)
         comparisons.append((f"a run resumed at t = {at} s", resumed_run.run(), full_result))
-    for label, result_end, reference in comparisons:
-        if result_end.digest != reference.digest or any(
-            result_end.tables[name] != reference.tables[name] for name in reference.tables
+    for label, resumed_result, reference in comparisons:
+        if resumed_result.digest != reference.digest or any(
+            resumed_result.tables[name] != reference.tables[name] for name in reference.tables
         ):
-            difference = first_difference(reference, result_end)
+            difference = first_difference(reference, resumed_result)
             return f"{label}: {difference or 'the facts or the recorded tables differ'}"
     return None

@@ -1,4 +1,4 @@
-"""Limits of runs (simulated time, events, wall time), and the check that every rigid job that fits is run."""
+"""Limits of runs (simulated time, events, wall time), and the check that rigid jobs that fit are run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
-from gridsim.validation.times import cancelled
+from gridsim.validation.times import cancelled_jobs
 
-#: The most events of a run of a random scenario; a run with more counts as endless.
+#: Maximum number of events in a run of a random scenario; a run with more counts as endless.
 MAX_EVENTS = 200_000
-#: Simulated time (s) after which a run counts as endless: the failures of an example are over by 40,000 s.
+#: Simulated time (s) after which a run counts as endless; failures of random scenarios end by 40,000 s.
 MAX_SIMULATED_TIME = 1.0e7
 #: Wall time (s) that a run may take.
 WALL_TIME_LIMIT = 60.0
-#: The limits of a run, which a small scenario does not reach.
+#: Limits of a run, which small scenarios do not reach.
 LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
-#: The share of the time in which the processor must be busy, and the factor of the limit if it is not.
+#: Minimum share of the time for which the processor must be busy, and the factor of the limit otherwise.
 _MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
 
 
@@ -44,22 +44,22 @@ def limit_wall_time(seconds: float) -> Iterator[None]:
     Raises
     ------
     SchedulerError
-        If the time is over; the error names the function and the line.  It is raised again after at most
+        When the time is over; the error names the function and the line.  It is raised again after at most
         10 s, in case the code catches it.
 
     Notes
     -----
-    There is no limit without signals of timers (Windows) and outside of the main thread.  Machine code that
-    never returns to Python is not interrupted.
+    There is no limit on systems without timer signals (Windows) or outside the main thread.  Machine code
+    that never returns to Python is not interrupted.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    start, start_processor = time.monotonic(), time.process_time()
+    start, start_cpu_time = time.monotonic(), time.process_time()
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        busy, elapsed = time.process_time() - start_processor, time.monotonic() - start
+        busy, elapsed = time.process_time() - start_cpu_time, time.monotonic() - start
         if busy < seconds * _MIN_BUSY_SHARE and elapsed < seconds * _IDLE_FACTOR:
             return
         place = ""
@@ -77,21 +77,21 @@ def limit_wall_time(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous_handler)
 
 
-#: The time (s) in which any scheduler finds machines if all are free.
+#: Time (s) within which any scheduler finds machines if all are free.
 _SEARCH_TIME = 400.0
 
 
 def wrongly_rejected_job(result: Result, order: Order) -> str | None:
-    """Return a description of a rigid job that was rejected although enough machines fit; else None.
+    """Describe a rigid job that was rejected although enough machines suit it; None if there is none.
 
-    The machines must be up at the end of the run, when they are idle.  Cancelled jobs may be rejected, and so
-    may jobs with a deadline, unless the deadline is far off and no other job competes.
+    These machines must be up at the end of the run, when they are idle.  Cancelled jobs may be rejected, and
+    so may jobs with a deadline, unless the deadline is far off and no other job competes.
 
     Parameters
     ----------
     order
-        The order that the scheduler promises; with "list", a job that never fits blocks all later ones, which
-        may then be rejected, too.
+        The order that the scheduler promises.  With "list", a job that never fits blocks all later jobs,
+        which may then also be rejected.
     """
     scenario = result.scenario
     jobs = scenario.workload.realize(scenario.platform)
@@ -100,7 +100,7 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
     fitting_machines: Integers = np.array(
         [int((is_up if machines is None else is_up & machines).sum()) for machines in suitable]
     )
-    is_rejected = (result.applications["failed"] != 0) & ~cancelled(result)
+    is_rejected = (result.applications["failed"] != 0) & ~cancelled_jobs(result)
     if order == "list":
         never_fits = is_rejected & (fitting_machines < jobs.tasks)
         is_rejected &= ~np.maximum.accumulate(never_fits)
@@ -108,8 +108,8 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
         is_rejected &= np.isinf(jobs.deadline) | _has_ample_time(result, jobs)
     for job in np.flatnonzero(is_rejected & (fitting_machines >= jobs.tasks)).tolist():
         return (
-            f"job {job}, which wants {jobs.tasks[job]} machines, was rejected, although "
-            f"{fitting_machines[job]} that suit it are up at the end"
+            f"job {job} was rejected, although it requires {jobs.tasks[job]} machines, and "
+            f"{fitting_machines[job]} suitable ones are up at the end"
         )
     return None
 
@@ -117,7 +117,7 @@ def wrongly_rejected_job(result: Result, order: Order) -> str | None:
 def _has_ample_time(result: Result, jobs: Applications) -> Bools:
     """Return which jobs have a distant deadline and no competitors until then: bool[jobs].
 
-    If machines fail, no job counts.
+    If machines fail, it is false for all jobs.
     """
     assert jobs.deadline is not None and jobs.requested is not None
     if result.scenario.faults is not None:

@@ -18,17 +18,17 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.run_limits import MAX_EVENTS
 
-#: A cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
+#: Cohort limit above the size of any cohort: cohorts are not cut, but are handled in Python.
 _UNLIMITED_COHORT = 2**40
-#: The count of numbers that a changed stream skips.
+#: Number of draws that a changed stream skips.
 _STREAM_OFFSET = 12_345
-#: A priority after all other timers of an instant.
-_LAST = 999
+#: Priority after all other timers of an instant.
+_LAST_PRIORITY = 999
 
 
 @dataclass(frozen=True)
 class ObservedRun:
-    """A run with the messages and task starts of each machine.
+    """Run with the messages and task starts of each machine.
 
     Parameters
     ----------
@@ -41,9 +41,10 @@ class ObservedRun:
     streams
         Names of the random streams that the scheduler uses.
     draws_during_setup
-        Whether the scheduler drew from them to set up the run, for example to seed its own generator.
+        Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
-        Description of a message that is faster than the network, or has fewer bytes than fields; else None.
+        Description of a message that is faster than the network or has fewer bytes than fields; None if none
+        is.
     """
 
     rows: list[tuple[Any, ...]]
@@ -61,7 +62,7 @@ def _advance(stream: np.random.Generator) -> None:
 
 
 class _RecordedStreams(Streams):
-    """Random streams that are recorded, one of which draws other numbers once the run has begun.
+    """Recorded random streams, one of which draws other numbers once the run has begun.
 
     Attributes
     ----------
@@ -86,7 +87,7 @@ class _RecordedStreams(Streams):
         return generator
 
     def begin(self) -> None:
-        """Let the changed stream skip numbers; those drawn to set up the run stay the same."""
+        """Skip numbers of the changed stream; numbers drawn during setup stay the same."""
         self.has_begun = True
         for name, generator in self.generators:
             self.draws_during_setup |= (
@@ -96,10 +97,10 @@ class _RecordedStreams(Streams):
                 _advance(generator)
 
     def align(self, _: list[int]) -> None:
-        """Set all streams to one position, so that the count of numbers drawn so far has no effect.
+        """Set all streams to one position, so that the number of earlier draws has no effect.
 
-        The position is not their beginning, because the scheduler would then draw the same machines as at the
-        start of the run.
+        The position is not the beginning of the stream, where the scheduler would draw the same machines as
+        at the start of the run.
         """
         for name, generator in self.generators:
             _advance(fresh_generator := super().__call__(name))
@@ -107,7 +108,7 @@ class _RecordedStreams(Streams):
 
 
 class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
-    """A scheduler that runs another one and records its messages.
+    """Scheduler that runs another one and records its messages.
 
     Parameters
     ----------
@@ -125,7 +126,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         List to which the streams of the run are appended.
     """
 
-    # the inner scheduler supports the scenario, because it has run it before
+    # the inner scheduler supports the scenario, which it has run before
     unequal = fluctuating = owners = constraints = moves_data = True
     job_times = JOB_TIMES
 
@@ -163,13 +164,13 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         recorded_streams.begin()
         self.recorded_streams.append(recorded_streams)
         if self.align_at is not None:
-            run.engine.on("streams go on", recorded_streams.align, priority=_LAST, phase=TIMER)
-            run.engine.at(self.align_at, "streams go on")
+            run.engine.on("align streams", recorded_streams.align, priority=_LAST_PRIORITY, phase=TIMER)
+            run.engine.at(self.align_at, "align streams")
         return policy
 
 
 class _ObservingJobScheduler(_ObservingScheduler, frozen=True, kw_only=True):
-    """An `_ObservingScheduler` of rigid jobs."""
+    """`_ObservingScheduler` for rigid jobs."""
 
     rigid = True
 
@@ -212,7 +213,7 @@ def observe(
     )
     table = result.tables["schedule"]
     start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
-    # whether consecutive tasks are one row or several is no decision of a machine
+    # machines do not decide whether consecutive tasks are one row or several
     count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
     for at, duration, tasks, machine, application in zip(
         start.tolist(),
@@ -246,11 +247,12 @@ def observe(
 
 
 def _early_message(fixed_delay_messages: list[tuple[int, int, int, int]], latency: int) -> str | None:
-    """Return the first message to another machine that takes less than `latency` ns."""
+    """Describe the first message to another machine that is faster than `latency` ns; None if none is."""
     for at, u, v, delay in fixed_delay_messages:
         if delay < latency:
             return (
-                f"machine {u} reaches machine {v} in {delay / NS} s at {at / NS} s, faster than the network"
+                f"a message sent at {at / NS} s from machine {u} to machine {v} takes {delay / NS} s, "
+                "less than the latency"
             )
     return None
 
@@ -261,7 +263,7 @@ def _small_message(result: Result, fields: dict[str, int]) -> str | None:
     for kind, count in fields.items():
         sizes = log["bytes"][log["kind"] == kind]
         if len(sizes) and sizes.min() < count and kind not in result.provenance["message_log"]["delays"]:
-            return f"a {kind} of {sizes.min()} bytes carries {count} numbers"
+            return f"a message {kind} of {sizes.min()} bytes has {count} fields"
     return None
 
 
@@ -281,13 +283,15 @@ def first_differing_row(
 ) -> tuple[tuple[Any, ...], str] | None:
     """Return the first row before the time `until` (ns) of its machine that only one run has; else None.
 
-    The text returned with it says whether the row is missing from the second run, or from the first.
+    The text returned with it says whether the row is only in the run without the change, or with it.
     """
     base_rows, variant_rows = ([row for row in run.rows if row[0] < until[row[1]]] for run in (base, variant))
     for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):
         if not _are_same_rows(a, b, missing):
             row, qualifier = (
-                (a, "not") if b is None or (a is not None and a[:3] <= b[:3]) else (b, "only then")
+                (a, "only without the change")
+                if b is None or (a is not None and a[:3] <= b[:3])
+                else (b, "only with the change")
             )
             assert row is not None
             return row, qualifier

@@ -16,7 +16,7 @@ from gridsim.support.arrays import Floats
 
 @dataclass(frozen=True)
 class QueueCase:
-    """The queue of one leaf: whole tasks of each application, and perhaps a running task.
+    """Queue of one leaf: waiting tasks of each application, and possibly a running task.
 
     Application i of the queue was released at r_i and has size w_i; at a stretch S it is due at
     r_i + S w_i.  The leaf serves the queue by earliest deadline from `free_at` on.
@@ -24,9 +24,9 @@ class QueueCase:
     Attributes
     ----------
     release
-        float64[n], s; when each application was released.
+        float64[n], s; release of each application.
     size
-        float64[n], Mflop > 0; the whole application, on all machines.
+        float64[n], Mflop > 0; size of each application, over all machines.
     task_size
         float64[n], Mflop > 0, of one task.
     tasks
@@ -34,9 +34,9 @@ class QueueCase:
     speed
         Mflop/s.
     free_at
-        s; when the processor can start the queue: the end of the running task, or now.
+        s; time from which the processor can serve the queue: the end of the running task, or now.
     running_release, running_size
-        s and Mflop; release and size of the application of the running task; None without one.
+        s and Mflop; release and size of the application of the running task; None if no task runs.
     """
 
     release: Floats
@@ -50,7 +50,7 @@ class QueueCase:
 
     @property
     def work(self) -> Floats:
-        """The work left of each application: float64[n], Mflop."""
+        """The remaining work of each application: float64[n], Mflop."""
         return self.task_size * self.tasks
 
     @property
@@ -72,7 +72,7 @@ class QueueCase:
 def quarters(low: float, high: float) -> st.SearchStrategy[float]:
     """Draw multiples of 1/4, for arithmetic without rounding.
 
-    Sums and products of a few of them are exact in float64, so that a property can be asserted without a
+    Sums and products of a few of them are exact in float64, so properties can be asserted without a
     tolerance, and ties are likely.  Half of the draws are whole numbers, to which examples shrink.
 
     Parameters
@@ -120,15 +120,15 @@ def queues(
     Parameters
     ----------
     min_entries, max_entries
-        Least and greatest number of applications in the queue.
+        Minimum and maximum number of applications in the queue.
     exact
-        Whether to draw multiples of 1/4 (see `quarters`) or any floats in the same ranges.
+        Whether to draw multiples of 1/4 (with `quarters`) or any floats in the same ranges.
     running
-        Whether there is a running task, which ends at `free_at`; None draws either.
+        Whether there is a running task, which ends at `free_at`; None to draw this.
     free_at
-        s, when the processor is free; None draws a time from 0 to 4 s.
+        s; time from which the processor is free; None to draw it from 0..4 s.
     max_tasks
-        The most tasks of one application.
+        Maximum number of tasks of one application.
 
     Returns
     -------
@@ -169,12 +169,12 @@ def queues(
 def batches(draw: st.DrawFn, /, *, max_nodes: int = 5, **options: Any) -> dict[str, Any]:
     """Draw arguments of the batch kernels: up to `max_nodes` queues as flat arrays with offsets.
 
-    NaN stands for no running task.
+    NaN means that no task runs.
 
     Parameters
     ----------
     max_nodes
-        The most queues.
+        Maximum number of queues.
     **options
         Passed to `queues`.
     """
@@ -201,7 +201,7 @@ def grids(draw: st.DrawFn, *, max_samples: int = 4, exact: bool = True) -> Summa
     Parameters
     ----------
     max_samples
-        The most samples of an axis.
+        Maximum number of samples of an axis.
     exact
         Whether to draw multiples of 1/4 or any floats in the same ranges.
     """
@@ -220,7 +220,7 @@ def summaries(draw: st.DrawFn, grid: SummaryGrid, *, max_count: int = 2**32 - 1)
     Parameters
     ----------
     max_count
-        The largest entry.
+        Largest entry.
     """
     counts = st.lists(st.integers(0, max_count), min_size=grid.cells, max_size=grid.cells)
     cells = np.array(draw(counts), dtype=np.uint32).reshape(grid.shape)

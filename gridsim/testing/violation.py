@@ -1,4 +1,4 @@
-"""The invariants of `check_scheduler`, the error for a broken one, and the file that it saves."""
+"""Invariants of `check_scheduler`, the error about a violation, and the file that it saves."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ INVARIANTS = {
 
 
 class ConformanceError(AssertionError):
-    """A scheduler broke an invariant.
+    """Error about a scheduler that breaks an invariant.
 
     Parameters
     ----------
     law
-        Name of the invariant, one of `INVARIANTS`, or the way to run that `differential` compared.
+        Name of the invariant: one of `INVARIANTS`, or a way to run that `differential` compares.
     scenario
         The smallest scenario found that breaks it.
     scheduler
@@ -52,11 +52,11 @@ class ConformanceError(AssertionError):
     Attributes
     ----------
     examples
-        The number of scenarios tried until the first one broke it; 0 if unknown.
+        Number of scenarios tried, including the first that breaks it; 0 if unknown.
     file
         Path of the saved scenario; None before it is saved.
     left_out
-        Reason why the file lacks the scheduler's parameters, "" if it has them or needs none.
+        Reason why the file lacks the scheduler's parameters; "" if it does not.
     """
 
     def __init__(self, law: str, message: str, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -86,8 +86,7 @@ def error_text(error: BaseException) -> str:
 def save(error: ConformanceError, folder: str) -> str:
     """Save the scenario of a broken invariant, and return the path of the file.
 
-    The file has the scheduler's parameters, too, if the scheduler is registered and no parameter is a
-    function.
+    The file also has the parameters of a registered scheduler if no parameter is a function.
     """
     scheduler, scenario = error.scheduler, error.scenario
     if scheduler.name in registered():
@@ -95,7 +94,7 @@ def save(error: ConformanceError, folder: str) -> str:
             parameters: dict[str, Any] = msgspec.to_builtins(scheduler)
             explicit_parameters = {key: value for key, value in parameters.items() if value is not None}
             scenario = dataclasses.replace(scenario, schedulers={scheduler.name: explicit_parameters})
-        except (ScenarioError, TypeError) as problem:  # a function, which no file names
+        except (ScenarioError, TypeError) as problem:  # a parameter is a function
             error.left_out = text_of(problem)
     os.makedirs(folder, exist_ok=True)
     name = re.sub(r"[^\w.-]", "_", f"{scheduler.name}-{error.law}".replace(" ", "-"))

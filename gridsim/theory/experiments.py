@@ -1,4 +1,4 @@
-"""The experiments of `gridsim theory`: their models, and their values according to queueing theory.
+"""Experiments of `gridsim theory`: models, and their values according to queueing theory.
 
 An experiment consists of independent replications.  A replication is a run from which a value of each
 quantity is computed.  Machines have a speed of 1 Mflop/s, and the mean service time is 1 s.
@@ -30,7 +30,7 @@ from gridsim.theory import formulas
 
 
 class ExperimentSize(NamedTuple):
-    """The size of an experiment.
+    """Size of an experiment.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ExperimentSize(NamedTuple):
 
 
 class Value(NamedTuple):
-    """The value of a quantity according to theory.
+    """Value of a quantity according to theory.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Value(NamedTuple):
 
 
 class Experiment(Protocol):
-    """The interface of an experiment.
+    """Interface of an experiment.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Experiment(Protocol):
         ...
 
     def measure(self, size: ExperimentSize, seed: int, nodes: NodeForm | None) -> tuple[list[float], str]:
-        """Run a replication, and return the value of each quantity, and a remark or an empty text."""
+        """Run a replication, and return the value of each quantity, and a remark, which may be empty."""
         ...
 
 
@@ -102,7 +102,7 @@ class Experiment(Protocol):
 
 @dataclass(frozen=True)
 class MeasuredJobs:
-    """The jobs of a run after the warm-up, in order of arrival.
+    """Jobs of a run after the warm-up, in order of arrival.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def mean_wait(jobs: MeasuredJobs) -> float:
     return float(jobs.wait.mean())
 
 
-def mean_wait_squared(jobs: MeasuredJobs) -> float:
+def mean_squared_wait(jobs: MeasuredJobs) -> float:
     """Return the mean square of the time from arrival to start (s^2)."""
     return float((jobs.wait**2).mean())
 
@@ -148,7 +148,7 @@ def first_half_share(jobs: MeasuredJobs) -> float:
 
 
 class QueueQuantity(NamedTuple):
-    """A quantity of a queue.
+    """Quantity of a queue.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class QueueQuantity(NamedTuple):
 
 @dataclass(frozen=True)
 class QueueModel:
-    """A queue with Poisson arrivals of jobs of one task, submitted at random machines.
+    """Queue with Poisson arrivals of jobs of one task, submitted at random machines.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class QueueModel:
     spread
         Distribution of sizes; None if they are equal.
     memory
-        Relaxation time of the number of jobs after a change of the load (s); it only affects the width of
+        Relaxation time of the number of jobs after a change of the load (s), which affects only the width of
         intervals.
     dispatchers
         Number of machines per submitting machine; jobs are submitted at the first machines.
@@ -256,14 +256,14 @@ class QueueModel:
         return (high - low) / (2 * step)
 
 
-def _single_server(second: float, third: float) -> tuple[QueueQuantity, ...]:
+def _single_server(second_moment: float, third_moment: float) -> tuple[QueueQuantity, ...]:
     """Return the quantities of an M/G/1 queue, given the second and third moments of sizes."""
     return (
-        QueueQuantity("mean wait, s", mean_wait, lambda load, _: formulas.mg1_wait(load, second)),
+        QueueQuantity("mean wait, s", mean_wait, lambda load, _: formulas.mg1_wait(load, second_moment)),
         QueueQuantity(
             "mean square of the wait, s^2",
-            mean_wait_squared,
-            lambda load, _: formulas.mg1_wait_squared(load, second, third),
+            mean_squared_wait,
+            lambda load, _: formulas.mg1_squared_wait(load, second_moment, third_moment),
         ),
         QueueQuantity("share of jobs that wait", waiting_share, lambda load, _: load),
     )
@@ -349,8 +349,8 @@ class FailureModel:
 class LittlesLaw:
     """Little's law for every scheduler, on the applications of a finished run.
 
-    The mean number in the system is computed from the submitted arrivals and the ends in the schedule; rate
-    and mean response come from the table of applications.  On a finished run they agree except for rounding.
+    The mean number in the system is computed from the submitted arrivals and the ends in the schedule, rate
+    and mean response from the table of applications.  On a finished run they agree except for rounding.
     """
 
     name: str
@@ -388,17 +388,17 @@ class LittlesLaw:
             DrawnAttributes(seed=seed, side=1.0) if self.rigid else None
         )  # some schedulers require positions
         scenario = Scenario(Platform.equal(size.machines, 1000.0, attributes), workload, seed=seed)
-        release = np.rint(release * 1e9) / 1e9  # simulated clocks have whole nanoseconds
+        release = np.rint(release * 1e9) / 1e9  # simulated times are whole nanoseconds
         worst, remark = 0.0, ""
         schedulers = self.schedulers()
         for name, scheduler in schedulers.items():
-            deviation = difference(release, simulate(scenario, scheduler, record="schedule"))
+            deviation = littles_law_deviation(release, simulate(scenario, scheduler, record="schedule"))
             if not abs(deviation) <= abs(worst):
                 worst, remark = deviation, f", largest deviation: {name}"
         return [worst], f"{len(schedulers)} schedulers{remark}"
 
 
-def difference(release: Floats, result: Result) -> float:
+def littles_law_deviation(release: Floats, result: Result) -> float:
     """Return the relative excess of the mean number in the system over rate x mean response.
 
     Parameters
@@ -422,7 +422,7 @@ def difference(release: Floats, result: Result) -> float:
     return mean_number / product - 1
 
 
-# -- all of them ------------------------------------------------------------------------------------------
+# -- the experiments --------------------------------------------------------------------------------------
 
 _SINGLE_SERVER_SIZES = ExperimentSize(10, 50, 700.0, 200.0), ExperimentSize(10, 500, 2000.0, 300.0)
 

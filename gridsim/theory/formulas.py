@@ -16,14 +16,14 @@ from gridsim.support.arrays import Floats
 # -- a single server ------------------------------------------------------------------------------------
 
 
-def mg1_wait(load: float, second: float) -> float:
+def mg1_wait(load: float, second_moment: float) -> float:
     """Return the mean wait in an M/G/1 queue (Pollaczek-Khinchine formula).
 
     Parameters
     ----------
     load
         Arrival rate, below 1.
-    second
+    second_moment
         Second moment of the service time, whose mean is 1; it is 2 for exponential service.
 
     References
@@ -35,26 +35,26 @@ def mg1_wait(load: float, second: float) -> float:
     >>> mg1_wait(0.5, 2.0)
     1.0
     """
-    return load * second / (2 * (1 - load))
+    return load * second_moment / (2 * (1 - load))
 
 
-def mg1_wait_squared(load: float, second: float, third: float) -> float:
+def mg1_squared_wait(load: float, second_moment: float, third_moment: float) -> float:
     """Return the mean square of the wait in an M/G/1 queue, first come first served (Takács).
 
     Unlike the mean, it depends on the order of service; it is larger for last come first served.
 
     Parameters
     ----------
-    load, second
+    load, second_moment
         As for `mg1_wait`.
-    third
+    third_moment
         Third moment of the service time; it is 6 for exponential service.
 
     References
     ----------
     L. Takács, A single-server queue with Poisson input, Operations Research 10 (1962) 388-394.
     """
-    return 2 * mg1_wait(load, second) ** 2 + load * third / (3 * (1 - load))
+    return 2 * mg1_wait(load, second_moment) ** 2 + load * third_moment / (3 * (1 - load))
 
 
 def lognormal_moments(deviation: float) -> tuple[float, float]:
@@ -223,13 +223,13 @@ def join_idle_queue(load: float, per_dispatcher: float) -> tuple[float, float]:
     for _ in range(32):
         p = (low + high) / 2
         random_rate, use_rate = load * (1 - p), per_dispatcher * load * (1 - p)
-        share = _server(random_rate, use_rate)
+        share = _server_distribution(random_rate, use_rate)
         low, high = (p, high) if share[1].sum() > load * p else (low, p)
     immediate_rate = random_rate * share[0].sum() + use_rate * (np.arange(share.shape[1]) @ share[0])
     return float(np.arange(len(share)) @ share.sum(1)) / load, 1 - float(immediate_rate) / load
 
 
-def _server(random_rate: float, use_rate: float, jobs: int = 150, reports: int = 16) -> Floats:
+def _server_distribution(random_rate: float, use_rate: float, jobs: int = 150, reports: int = 16) -> Floats:
     """Return the stationary distribution of the chain of `join_idle_queue`, float64[jobs, reports].
 
     The distribution of reports with q + 1 jobs is the one with q jobs, times a matrix R.  From the highest q

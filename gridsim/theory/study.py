@@ -1,4 +1,4 @@
-"""check_theory(): runs the experiments, and compares measured values with those of queueing theory."""
+"""check_theory(): run the experiments, and compare measured values with those of queueing theory."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import numpy as np
 from gridsim.errors import ScenarioError
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.scheduling.contract import NodeForm
-from gridsim.support.arguments import listed, whole
-from gridsim.support.extras import need
+from gridsim.support.arguments import integer, listed
+from gridsim.support.extras import import_extra
 from gridsim.support.processes import executor_of, result_of
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.text import align
@@ -32,7 +32,7 @@ Replication = tuple[list[float], str, float]
 
 @dataclass(frozen=True)
 class Row:
-    """The outcome for one quantity of an experiment.
+    """Outcome for one quantity of an experiment.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Theory:
-    """The outcome of `check_theory`.
+    """Outcome of `check_theory`.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Theory:
         return all(row.inside for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as dicts, lists, texts and numbers."""
+        """Return the outcome as dicts, lists, strings and numbers."""
         return {
             "seed": self.seed,
             "full": self.full,
@@ -137,7 +137,7 @@ def check_theory(
     full
         Whether to run the full versions, which takes minutes, or the small ones.
     seed
-        Seed from which the replications are seeded.  For 1 % of seeds a row is outside by chance.
+        Seed of the replications.  In a correct simulator, a row is outside its interval for 1 % of seeds.
     workers
         Number of processes; None for as many as there are processors.  Results do not depend on it.
     progress
@@ -158,8 +158,8 @@ def check_theory(
     for name in names:
         if name not in experiments:
             raise ScenarioError(f"unknown experiment {name!r}; {listed(experiments, name)}")
-    whole("seed", seed, low=0, high=2**40)
-    need("scipy.stats", "stats", "theory")
+    integer("seed", seed, low=0, high=2**40)
+    import_extra("scipy.stats", "stats", "theory")
     candidates = {name: _Plan.of(experiments[name], full) for name in (names or experiments)}
     left_out = tuple(name for name, plan in candidates.items() if plan is None)
     if names and left_out:
@@ -185,8 +185,8 @@ def check_theory(
     return Theory(seed, full, tuple(rows), left_out)
 
 
-def check(experiment: Experiment, *, full: bool = False, seed: int = 1) -> list[Row]:
-    """Run an experiment, which may be missing from `EXPERIMENTS`, and return a row for each quantity."""
+def check_experiment(experiment: Experiment, *, full: bool = False, seed: int = 1) -> list[Row]:
+    """Run an experiment, which need not be in `EXPERIMENTS`, and return a row for each quantity."""
     plan = _Plan.of(experiment, full)
     assert plan is not None, "the experiment has no small version"
     return plan.rows([plan.replication(replication_seed) for replication_seed in plan.seeds(seed)])
@@ -200,7 +200,7 @@ def _replication(name: str, full: bool, seed: int) -> Replication:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The execution plan of an experiment.
+    """Execution plan of an experiment.
 
     Parameters
     ----------
@@ -217,10 +217,10 @@ class _Plan:
     def of(cls, experiment: Experiment, full: bool) -> _Plan | None:
         """Return the plan; None if the experiment has no version of this size."""
         compiled = find_spec("numba") is not None
-        in_full = full and (compiled or not experiment.nodes)
-        size = experiment.full if in_full else experiment.small
+        is_full = full and (compiled or not experiment.nodes)
+        size = experiment.full if is_full else experiment.small
         nodes: NodeForm | None = "compiled" if experiment.nodes and compiled else None
-        return None if size is None else cls(experiment, size, nodes, full and not in_full)
+        return None if size is None else cls(experiment, size, nodes, full and not is_full)
 
     def seeds(self, seed: int) -> list[int]:
         """Return the seed of each replication."""
@@ -269,6 +269,6 @@ def interval(values: Sequence[float], *, exact: bool = False) -> Estimate:
     if exact:
         low, high = float(array.min()) - TOLERANCE, float(array.max()) + TOLERANCE
         return Estimate(mean, low, high, count, LEVEL, "exact but for rounding")
-    quantile = need("scipy.stats", "stats", "theory").t.ppf((1 + LEVEL) / 2, count - 1)
+    quantile = import_extra("scipy.stats", "stats", "theory").t.ppf((1 + LEVEL) / 2, count - 1)
     half = float(quantile * array.std(ddof=1) / math.sqrt(count))
     return Estimate(mean, mean - half, mean + half, count, LEVEL)

@@ -25,15 +25,15 @@ from gridsim.support.warning_scope import warn
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; only one chunk and one unfinished line are in memory at a time
-#: Largest times, sizes and speeds, and largest counts; larger ones are errors, and sums of these stay finite.
-LARGEST, LARGEST_COUNT = 1e18, 2**40
+#: Largest time, size or speed, and largest count; larger ones are errors, so that sums stay finite.
+LARGEST_VALUE, LARGEST_COUNT = 1e18, 2**40
 #: Largest number up to which a float represents every whole number exactly.
 LARGEST_EXACT = 2.0**53 - 1
 #: Largest number of characters of a word in an error message.
 _MAX_WORD = 60
 #: Largest number of bytes of a line; lines of real traces have up to some 100 kB.
 LONGEST_LINE = 1 << 24
-#: Maximum ratio of unpacked size to gzip file size (at most 12 for real logs), and the unpacked size (bytes)
+#: Largest ratio of unpacked size to size of a gzip file (12 for real logs), and the unpacked size (bytes)
 #: above which the ratio is checked.
 MAX_GZIP_RATIO, GZIP_CHECK_BYTES = 100, 1 << 24
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -62,7 +62,7 @@ def warn_repairs(path: StrPath, repairs: Iterable[tuple[int, int, str]], stackle
 
 @dataclass(frozen=True)
 class Remark:
-    """A kind of records of a trace that a `TraceWarning` counts.
+    """Class of records of a trace that a `TraceWarning` counts.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Remark:
     text: str
 
     def restrict(self, lines: NDArray[np.int64]) -> Remark:
-        """Return the remark on the records that are on one of `lines`."""
+        """Return the remark, restricted to records on the given lines."""
         return Remark(self.lines[np.isin(self.lines, lines)], self.text)
 
 
@@ -86,8 +86,8 @@ def warn_remarks(path: StrPath, remarks: Iterable[Remark], stacklevel: int = 3) 
     warn_repairs(path, repairs, stacklevel + 1)
 
 
-def cut(word: str) -> str:
-    """Return a word of a file for an error message, truncated if it is long."""
+def truncate(word: str) -> str:
+    """Return a word of a file for an error message, cut off if it is long."""
     return word if len(word) <= _MAX_WORD else f"{word[:_MAX_WORD]}..."
 
 
@@ -99,14 +99,16 @@ def parse_number(word: str) -> float | None:
         return None
 
 
-def number_fault(field: str, word: str, *, integer: bool = False, maximum: float = LARGEST) -> str | None:
+def number_fault(
+    field: str, word: str, *, integer: bool = False, maximum: float = LARGEST_VALUE
+) -> str | None:
     """Return the error message for the word of a field; None if the word is valid.
 
     A valid word is a finite number of absolute value at most `maximum`.  If `integer` is true, it is also a
-    whole number below 2**53, as a float does not represent every larger one.
+    whole number below 2**53, as floats do not represent all larger ones.
     """
     value = parse_number(word)
-    text = repr(cut(word))
+    text = repr(truncate(word))
     if value is None:
         return f"field {field} must be a number, got {text}"
     if not math.isfinite(value):
@@ -136,15 +138,15 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
 def text_blocks(path: StrPath) -> Generator[str, None, None]:
     """Yield a UTF-8 text file, plain or gzip (detected from its content), in blocks of whole lines.
 
-    The newline at the end of a block is left out.  Code that leaves the generator before its end must close
-    it; otherwise the file stays open for as long as a reference to the error exists.
+    The newline at the end of a block is left out.  Callers that stop before the end must close the generator;
+    otherwise the file stays open for as long as a reference to the error exists.
 
     Raises
     ------
     TraceFormatError
         If the file cannot be opened, or its unpacked contents exceed the memory of this machine or
         `MAX_GZIP_RATIO` times its size.  With the line, if the file is truncated, corrupt, binary, not UTF-8,
-        not gzip in spite of its name, or cannot be read, or if a line has more than `LONGEST_LINE` bytes.
+        unreadable, or not gzip although it ends in .gz, or if a line has more than `LONGEST_LINE` bytes.
     """
     _LOG.debug("reading %s", path)
     last_line = 0
@@ -185,7 +187,7 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
         raise format_error(path, last_line + 1, f"cannot be read ({error.strerror or error})") from error
 
 
-def torn_line(path: StrPath, default: str) -> tuple[int, str]:
+def carriage_return_fault(path: StrPath, default: str) -> tuple[int, str]:
     """Return the line and the fault of a file that numpy rejects although the words of each line are valid.
 
     The fault is a carriage return within a line.  If there is none, it is `default`, the message of numpy,
@@ -220,7 +222,7 @@ def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
 
 
 def _decode(block: bytes) -> str:
-    return block.decode().removeprefix("\ufeff")  # without a byte order mark
+    return block.decode().removeprefix("\ufeff")  # a byte order mark is no text
 
 
 def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
@@ -235,7 +237,11 @@ def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
             while chunk := contents.read1(_CHUNK):
                 count += len(chunk)
                 if count > limit:
-                    reason = "the memory" if limit == memory_size else f"{MAX_GZIP_RATIO} times the file"
+                    reason = (
+                        "the available memory"
+                        if limit == memory_size
+                        else f"{MAX_GZIP_RATIO} times the size of the file"
+                    )
                     message = f"unpacked contents must be at most {size_of(limit)}, {reason}, got more"
                     raise format_error(path, 0, message)
                 yield chunk

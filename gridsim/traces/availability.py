@@ -25,7 +25,7 @@ class AvailabilityTrace:
     start, end
         float64, s; the up intervals, sorted within a host, disjoint, not touching, not empty.
     first
-        float64[n], s; the time at which each host joined, that is, of its first record.
+        float64[n], s; the time at which each host joined, which is that of its first record.
     horizon
         End of the last record of the trace, s.
     origin
@@ -45,7 +45,7 @@ class AvailabilityTrace:
         return len(self.names)
 
     def intervals(self, host: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return (start, end) of the up intervals of one host, s (views)."""
+        """Return the starts and ends of the up intervals of one host, s (views)."""
         part = slice(int(self.offsets[host]), int(self.offsets[host + 1]))
         return self.start[part], self.end[part]
 
@@ -56,7 +56,7 @@ class AvailabilityTrace:
         return up.astype(np.float64)
 
     def availability(self) -> NDArray[np.float64]:
-        """Return the share of the time from its joining to the horizon in which each host was up: float64[n].
+        """Return the share of time that each host was up between joining and the horizon: float64[n].
 
         It is 0 for a host that joined at the horizon.
         """
@@ -96,10 +96,10 @@ class RawIntervals:
         host, start, end = self.host[rows], self.start[rows], self.end[rows]
         clash = np.zeros(len(rows), dtype=bool)
         clash[1:] = (host[1:] == host[:-1]) & (start[1:] <= end[:-1])
-        # a long interval may also overlap later ones than the next; only hosts with a clash need the running
-        # maximum
-        for clashing in np.unique(host[clash]):
-            low, high = np.searchsorted(host, [clashing, clashing + 1])
+        # a long interval may overlap more than the next one, which takes a running maximum; only hosts with a
+        # clash need it
+        for clash_host in np.unique(host[clash]):
+            low, high = np.searchsorted(host, [clash_host, clash_host + 1])
             clash[low + 1 : high] = start[low + 1 : high] <= np.maximum.accumulate(end[low:high])[:-1]
         return np.sort(rows[clash])
 
@@ -113,9 +113,9 @@ def assemble(
     horizon: float,
     origin: float = 0.0,
 ) -> tuple[AvailabilityTrace, list[tuple[int, int, str]]]:
-    """Return the trace of raw intervals, without empty ones and with clashing ones merged.
+    """Return a trace of raw intervals, with empty ones left out and clashing ones merged, and the repairs.
 
-    The second result is the repairs, as `warn_repairs` takes them.
+    The repairs are in the form that `warn_repairs` takes.
     """
     empty, clashing = raw.empty_rows(), raw.clashing_rows()
     head = np.ones(len(raw.host), dtype=bool)  # the rows that begin an interval of the result
@@ -137,5 +137,5 @@ def assemble(
 
 
 def first_line(line: NDArray[np.int64], rows: NDArray[Any]) -> int:
-    """Return the smallest line number of `rows`, 0 if there are none."""
+    """Return the smallest line number of `rows`; 0 if there are no rows."""
     return int(line[rows].min()) if len(rows) else 0

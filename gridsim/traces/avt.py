@@ -14,12 +14,12 @@ import numpy as np
 
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
-    LARGEST,
-    cut,
+    LARGEST_VALUE,
     format_error,
     number_fault,
     parse_number,
     text_lines,
+    truncate,
     warn_repairs,
 )
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble
@@ -28,9 +28,9 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 def read_avt(path: StrPath) -> AvailabilityTrace:
     """Read an `.avt` file, plain or gzip: `id n` and n pairs `start end` (s), separated by blanks or tabs.
 
-    Lines that begin with `#` are comments; ids are any words.  Hosts join at 0, and the horizon is the last
-    end.  Intervals of 0 s are left out, and intervals that touch or overlap are merged; one `TraceWarning`
-    counts both.
+    Lines that begin with `#` are comments; an id may be any word.  Hosts join at 0, and the horizon is the
+    last end.  Intervals of 0 s are left out, and intervals that touch or overlap are merged; one
+    `TraceWarning` counts both.
 
     Raises
     ------
@@ -81,17 +81,17 @@ def _hosts(path: StrPath) -> Generator[tuple[int, str | None, list[str]], None, 
             if words and not words[0].startswith("#"):
                 first = first_lines.setdefault(words[0], number)
                 duplicate = (
-                    f"host {cut(words[0])} must have one line, got a second (the first is line {first})"
+                    f"host {truncate(words[0])} must have one line, got a second (the first is line {first})"
                 )
                 yield number, duplicate if first < number else _line_fault(line, words), words
 
 
 def _line_fault(line: str, words: list[str]) -> str | None:
-    name = cut(words[0])
+    name = truncate(words[0])
     count = parse_count(words[1]) if len(words) > 1 else None
     if count is None:
-        value = repr(cut(words[1])) if len(words) > 1 else "nothing"
-        return f"n of host {name} must be a number of intervals, got {value}"
+        value = repr(truncate(words[1])) if len(words) > 1 else "nothing"
+        return f"n of host {name} must be a whole number >= 0, got {value}"
     if len(words) != 2 + 2 * count:
         return f"host {name} must have {2 * count} times, as n is {count}, got {len(words) - 2}"
     try:
@@ -104,10 +104,12 @@ def _line_fault(line: str, words: list[str]) -> str | None:
         faults = (number_fault(f"time {place}", word) for place, word in enumerate(words[2:], 1))
         return next((fault for fault in faults if fault), "a time must be a number")
     for start, end in zip(times[::2], times[1::2], strict=True):
-        if not (abs(start) <= LARGEST and abs(end) <= LARGEST):  # False for NaN
-            return f"times of host {name} must be finite and at most {LARGEST:.16g} s, got {start} to {end}"
+        if not (abs(start) <= LARGEST_VALUE and abs(end) <= LARGEST_VALUE):  # False for NaN
+            limit = f"{LARGEST_VALUE:.16g} s"
+            return f"times of host {name} must be finite and at most {limit}, got {start} to {end}"
         if end < start:
-            return f"an up interval of host {name} must end after its start, {start:.15g} s, got {end:.15g} s"
+            interval = f"{start:.15g} to {end:.15g} s"
+            return f"an up interval of host {name} must not end before its start, got {interval}"
     return None
 
 

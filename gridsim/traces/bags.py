@@ -23,7 +23,7 @@ from gridsim.traces.tr import TaskLog
 
 @dataclass(frozen=True)
 class Bags:
-    """Bags of independent tasks, sorted by (release, first job number).
+    """Bags of independent tasks, sorted by release and number of the first job.
 
     Arrays have one entry per bag, except `job_...`, which have one per job: the jobs of the first bag in
     order of submission, then the jobs of the next.
@@ -43,9 +43,9 @@ class Bags:
     job_run_time
         float64, s; run time of each job.
     job_procs
-        int64; processors of each job, which becomes as many tasks of its run time.
+        int64; processors of each job, which is also its number of tasks.
     job_number, job_line
-        int64; number of each job in the log, and its line.
+        int64; number and line of each job in the log.
     job_zero
         Bool; whether the run time of the job in the log is 0 s.
     estimate
@@ -78,7 +78,7 @@ class Bags:
         Raises
         ------
         ScenarioError
-            With the line of the first larger job.
+                If a job has more processors; the message begins with the line of the first such job.
         """
         large = np.flatnonzero(self.job_procs > machines)
         for job in large[np.isin(np.searchsorted(self.offsets, large, side="right") - 1, selection)][:1]:
@@ -154,7 +154,9 @@ def bags_of_jobs(log: JobLog, *, gap: float, span: float, zero_run_time: float =
     jobs, procs = log.jobs[ran], log.procs[ran]
     run_time = np.where(jobs["run_time"] == 0, zero_run_time, jobs["run_time"])
 
-    order = np.lexsort((jobs["submit"], jobs["user"]))  # stable: ties stay in the order of the log
+    order = np.lexsort(
+        (jobs["submit"], jobs["user"])
+    )  # lexsort is stable, so that ties stay in the order of the log
     user, submit = jobs["user"][order], jobs["submit"][order]
     starts = _bag_starts(user, submit, gap, span)
     if not len(starts):
@@ -189,7 +191,7 @@ def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: fl
     Parameters
     ----------
     whole_seconds
-        Whether durations and means are truncated to whole seconds, as by the simulator of the log's authors.
+        Whether durations and means are truncated to whole seconds, as in the simulator of the log's authors.
     zero_duration
         Duration that a task of 0 s counts as, s, with a `TraceWarning`.  Estimates may be 0 s.
 

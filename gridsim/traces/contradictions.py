@@ -15,10 +15,10 @@ from gridsim.traces.job_lines import PARTS, JobLines, Rows
 from gridsim.traces.jobs import JobLog, stated_machines
 
 _DAY, _HOUR = 86_400.0, 3600.0
-#: Smallest submission (s) that may be a UNIX time; earlier ones are times since the start of the log.
-_UNIX = 1e8
+#: Smallest submission (s) that may be a UNIX time; smaller ones are times since the start of the log.
+_MIN_UNIX_TIME = 1e8
 #: Largest difference (s) of two times that may be equal, in logs with fractions of seconds.
-_ROUNDING = 2e-6
+_ROUNDING_ERROR = 2e-6
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 # Sat May 01 00:04:55 JST 2010, or 2010-05-01 00:04:55
 _DATE = re.compile(
@@ -29,14 +29,14 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)\s*(\S*)$")
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A statement of a job log that cannot be true.
+    """Statement of a job log that cannot be true.
 
     Parameters
     ----------
     code
         Stable name of the kind of contradiction.
     text
-        For jobs, the end of a sentence that begins with their number or "job"; else a whole sentence.
+        For jobs, the end of a phrase that begins with their number or "job"; else a sentence.
     lines
         int64; lines of the jobs; empty if the contradiction is in the header.
     """
@@ -56,7 +56,7 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
     """Return the contradictions in the `used` lines of a log, and in its header."""
     jobs, line, header = log.jobs, log.jobs["line"], log.header
     ran = used & lines.ran
-    of_jobs: list[tuple[str, str, Rows]] = [
+    job_contradictions: list[tuple[str, str, Rows]] = [
         (
             "negative-wait",
             "with a wait below 0 other than -1",
@@ -66,21 +66,23 @@ def contradictions(log: JobLog, lines: JobLines, used: Rows) -> list[Contradicti
     if (header_machines := stated_machines(header)) is not None and header_machines[1] > 0:
         key, limit = header_machines
         wide = ran & (np.maximum(log.procs, jobs["req_procs"]) > limit)
-        of_jobs.append(("over-max-procs", f"of more processors than the header's {key}, {limit}", wide))
+        job_contradictions.append(
+            ("over-max-procs", f"of more processors than the header's {key}, {limit}", wide)
+        )
         over_capacity, example = _over_capacity(log, lines, ran & ~wide, limit)
         text = f"started while more processors were in use than the header's {key}, {limit}{example}"
-        of_jobs.append(("over-capacity", text, over_capacity))
+        job_contradictions.append(("over-capacity", text, over_capacity))
     longest, overuse = _number(header, "MaxRuntime"), header.get("AllowOveruse", "").lower()
     if longest is not None and not overuse.startswith(("yes", "true")):
         long = ran & (jobs["run_time"] > longest)
-        of_jobs.append(
+        job_contradictions.append(
             ("over-max-runtime", f"of a run time above the header's MaxRuntime, {longest:g} s", long)
         )
-    of_log = {**_counts(log), **_times(log, lines)}
+    log_contradictions = {**_count_contradictions(log), **_time_contradictions(log, lines)}
     no_lines = np.zeros(0, np.int64)
     return [
-        *(Contradiction(code, text, line[rows]) for code, text, rows in of_jobs if rows.any()),
-        *(Contradiction(code, text, no_lines) for code, text in of_log.items()),
+        *(Contradiction(code, text, line[rows]) for code, text, rows in job_contradictions if rows.any()),
+        *(Contradiction(code, text, no_lines) for code, text in log_contradictions.items()),
     ]
 
 
@@ -98,7 +100,7 @@ def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tupl
     if not len(indices) or log.header.get("Preemption", "").upper().startswith("TS"):
         return over_capacity, ""
     times = [jobs[name][indices] for name in ("submit", "wait", "run_time")]
-    slack = 1.0 if all((column == np.floor(column)).all() for column in times) else _ROUNDING
+    slack = 1.0 if all((column == np.floor(column)).all() for column in times) else _ROUNDING_ERROR
     start, procs = times[0] + times[1], log.procs[indices]
     end = start + np.maximum(times[2] - slack, 0.0)
     order = np.argsort(start, kind="stable")
@@ -115,7 +117,7 @@ def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tupl
     return over_capacity, f", such as {in_use[excess[0]]} at {start[excess[0]]:.15g} s"
 
 
-def _counts(log: JobLog) -> dict[str, str]:
+def _count_contradictions(log: JobLog) -> dict[str, str]:
     """Return code -> text of contradictions between the header and the numbers of lines and jobs."""
     jobs, texts = log.jobs, {}
     part = np.isin(jobs["status"], PARTS)
@@ -125,16 +127,16 @@ def _counts(log: JobLog) -> dict[str, str]:
         count = len(whole_jobs) + len(np.setdiff1d(jobs["job"][part], whole_jobs))
     records, max_jobs = _number(log.header, "MaxRecords"), _number(log.header, "MaxJobs")
     if records is not None and records != len(jobs):
-        texts["other-record-count"] = f"the header says {records:.15g} records, the file has {len(jobs)}"
+        texts["other-record-count"] = f"the header says {records:.15g} records, but the file has {len(jobs)}"
     if max_jobs is not None and max_jobs != count and (max_jobs, count) != (records, len(jobs)):
-        texts["other-job-count"] = f"the header says {max_jobs:.15g} jobs, the file has {count}"
+        texts["other-job-count"] = f"the header says {max_jobs:.15g} jobs, but the file has {count}"
     return texts
 
 
-def _times(log: JobLog, lines: JobLines) -> dict[str, str]:
+def _time_contradictions(log: JobLog, lines: JobLines) -> dict[str, str]:
     """Return code -> text of contradictions between dates in the header, or between them and submissions.
 
-    Dates are compared as they are written, independently of the time zone of the computer.
+    Dates are compared as written, without the time zone of this computer.
     """
     header, texts = log.header, {}
     (begin, zone), (end, end_zone) = _date(header.get("StartTime", "")), _date(header.get("EndTime", ""))
@@ -145,7 +147,7 @@ def _times(log: JobLog, lines: JobLines) -> dict[str, str]:
         return texts
     last = float(log.jobs["submit"][~lines.part].max())
     base = begin if unix is None else unix
-    absolute = base >= _UNIX and lines.first >= base / 2
+    absolute = base >= _MIN_UNIX_TIME and lines.first >= base / 2
     if absolute and lines.first < base - _DAY:
         texts["header-begin"] = (
             f"the header's start, {base:.15g}, is after the first submission, {lines.first:.15g}"
@@ -156,13 +158,13 @@ def _times(log: JobLog, lines: JobLines) -> dict[str, str]:
     if end - begin < -slack:
         texts["header-end"] = "the header's EndTime is before its StartTime"
     elif elapsed > end - begin + end_slack:
-        text = f"the header's EndTime is {end - begin:.15g} s after its StartTime, a job is submitted at"
+        text = f"the header's EndTime is {end - begin:.15g} s after its StartTime, but a job is submitted at"
         texts["header-end"] = f"{text} {elapsed:.15g} s"
     return texts
 
 
 def _date(value: str) -> tuple[float, str]:
-    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if it is no date."""
+    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if `value` is no date."""
     text = value.partition("\n")[0].strip()
     if match := _DATE.match(text):
         month, day, hour, minute, second, zone, year = match.groups()

@@ -1,4 +1,4 @@
-"""Formats of traces: those that gridsim reads, and those of plugins."""
+"""Trace formats: built-in formats, and formats of plugins."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def format_descriptions() -> dict[str, str]:
 
 
 def _fault(format: Any) -> str:
-    """Return the fault of the object of an entry point; empty if there is none."""
+    """Return the fault of the object of an entry point; an empty string if it has none."""
     if not isinstance(format, TraceFormat):
         return f"it must be a gridsim.traces.TraceFormat, got {type(format).__name__}"
     if not (format.suffixes and all(isinstance(suffix, str) and suffix for suffix in format.suffixes)):
-        return f"its suffixes must be one or more texts, got {format.suffixes!r}"
+        return f"its suffixes must be one or more strings, got {format.suffixes!r}"
     if format.kind not in ("jobs", "availability"):
         return f"its kind must be jobs or availability, got {format.kind!r}"
     return ""

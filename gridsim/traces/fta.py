@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 
 from gridsim.errors import TraceFormatError
 from gridsim.support.files import StrPath
-from gridsim.traces._text import LARGEST, format_error, number_fault, text_lines, torn_line, warn_repairs
+from gridsim.traces._text import (
+    LARGEST_VALUE,
+    carriage_return_fault,
+    format_error,
+    number_fault,
+    text_lines,
+    warn_repairs,
+)
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assemble, first_line
 
 UP = 1  # event_type; 0 is down
@@ -34,7 +41,7 @@ _WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
 
 @dataclass(frozen=True)
 class FtaEvents:
-    """Events as they are in the file, one row per event, in file order; times in s since 1970."""
+    """Events of a trace file, one row per event, in the order of the file; times are s since 1970."""
 
     component: NDArray[np.int64]
     node: NDArray[np.int64]
@@ -51,7 +58,8 @@ def read_fta(path: StrPath) -> AvailabilityTrace:
     Time 0 is the start of the trace's first event (its time in the file is `origin`), and the horizon is the
     latest end.  A node joins at its first event; trace_start in component.tab is not used, because it is the
     same for nodes that joined months apart.  Names are those of `node.tab` in the same folder, or the node
-    ids without it.  Nodes without any event are kept and join at the horizon.  Hosts are sorted by node id.
+    ids without it.  Nodes without any event are included and join at the horizon.  Hosts are sorted by
+    node id.
 
     One `TraceWarning` counts up intervals of 0 s (left out), touching or overlapping up intervals (merged,
     which drops failures below the resolution), events of types other than 0 and 1 (taken as down), and events
@@ -142,7 +150,7 @@ def parse_fta(file: StrPath) -> FtaEvents:
         except ValueError as error:
             raise _first_fault(file, str(error)) from error
     integers = table[:, :3]
-    in_range = (np.abs(table) <= LARGEST).all() and (np.abs(integers) < 2**53).all()  # False for NaN
+    in_range = (np.abs(table) <= LARGEST_VALUE).all() and (np.abs(integers) < 2**53).all()  # False for NaN
     if not in_range or (integers != np.floor(integers)).any() or (table[:, 4] < table[:, 3]).any():
         raise _first_fault(file, "a field must be a finite (whole) number")
 
@@ -178,7 +186,7 @@ def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
 def _first_fault(file: StrPath, default: str) -> TraceFormatError:
     # the bulk parser detects that a line is faulty; this second, slow pass finds the line and the fault
     with closing(faulty_lines(file)) as faults:
-        return format_error(file, *(next(faults, None) or torn_line(file, default)))
+        return format_error(file, *(next(faults, None) or carriage_return_fault(file, default)))
 
 
 def faulty_lines(file: StrPath) -> Generator[tuple[int, str], None, None]:
@@ -196,4 +204,8 @@ def _line_fault(words: list[str]) -> str | None:
         if fault := number_fault(field, words[column], integer=column < 6):
             return fault
     start, stop = float(words[6]), float(words[7])
-    return f"an event must stop after its start, {start:.15g} s, got {stop:.15g} s" if stop < start else None
+    return (
+        f"an event must not stop before its start, {start:.15g} s, got {stop:.15g} s"
+        if stop < start
+        else None
+    )

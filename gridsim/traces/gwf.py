@@ -61,10 +61,10 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
     def plain_line(line: str) -> str:
         words = line.split(None, last)[:last]
         if len(words) < GWF.required:
-            return line  # the parser rejects it
+            return line  # the parser rejects the line
         words += ["-1"] * (last - len(words))
         for k, column in enumerate(columns, numbers):
-            words[k] = column.number(words[k])
+            words[k] = column.add(words[k])
         return " ".join(words)
 
     parsed_jobs = parse_jobs(path, GWF, plain_line)
@@ -76,7 +76,7 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
 
 
 class _Column:
-    """A column of words that may be texts.
+    """Column of words, each a whole number or a text.
 
     Attributes
     ----------
@@ -89,7 +89,7 @@ class _Column:
         self._text_numbers: dict[str, int] = {}
         self._texts = 0
 
-    def number(self, word: str) -> str:
+    def add(self, word: str) -> str:
         """Add a word to the column; return it if it is a whole number, else -1."""
         text = self._text_numbers.get(word)
         if text is None:

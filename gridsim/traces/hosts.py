@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
-    LARGEST,
     LARGEST_COUNT,
+    LARGEST_VALUE,
     csv_rows,
-    cut,
     format_error,
     number_fault,
+    truncate,
     warn_repairs,
 )
 
@@ -44,7 +44,7 @@ MAX_COMPUTERS = 2**53
 
 @dataclass(frozen=True)
 class HostSpeeds:
-    """A distribution of host speeds.
+    """Distribution of host speeds.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     if not len(usable):
         raise format_error(path, int(line[-1]) if len(line) else 1, "no hosts in this table")
     first = int(line[empty[0]]) if len(empty) else 0
-    warn_repairs(path, [(len(empty), first, "rows of no speed or no computers, left out")])
+    warn_repairs(path, [(len(empty), first, "rows without a speed or computers, left out")])
     speed, weight = speed[usable] * MFLOPS_PER_GFLOPS, weight[usable]
     speed.flags.writeable = weight.flags.writeable = False
     return HostSpeeds(os.fspath(path), speed, weight, tuple(models[row] for row in usable))
@@ -157,7 +157,9 @@ def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[s
                 )
             if name not in header:
                 raise format_error(
-                    path, 1, f"the header must have column {name}, got {cut(', '.join(header)) or 'nothing'}"
+                    path,
+                    1,
+                    f"the header must have column {name}, got {truncate(', '.join(header)) or 'nothing'}",
                 )
         model_at, weight_at, speed_at = (header.index(name) for name in ("cpu_model", "computers", column))
         for number, row in rows:
@@ -171,6 +173,8 @@ def _rows(path: StrPath, column: str) -> Generator[tuple[int, str | None, list[s
 
 def _fault(field: str, word: str) -> str | None:
     is_count = field == "computers"
-    if fault := number_fault(field, word, integer=is_count, maximum=LARGEST_COUNT if is_count else LARGEST):
+    if fault := number_fault(
+        field, word, integer=is_count, maximum=LARGEST_COUNT if is_count else LARGEST_VALUE
+    ):
         return fault
-    return f"field {field} must be at least 0, got {cut(word)}" if float(word) < 0 else None
+    return f"field {field} must be at least 0, got {truncate(word)}" if float(word) < 0 else None

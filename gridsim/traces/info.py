@@ -47,7 +47,7 @@ def availability_files(path: StrPath) -> list[str]:
 
 
 def availability_places(path: StrPath) -> list[str]:
-    """Return the paths at which `availability_files` looks for files, whether they exist or not."""
+    """Return the paths that `availability_files` looks at, whether they exist or not."""
     names = [*EVENT_FILES, *NODE_TABLES]
     return [os.fspath(Path(path)), *(os.fspath(Path(path, name)) for name in names)] + [
         os.fspath(Path(path).parent / name) for name in NODE_TABLES
@@ -97,8 +97,8 @@ def detect_format(path: StrPath) -> str:
     raise format_error(
         path,
         1,
-        f"the format must be one of {', '.join(FORMATS)}, got an unknown one: state it with --format of "
-        "gridsim trace lint; convert tables of sacct before",
+        f"the format must be one of {', '.join(FORMATS)}, got an unknown format; state it with --format of "
+        "gridsim trace lint (tables of sacct must be converted first)",
     )
 
 
@@ -113,14 +113,16 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
     count = parse_count(words[1]) if len(words) > 1 else None
     if is_record(words):
         return "tr"
-    # job logs have a -1 in nearly every line, intervals have none
+    # job logs have a -1 in nearly every line, up intervals have none
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
     excludes_swf = has_comments or len(words) == GWF.columns
     if numbers >= SWF.required and not excludes_swf:
         return "swf"
-    user = GWF.required - 1  # the user and later fields may be texts; 12 to 17 numbers may be a truncated SWF
+    user = (
+        GWF.required - 1
+    )  # the user and later fields may be texts; 12 to 17 numbers may be a truncated SWF line
     if len(words) > user <= numbers and (excludes_swf or numbers < min(len(words), len(GWF.fields))):
         return "gwf"
     return None
@@ -173,25 +175,27 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     """
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
-    describe: dict[str, Callable[[StrPath], dict[str, Any]]] = {
-        "swf": lambda file: _jobs(load_swf(file).report_repairs(), SWF),
-        "gwf": lambda file: _jobs(load_gwf(file).report_repairs(), GWF),
-        "tr": lambda file: _task_log(read_tr(file)),
-        "avt": lambda file: _availability(read_avt(file)),
-        "fta": lambda file: _availability(read_fta(file)),
-        "hosts": _hosts,
+    facts_of: dict[str, Callable[[StrPath], dict[str, Any]]] = {
+        "swf": lambda file: _job_facts(load_swf(file).report_repairs(), SWF),
+        "gwf": lambda file: _job_facts(load_gwf(file).report_repairs(), GWF),
+        "tr": lambda file: _task_facts(read_tr(file)),
+        "avt": lambda file: _availability_facts(read_avt(file)),
+        "fta": lambda file: _availability_facts(read_fta(file)),
+        "hosts": _host_facts,
     }
-    facts = describe[format](file) if format in describe else _of_plugin(plugin_formats()[format].read(file))
+    facts = (
+        facts_of[format](file) if format in facts_of else _plugin_facts(plugin_formats()[format].read(file))
+    )
     digest = sha256(os.fspath(file))
     size = file.stat().st_size
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
 
 
-def _of_plugin(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
-    return _jobs(trace, SWF) if isinstance(trace, JobLog) else _availability(trace)
+def _plugin_facts(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
+    return _job_facts(trace, SWF) if isinstance(trace, JobLog) else _availability_facts(trace)
 
 
-def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
+def _job_facts(log: JobLog, format: JobFormat) -> dict[str, Any]:
     lines = lines_of(log.jobs)
     jobs, procs = log.jobs[lines.ran], log.procs[lines.ran]
     submit, run_time = jobs["submit"], jobs["run_time"]
@@ -222,7 +226,7 @@ def _jobs(log: JobLog, format: JobFormat) -> dict[str, Any]:
     }
 
 
-def _task_log(log: TaskLog) -> dict[str, Any]:
+def _task_facts(log: TaskLog) -> dict[str, Any]:
     return {
         "records": len(log),
         "first_submit_s": float(log.submit[0]),
@@ -235,7 +239,7 @@ def _task_log(log: TaskLog) -> dict[str, Any]:
     }
 
 
-def _availability(trace: AvailabilityTrace) -> dict[str, Any]:
+def _availability_facts(trace: AvailabilityTrace) -> dict[str, Any]:
     availability, up = trace.availability(), trace.up_time()
     return {
         "records": len(trace),
@@ -252,7 +256,7 @@ def _availability(trace: AvailabilityTrace) -> dict[str, Any]:
     }
 
 
-def _hosts(path: StrPath) -> dict[str, Any]:
+def _host_facts(path: StrPath) -> dict[str, Any]:
     hosts = read_host_speeds(path)
     return {
         "records": len(hosts),
@@ -276,7 +280,7 @@ def read_jobs(path: StrPath) -> JobLog:
 
 def load_jobs(path: StrPath) -> JobLog:
     """Read a job log as `read_jobs` does, without a report of its repairs."""
-    # for a folder, such as an FTA trace, the reader of a file raises an error with the reason
+    # for a folder, such as an FTA trace, the reader raises an error with the reason
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":
         return _read(plugin, path, JobLog)

@@ -102,7 +102,7 @@ def _parts_of_whole_jobs(jobs: NDArray[np.void], is_part: Rows, complete: Rows) 
 
 
 def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
-    """Return which lines have no submission: it is -1, and the log has no times below -1."""
+    """Return which lines have no submission: those of -1, if the log has no times below -1."""
     submit = jobs["submit"]
     rows: Rows = (submit == -1) & (submit.min(initial=-1) >= -1)
     return rows

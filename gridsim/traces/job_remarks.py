@@ -1,4 +1,4 @@
-"""Warnings about the lines of a job log that are used."""
+"""Warnings about the lines of a job log that a workload uses."""
 
 from __future__ import annotations
 

@@ -16,17 +16,18 @@ from numpy.typing import NDArray
 
 from gridcore.common.whole_numbers import whole_numbers
 from gridsim.errors import TraceFormatError
+from gridsim.support.arrays import first_true
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
     LARGEST_COUNT,
     LARGEST_EXACT,
     Remark,
+    carriage_return_fault,
     format_error,
     number_fault,
     parse_number,
     text_blocks,
     text_lines,
-    torn_line,
     warn_remarks,
 )
 from gridsim.traces.job_lines import place_parts, unknown_submissions
@@ -53,7 +54,7 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
-#: Fields on which no run depends; a value of them that cannot be read counts as unknown.
+#: Fields on which no run depends; their values count as unknown if they cannot be read.
 UNUSED_FIELDS = frozenset(
     ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
     + ("preceding", "think_time")
@@ -122,7 +123,9 @@ class JobLog:
         lengths = {key: len(column) for key, column in columns.items()}
         if not {"submit", "run_time"} <= set(columns) or not set(columns) <= set(JOB_FIELDS):
             names = ", ".join(JOB_FIELDS)
-            message = f"fields must include submit and run_time, and be of {names}, got {', '.join(columns)}"
+            message = (
+                f"fields must include submit and run_time, and be among {names}, got {', '.join(columns)}"
+            )
             raise format_error(name, 0, message)
         count = lengths["submit"]
         if set(lengths.values()) != {count} or not count:
@@ -134,10 +137,12 @@ class JobLog:
                 jobs[key] = _readable_column(key, column)
                 continue
             jobs[key] = column
-            if (np.abs(np.asarray(column, np.float64)) > LARGEST_EXACT).any():
-                raise format_error(name, 0, f"{key} must be at most {LARGEST_EXACT:.16g}")
-        if not np.isfinite(jobs["submit"]).all():
-            raise format_error(name, 0, "submit must be finite")
+            magnitude = np.abs(np.asarray(column, np.float64))
+            for row in first_true(magnitude > LARGEST_EXACT):
+                message = f"{key}[{row}] must be at most {LARGEST_EXACT:.16g}, got {column[row]}"
+                raise format_error(name, 0, message)
+        for row in first_true(~np.isfinite(jobs["submit"])):
+            raise format_error(name, 0, f"submit[{row}] must be finite, got {columns['submit'][row]}")
         return cls(name, header or {}, jobs[np.argsort(jobs["submit"], kind="stable")])
 
     def __len__(self) -> int:
@@ -239,7 +244,7 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
 
 
 def is_column_header(line: str) -> bool:
-    """Return whether a line, the first that is no comment, has names of columns: words without any number."""
+    """Return whether `line`, the first that is no comment, has names of columns: words, no numbers."""
     return all(parse_number(word) is None for word in line.split())
 
 
@@ -331,7 +336,7 @@ def _columns(
 ) -> tuple[list[str], array[int], NDArray[Any]]:
     """Return the comments, the line of each job, and the fields; raise ValueError if a field is no number.
 
-    Lines in which words of `UNUSED_FIELDS` are no numbers are added to `unread`.
+    The numbers of lines in which a word of `UNUSED_FIELDS` is no number are added to `unread`.
     """
     if plain is None and (columns := _integer_columns(path, format)) is not None:
         return columns
@@ -378,7 +383,7 @@ def _integer_columns(
 
 
 class _JobLineReader:
-    """Separates the lines of jobs from the other lines of a log, which is read in blocks.
+    """Reader of a log in blocks that separates the lines of jobs from the other lines.
 
     Attributes
     ----------
@@ -392,7 +397,7 @@ class _JobLineReader:
         self.comments: list[str] = []
         self.numbers = array("q")
         self._path, self._format = path, format
-        self._first, self._last_line = True, 0
+        self._at_start, self._last_line = True, 0
 
     def jobs(self, block: str) -> list[str]:
         """Return the lines of jobs of the next block, stripped of blanks."""
@@ -406,16 +411,16 @@ class _JobLineReader:
                     message = f"a log must have at most {_MAX_COMMENTS} lines of comments, got more"
                     raise format_error(self._path, number, message)
             elif text:
-                if not (self._first and is_column_header(text)):
+                if not (self._at_start and is_column_header(text)):
                     self.numbers.append(number)
                     jobs.append(text)
-                self._first = False
+                self._at_start = False
         return jobs
 
     def skip_jobs(self, count: int) -> None:
-        """Count all `count` lines of the next block as jobs, without reading them."""
+        """Count the `count` lines of the next block as jobs, without reading them."""
         self.numbers.frombytes(np.arange(self._last_line + 1, self._last_line + count + 1).tobytes())
-        self._first, self._last_line = False, self._last_line + count
+        self._at_start, self._last_line = False, self._last_line + count
 
     def concatenate(self, tables: list[NDArray[Any]]) -> NDArray[Any]:
         """Return the fields of all blocks, or raise TraceFormatError if there are no jobs."""
@@ -425,7 +430,7 @@ class _JobLineReader:
 
 
 def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
-    """Return the log of parsed jobs, sorted (stably) by submission, with run times below -1 as unknown.
+    """Return the log of parsed jobs, stably sorted by submission, with run times below -1 as unknown.
 
     Parts of a job without a line for the whole job get the submission that the format implies: the end of the
     previous part or, for the first part, the submission of the line above.  The array of the parsed jobs may
@@ -451,11 +456,11 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
 def _first_fault(path: StrPath, format: JobFormat, default: str) -> TraceFormatError:
     # the bulk parser detects that a line is faulty; this second, slow pass finds the line and the fault
     fault = next(format.faulty_lines(path), None)
-    return format_error(path, *(torn_line(path, default) if fault is None else fault))
+    return format_error(path, *(carriage_return_fault(path, default) if fault is None else fault))
 
 
 def header_of(comments: Iterable[str]) -> dict[str, str]:
-    """Return the `Key: value` lines of comments as in `JobLog.header`; comments begin after their mark."""
+    """Return the `Key: value` lines of comments as in `JobLog.header`; comments are without their mark."""
     header: dict[str, list[str]] = {}
     key = ""
     for comment in comments:

@@ -1,4 +1,4 @@
-"""Search for suspicious records in a trace file: classes of records, with counts and first lines."""
+"""Search for suspicious records in a trace file, by class, with counts and first lines."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Finding:
     ----------
     severity
         "error" (the reader rejects the file, or no simulation can use the record), "warning" (the reader
-        repairs the record, or users of the trace should know of it) or "note".
+        repairs the record, or a user of the trace should know about it) or "note".
     code
         A stable name of the class.
     message
@@ -95,13 +95,13 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
     name = ""
     try:
         name = choose_format(path, format)
-        if name not in checks:  # the format of a plugin, which only has a reader
+        if name not in checks:  # a plugin has a reader but no checks
             info(path, format=name)
             return []
         findings = checks[name](path)
     except TraceFormatError as error:
         faults: list[tuple[int, str]] = []
-        with suppress(TraceFormatError):  # which is raised again if the fault is not in a line
+        with suppress(TraceFormatError):  # the same error is raised if the fault is not in a line
             faults += _FAULTS[name](path) if name in _FAULTS else ()
         if faults:
             message = f"lines that cannot be read; the first: {faults[0][1]}"
@@ -316,8 +316,8 @@ def _lint_fta(path: StrPath) -> list[Finding]:
     file = event_file(path)
     events = parse_fta(file)
     trace = _read_without_warnings(read_fta, file)
-    further = events.component != events.component.min()
-    up = np.flatnonzero((events.kind == UP) & ~further)
+    other_components = events.component != events.component.min()
+    up = np.flatnonzero((events.kind == UP) & ~other_components)
     raw = RawIntervals(events.node[up], events.start[up], events.stop[up], events.line[up])
 
     order = np.lexsort((events.stop, events.start, events.node, events.component))
@@ -334,7 +334,7 @@ def _lint_fta(path: StrPath) -> list[Finding]:
             "type other than 0 and 1, taken as down",
             (events.kind != UP) & (events.kind != 0),
         ),
-        ("warning", "components", "event of a component other than the lowest, left out", further),
+        ("warning", "components", "event of a component other than the lowest, left out", other_components),
         ("note", "empty-event", "event of 0 s, below the trace's resolution", events.start == events.stop),
     ]
     without_events = len(node_names(file, events)) - len(np.unique(events.node))

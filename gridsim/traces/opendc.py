@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.support.files import StrPath
-from gridsim.traces._text import LARGEST, LARGEST_COUNT, csv_rows, format_error, number_fault
+from gridsim.traces._text import LARGEST_COUNT, LARGEST_VALUE, csv_rows, format_error, number_fault
 from gridsim.traces.jobs import JOB_DTYPE
 
 __all__ = ["is_opendc_header", "parse_opendc"]
@@ -55,11 +55,11 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
         column = names.index(_DEPENDENCIES) if _DEPENDENCIES in names else None
         for number, words in lines:
             if len(words) <= max(positions.values()):
-                message = f"a line must have {len(names)} fields, as the first line, got {len(words)}"
+                message = f"a line must have {len(names)} fields, as many as the first, got {len(words)}"
                 raise format_error(path, number, message)
             for field, k in positions.items():
                 integer = JOB_DTYPE[field] == np.int64
-                maximum = LARGEST_COUNT if field.endswith("procs") else LARGEST
+                maximum = LARGEST_COUNT if field.endswith("procs") else LARGEST_VALUE
                 if fault := number_fault(names[k], words[k].strip(), integer=integer, maximum=maximum):
                     raise format_error(path, number, fault)
             rows.append(tuple(float(words[k]) for k in positions.values()))

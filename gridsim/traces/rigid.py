@@ -1,4 +1,4 @@
-"""Rigid jobs derived from a job log; a rigid job needs all its nodes from its start to its end."""
+"""Rigid jobs derived from a job log: jobs that need all their nodes from start to end."""
 
 from __future__ import annotations
 
@@ -162,10 +162,10 @@ def _scale_releases(
     if unscaled == 0:  # no jobs
         return release
     if math.isinf(unscaled):
-        raise ScenarioError(f"utilization must be None, as all jobs are released at once, got {utilization}")
+        raise ScenarioError(f"utilization requires jobs with different release times, got {utilization}")
     first, factor = release.min(), unscaled / utilization
     if not math.isfinite(float(np.ptp(release)) * factor):
-        raise ScenarioError(f"utilization must leave the last release finite, got {utilization}")
+        raise ScenarioError(f"utilization must keep the last release finite, got {utilization}")
     scaled_release: NDArray[np.float64] = first + (release - first) * factor
     return scaled_release
 

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from gridsim.support.files import StrPath
 from gridsim.traces._text import (
-    LARGEST,
+    LARGEST_VALUE,
     Remark,
-    cut,
     format_error,
     number_fault,
     parse_number,
     text_lines,
+    truncate,
     warn_remarks,
 )
 
@@ -170,9 +170,11 @@ def line_fault(words: list[str]) -> str | None:
         if fault := number_fault(name, word, integer=name == "tasks"):
             return fault
         if place >= 2 and float(word) < 0:
-            return f"field {name} must be at least 0 s, got {cut(word)}"
+            return f"field {name} must be at least 0 s, got {truncate(word)}"
         if name == "tasks" and float(word) != durations:
-            return f"field tasks must be {durations}, the number of durations of the line, got {cut(word)}"
+            return (
+                f"field tasks must be {durations}, the number of durations of the line, got {truncate(word)}"
+            )
     return None
 
 
@@ -196,7 +198,7 @@ def _values(line: str, words: list[str]) -> list[float] | None:
     if ("_" in line or not line.isascii()) and None in map(parse_number, words):
         return None
     column = np.array(values)
-    valid = (np.abs(column) <= LARGEST).all() and column[2:].min() >= 0  # False for NaN
+    valid = (np.abs(column) <= LARGEST_VALUE).all() and column[2:].min() >= 0  # False for NaN
     return values if valid else None
 
 

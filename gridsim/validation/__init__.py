@@ -1,4 +1,4 @@
-"""Checks whether a finished schedule is possible, from its files alone and without the engine.
+"""Checks that a finished schedule is feasible, made from its files alone, without the engine.
 
 `gridsim.validation.results` checks results of gridsim, `gridsim.validation.logs` those of other programs.
 """

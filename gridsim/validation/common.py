@@ -12,36 +12,36 @@ from numpy.typing import NDArray
 from gridsim.errors import GridSimError, ScenarioError, one_line
 from gridsim.support.arrays import Floats, Integers
 
-#: Times are multiples of 1 ns, stored as floats (s): equal times differ by at most this much, relatively.
+#: Relative tolerance of equal times, which are multiples of 1 ns stored as floats (s).
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 NS = 1e-9
-#: The most steps of a check that may need more than one step for each row.
+#: Maximum number of steps of a check that may need several steps per row.
 MAX_STEPS = 50_000_000
 
 
 def is_emulated(result: Any) -> bool:
-    """Return whether a result is of an emulation, whose events are late by delays of the real machine."""
+    """Return whether a result is that of an emulation, in which real delays make events late."""
     return "emulation" in result.provenance
 
 
-def close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
+def is_close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:
     """Return where times (s) are equal, up to `slack` s and the rounding of floats."""
-    near: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))
-    return near
+    are_close: NDArray[np.bool_] = np.abs(a - b) <= slack + ROUNDING * np.maximum(np.abs(a), np.abs(b))
+    return are_close
 
 
 @dataclass(frozen=True)
 class Violation:
-    """An invariant that does not hold.
+    """Violation of an invariant.
 
     Parameters
     ----------
     law
         Name of the invariant.
     count
-        How often it is broken.
+        Number of places at which it is broken.
     where, message
-        The first place where it is broken, and what is wrong there.
+        The first of these places, and the fault there.
     """
 
     law: str
@@ -51,13 +51,15 @@ class Violation:
 
     def __str__(self) -> str:
         more = f" (and {self.count - 1} more)" if self.count > 1 else ""
-        return one_line(f"{self.law}: {self.where}: {self.message}{more}")  # labels are those of a file
+        return one_line(
+            f"{self.law}: {self.where}: {self.message}{more}"
+        )  # labels from a file may contain line breaks
 
 
-def broken(
+def violations_where(
     law: str, bad: Any, row_label: Callable[[int], str], describe: Callable[[int], str]
 ) -> list[Violation]:
-    """Return one violation of `law` for all indices at which `bad` is true; none if there are no such."""
+    """Return one violation of `law` for all indices at which `bad` is true; [] if there are none."""
     indices = np.flatnonzero(bad)
     return [Violation(law, len(indices), row_label(int(i)), describe(int(i))) for i in indices[:1]]
 
@@ -72,38 +74,44 @@ def check_step_count(
     source
         The field of the scenario or file that needs the steps.
     step_kind
-        What the steps are, in the plural.
+        Kind of the steps, in the plural.
     """
     if steps > MAX_STEPS:
-        raise error(f"{source} makes {steps:g} {step_kind}, the limit of this check is {MAX_STEPS}")
+        raise error(f"{source} must give at most {MAX_STEPS} {step_kind}, got {steps:g}")
 
 
-def column(name: str) -> Callable[[int], str]:
+def column_label(name: str) -> Callable[[int], str]:
     """Return a function that labels row k of the column `name` as ``name[k]``."""
     return lambda k: f"{name}[{k}]"
 
 
-def differs(
-    law: str, row_label: Callable[[int], str], bad: Any, have: Any, want: Any, source: str, quantity: str = ""
+def differences(
+    law: str,
+    row_label: Callable[[int], str],
+    bad: Any,
+    actual: Any,
+    expected: Any,
+    source: str,
+    quantity: str = "",
 ) -> list[Violation]:
     """Return one violation of `law` for all indices at which values differ from the required ones.
 
     Parameters
     ----------
     bad
-        Whether the values differ, at each index.
-    have, want
+        Whether the values differ at each index.
+    actual, expected
         The values of the result, and the required values.
     source
-        The source of the required values with a verb, such as "the schedule makes".
+        The source of the required values with a verb, such as "the schedule gives".
     quantity
         The name of the value, if `row_label` does not contain it.
     """
 
     def describe(k: int) -> str:
-        return f"{quantity} is {have[k].item()!r}, {source} {want[k].item()!r}".lstrip()
+        return f"{quantity} is {actual[k].item()!r}, but {source} {expected[k].item()!r}".lstrip()
 
-    return broken(law, bad, row_label, describe)
+    return violations_where(law, bad, row_label, describe)
 
 
 def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, Integers]:
@@ -114,7 +122,7 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
     order = np.lexsort((end, start, resource))
     u, begin, stop = resource[order], start[order], end[order]
     position, first = np.arange(len(order)), np.diff(u, prepend=u[:1] - 1) != 0
-    # Ends as ranks, which are higher for each next resource: one running maximum then serves all resources.
+    # ranks of ends grow from resource to resource, so that one running maximum serves all resources
     rank = np.unique(stop, return_inverse=True)[1].ravel() + np.cumsum(first) * len(order)
     later = np.diff(np.maximum.accumulate(rank), prepend=-1) > 0
     latest = np.maximum.accumulate(np.where(later, position, 0))
@@ -124,7 +132,7 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
-    """Return the first instant at which more than `capacity` is in use, and the amount in use; else None."""
+    """Return the first instant (s) at which more than `capacity` is in use, and that amount; else None."""
     time = np.concatenate((start, end))
     change = np.concatenate((amount, -amount))
     order = np.lexsort((change, time))  # ends come before starts at the same instant

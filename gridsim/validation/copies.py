@@ -1,7 +1,7 @@
-"""Checks of schedules whose tasks may have several copies, each one execution of a task on one machine.
+"""Checks of schedules in which a task may have several copies, each an execution on one machine.
 
 Copies are replicas, restarts from the newest checkpoint, and continuations of tasks that keep their work
-when they move.
+when they migrate.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from gridsim.model.applications import Applications
 from gridsim.model.background_load import LoadProfile
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import Violation, broken, check_step_count, column, differs
+from gridsim.validation.common import Violation, check_step_count, column_label, differences, violations_where
 
-_AT_ONCE = 1 << 16
+#: Number of entries that are processed in one step, to limit memory.
+_BATCH = 1 << 16
 
 
 @dataclass(frozen=True)
 class Copies:
-    """Rows of a recorded schedule; times are ns.
+    """Rows of a recorded schedule, one per copy; times are ns.
 
     Parameters
     ----------
     task
         Numbers of tasks, counted through all applications.
     begin
-        Mflop of the task that were done before the row began.
-    place
+        Work of the task done before the row began (Mflop).
+    row_label
         Function that returns the label of a row for messages.
     delayed_news
         Whether machines learn of completions with a delay, as in an emulation.
@@ -46,7 +47,7 @@ class Copies:
     end: Integers
     completed: NDArray[np.bool_]
     begin: Floats
-    place: Callable[[int], str]
+    row_label: Callable[[int], str]
     delayed_news: bool = False
 
 
@@ -66,7 +67,7 @@ def computed_work(pace: LoadProfile, machine: Integers, begin: Integers, end: In
 
 @dataclass(frozen=True)
 class CheckpointRules:
-    """The cost of checkpoints, and the durations of tasks with them.
+    """Costs of checkpoints, and durations of tasks that write them.
 
     Parameters
     ----------
@@ -150,14 +151,14 @@ class CheckpointRules:
 
 @dataclass(frozen=True)
 class BackgroundLoadRules(CheckpointRules):
-    """The checkpoint rules under background load.
+    """Checkpoint rules under background load.
 
-    The work done is summed up from checkpoint to checkpoint, because the speed changes between them.
+    The work done is summed from checkpoint to checkpoint, since the speed changes in between.
 
     Parameters
     ----------
     pace
-        The share of its speed that each machine has at each time.
+        Share of its full speed that each machine has at each time.
     """
 
     pace: LoadProfile
@@ -165,20 +166,20 @@ class BackgroundLoadRules(CheckpointRules):
     slack: ClassVar[float] = 1e-9  # rounding of sums of factors
 
     def durations(self, rows: Copies, work: Floats) -> Integers:
-        """Return the durations (ns) of copies; work left at the end counts with its time at full speed.
+        """Return the durations (ns) of copies; work left at the end counts at full speed.
 
         Raises
         ------
         ScenarioError
-            If there are too many checkpoints to check.
+            If checking takes too many steps.
         """
         _check_step_count(self, self.step_counts(rows))
         work_done = self._work_until(rows, np.arange(len(work)), rows.end)
-        rest: Integers = np.rint(work - work_done).astype(np.int64)
-        return rows.end - rows.start + rest
+        remaining_time: Integers = np.rint(work - work_done).astype(np.int64)
+        return rows.end - rows.start + remaining_time
 
     def step_counts(self, rows: Copies) -> Floats:
-        """Return the number of steps for each copy: one, and one for each checkpoint."""
+        """Return the number of steps for each copy: one, and one per checkpoint."""
         marks = (rows.end - rows.start) // self.cycle if self.interval else 0
         return super().step_counts(rows) + marks
 
@@ -194,7 +195,7 @@ class BackgroundLoadRules(CheckpointRules):
         """Return the work that rows k have done by `at` ns, in ns at full speed."""
         cycle = self.cycle if self.interval else np.iinfo(np.int64).max
         begin, total = self.computing_start(rows, k), np.zeros(len(k))
-        for positions, checkpoint in _numbered_parts(-((begin - at) // cycle)):
+        for positions, checkpoint in _numbered_batches(-((begin - at) // cycle)):
             work = self._work_to_checkpoint(
                 rows.machine[k[positions]], begin[positions] + checkpoint * cycle, at[positions]
             )
@@ -209,12 +210,14 @@ class BackgroundLoadRules(CheckpointRules):
         )
 
 
-def overtaken(rows: Copies) -> NDArray[np.bool_]:
+def overtaken_copies(rows: Copies) -> NDArray[np.bool_]:
     """Return which copies end without completion because another copy completes the task: bool[rows]."""
     completion = np.full(int(rows.task.max(initial=-1)) + 1, -1, np.int64)
     completion[rows.task[rows.completed]] = rows.end[rows.completed]
-    is_later = rows.end >= completion[rows.task] if rows.delayed_news else rows.end == completion[rows.task]
-    is_overtaken: NDArray[np.bool_] = ~rows.completed & is_later
+    is_ended_later = (
+        rows.end >= completion[rows.task] if rows.delayed_news else rows.end == completion[rows.task]
+    )
+    is_overtaken: NDArray[np.bool_] = ~rows.completed & is_ended_later
     return is_overtaken
 
 
@@ -227,7 +230,7 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
     sizes, speeds = workload.sizes(), result.scenario.platform.speeds
     size, speed = sizes[rows.task], speeds[rows.machine]
     completed = np.bincount(rows.task[rows.completed], minlength=len(sizes))
-    violations = broken(
+    violations = violations_where(
         "done twice" if (completed > 1).any() else "lost",
         completed != 1,
         lambda k: (
@@ -238,22 +241,24 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
     )
     completion = np.full(len(sizes), np.iinfo(np.int64).max)
     completion[rows.task[rows.completed]] = rows.end[rows.completed]
-    violations += broken(
+    violations += violations_where(
         "after its end",
         (rows.end > completion[rows.task]) & ~(rows.delayed_news & ~rows.completed),
-        rows.place,
-        lambda k: f"a copy ends at {rows.end[k]} ns, its task was completed at {completion[rows.task[k]]} ns",
+        rows.row_label,
+        lambda k: (
+            f"a copy ends at {rows.end[k]} ns, but its task was completed at {completion[rows.task[k]]} ns"
+        ),
     )
-    violations += broken(
+    violations += violations_where(
         "begin",
         ~((rows.begin >= 0) & (rows.begin < size)),
-        rows.place,
-        lambda k: f"begins with {rows.begin[k]} Mflop done of {size[k]}",
+        rows.row_label,
+        lambda k: f"begins with {rows.begin[k]} of {size[k]} Mflop done",
     )
     schedule_work = math.fsum(((rows.end - rows.start) / 1e9 * speed).tolist())
     reported = math.fsum(x for _, column in result.tables["cycles"].items() for x in column.tolist())
     if abs(reported - schedule_work) > 1e-9 * schedule_work + speeds.max() * len(rows.task) * 1e-9:
-        message = f"add up to {reported!r} Mflop, the schedule has {schedule_work!r} Mflop"
+        message = f"add up to {reported!r} Mflop, but the schedule has {schedule_work!r} Mflop"
         violations.append(Violation("cycles", 1, "cycles", message))
     max_replicas = result.scheduler["parameters"].get("max_replicas")
     if max_replicas is not None:
@@ -272,12 +277,12 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
         work = (size - rows.begin) / speed * 1e9
         durations, run_times = rules.durations(rows, work), rows.end - rows.start
         slack = 1 + rules.slack * run_times
-        violations += broken(
+        violations += violations_where(
             "duration",
             np.where(rows.completed, np.abs(run_times - durations) > slack, run_times > durations + slack),
-            rows.place,
+            rows.row_label,
             lambda k: (
-                f"runs for {run_times[k]} ns on machine {rows.machine[k]}, the rest of the task takes "
+                f"runs for {run_times[k]} ns on machine {rows.machine[k]}, but the rest of the task takes "
                 f"{durations[k]}"
             ),
         )
@@ -291,7 +296,7 @@ def _application_of(workload: Applications, task: int) -> int:
 
 def _check_counts(result: Result, workload: Applications, rows: Copies) -> list[Violation]:
     """Check the counts of replicas, of killed copies, and of tasks that lost all their running copies."""
-    is_overtaken = overtaken(rows)
+    is_overtaken = overtaken_copies(rows)
     lost = ~rows.completed & ~is_overtaken & (_running_copies(rows, rows.end, "left") <= 0)
     # a task that loses several copies at one instant is resubmitted once
     pairs = np.unique(np.stack((rows.task[lost], rows.end[lost])), axis=1)
@@ -313,9 +318,14 @@ def _check_counts(result: Result, workload: Applications, rows: Copies) -> list[
     violations = []
     for name, numbers in counts.items():
         if name in result.applications:
-            have, want = result.applications[name], numbers.astype(np.int64)
-            violations += differs(
-                "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
+            actual, expected = result.applications[name], numbers.astype(np.int64)
+            violations += differences(
+                "agreement",
+                column_label(f"applications.{name}"),
+                actual != expected,
+                actual,
+                expected,
+                "the schedule gives",
             )
     return violations
 
@@ -328,7 +338,7 @@ def _running_copies(rows: Copies, at: Integers, side: Literal["left", "right"]) 
     Parameters
     ----------
     side
-        "left" leaves out copies that begin exactly at `at`; "right" includes them.
+        "left" excludes copies that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
     # ranks of instants grow from task to task, so that one sorted array serves all tasks
@@ -349,11 +359,11 @@ def _check_concurrency(rows: Copies, max_copies: int) -> list[Violation]:
     change = np.r_[np.ones(count, np.int64), -np.ones(count, np.int64)]
     order = np.lexsort((change, np.r_[rows.start, rows.end], task))
     running = np.cumsum(change[order])  # the sum is back at 0 after each task
-    return broken(
+    return violations_where(
         "copies",
         running > max_copies,
-        lambda k: rows.place(int(order[k] % max(1, count))),
-        lambda k: f"{running[k]} copies of a task run at a time, at most {max_copies} may",
+        lambda k: rows.row_label(int(order[k] % max(1, count))),
+        lambda k: f"{running[k]} copies of a task run at a time, but at most {max_copies} may",
     )
 
 
@@ -390,19 +400,19 @@ def _check_moves(
         overhead[_application_of(workload, task)] += cost_part / 1e9 * speeds[u]
         work_done += (run_time - cost_part) / 1e9 * speeds[u] if keeps_work else 0.0
     size, row_durations = np.array(sizes)[rows.task], rows.end - rows.start
-    violations = broken(
+    violations = violations_where(
         "begin",
         np.abs(rows.begin - done_before) > 1e-9 * size,
-        rows.place,
-        lambda k: f"begins with {rows.begin[k]} Mflop done, {done_before[k]} were done before",
+        rows.row_label,
+        lambda k: f"begins with {rows.begin[k]} Mflop done, but {done_before[k]} were done before",
     )
-    violations += broken(
+    violations += violations_where(
         "duration",
         np.where(rows.completed, np.abs(row_durations - durations) > 1, row_durations > durations + 1),
-        rows.place,
+        rows.row_label,
         lambda k: (
-            f"runs for {row_durations[k]} ns on machine {rows.machine[k]}, moving and the rest of the task "
-            f"take {durations[k]}"
+            f"runs for {row_durations[k]} ns on machine {rows.machine[k]}, but moving and the rest of the "
+            f"task take {durations[k]}"
         ),
     )
     owners = np.searchsorted(workload.offsets, rows.task, side="right") - 1
@@ -411,18 +421,26 @@ def _check_moves(
         ("resumed", is_continuation & ~is_move),
         ("resubmitted", is_continuation),
     ):
-        have, want = result.applications[name], np.bincount(owners[rows_counted], minlength=len(workload))
-        violations += differs(
-            "agreement", column(f"applications.{name}"), have != want, have, want, "the schedule makes"
+        actual, expected = (
+            result.applications[name],
+            np.bincount(owners[rows_counted], minlength=len(workload)),
+        )
+        violations += differences(
+            "agreement",
+            column_label(f"applications.{name}"),
+            actual != expected,
+            actual,
+            expected,
+            "the schedule gives",
         )
     reported = result.tables["cycles"]["overhead"]
-    return violations + differs(
+    return violations + differences(
         "cycles",
-        column("cycles.overhead"),
+        column_label("cycles.overhead"),
         np.abs(reported - overhead) > 1e-9 * (workload.size + overhead),
         reported,
         overhead,
-        "the schedule makes",
+        "the schedule gives",
     )
 
 
@@ -439,7 +457,7 @@ def _check_begins(
     Raises
     ------
     ScenarioError
-        If too many copies run at a time to check them all.
+        If checking takes too many steps.
     """
 
     def work_at(k: Integers, at: Integers) -> Floats:
@@ -450,14 +468,14 @@ def _check_begins(
         return work_at
 
     available = np.maximum(
-        0.0, (_work_found_on_machine if rules.local else _newest_checkpoint_work)(rows, rules, work_at)
+        0.0, (_local_checkpoint_work if rules.local else _newest_checkpoint_work)(rows, rules, work_at)
     )
-    return broken(
+    return violations_where(
         "begin",
         np.where(rows.delayed_news, rows.begin - available, np.abs(rows.begin - available))
         > 1e-9 * sizes[rows.task],
-        rows.place,
-        lambda k: f"begins with {rows.begin[k]} Mflop done, the newest checkpoint has {available[k]}",
+        rows.row_label,
+        lambda k: f"begins with {rows.begin[k]} Mflop done, but the newest checkpoint has {available[k]}",
     )
 
 
@@ -465,16 +483,16 @@ def _check_begins(
 _CheckpointedWork = Callable[[Integers, Integers], Floats]
 
 
-def _work_found_on_machine(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
-    """Return the work in the checkpoint that each copy finds on its machine: float64[rows], Mflop.
+def _local_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
+    """Return the work in the checkpoint on the machine of each copy: float64[rows], Mflop.
 
-    The checkpoint is of the last copy that the machine lost, if that was a copy of the same task.
+    It is the checkpoint of the last copy that the machine lost, if that was a copy of the same task.
     """
     available = np.zeros(len(rows.task))
     order = np.lexsort((rows.start, rows.machine))
-    lost = ~(rows.completed | overtaken(rows))[order]
+    lost = ~(rows.completed | overtaken_copies(rows))[order]
     last = np.maximum.accumulate(np.where(lost, np.arange(len(order)), -1))
-    last = np.r_[np.int64(-1), last][:-1]  # the last lost one before each row
+    last = np.r_[np.int64(-1), last][:-1]  # the last lost row before each row
     rows_with_loss, lost_rows = order[last >= 0], order[last[last >= 0]]
     same = (rows.machine[rows_with_loss] == rows.machine[lost_rows]) & (
         rows.task[rows_with_loss] == rows.task[lost_rows]
@@ -493,7 +511,7 @@ def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Chec
     count = len(rows.task)
     order = np.lexsort((rows.start, rows.task))
     task, position = rows.task[order], np.arange(count)
-    # ranks of times make one number of a task and an instant
+    # with ranks of times, a task and an instant fit into one number
     rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
     start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
     # first row of the same task that starts at or after the end of the copy in this row
@@ -501,31 +519,31 @@ def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Chec
     running = next_row - position - 1
     step_counts = rules.step_counts(rows)[order]
     _check_step_count(rules, np.r_[step_counts, step_counts * running])
-    # the most work in checkpoints of ended copies so far, as ranks that grow from task to task
+    # the largest work in checkpoints of ended copies so far, as ranks that grow from task to task
     value, at = np.unique(work_at(order, rows.end[order]), return_inverse=True)
     best = np.full(count + 1, -1)
     np.maximum.at(best, next_row, task * count + at.ravel())
     best = np.maximum.accumulate(best[:-1])
     has_checkpoint, available = best >= task * count, np.zeros(count)
     available[order[has_checkpoint]] = value[best[has_checkpoint] % count]
-    for positions, distance in _numbered_parts(running):
+    for positions, distance in _numbered_batches(running):
         later_rows = order[positions + 1 + distance]
         np.maximum.at(available, later_rows, work_at(order[positions], rows.start[later_rows]))
     return available
 
 
 def _check_step_count(rules: CheckpointRules, step_counts: Floats) -> None:
-    """Raise ScenarioError if checkpoints and copies that run at a time need too many steps."""
-    step_kind = f"checkpoints of copies that run at a time, each {rules.cycle} ns one"
+    """Raise ScenarioError if checkpoints and concurrent copies need too many steps."""
+    step_kind = f"checkpoints (every {rules.cycle} ns) of concurrent copies"
     check_step_count(float(step_counts.sum()), "facts.checkpoint_interval", step_kind)
 
 
-def _numbered_parts(count: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Yield arrays of k and of the numbers 0 to count[k] - 1 for each k, in parts that fit into memory."""
+def _numbered_batches(count: Integers) -> Iterator[tuple[Integers, Integers]]:
+    """Yield pairs of arrays, with each k and each number from 0 to count[k] - 1, in batches."""
     until = np.cumsum(np.maximum(0, count))
     first = until - np.maximum(0, count)
     total = int(until[-1]) if len(until) else 0
-    for at in range(0, total, _AT_ONCE):
-        numbers = np.arange(at, min(at + _AT_ONCE, total))
+    for at in range(0, total, _BATCH):
+        numbers = np.arange(at, min(at + _BATCH, total))
         k = np.searchsorted(until, numbers, side="right")
         yield k, numbers - first[k]

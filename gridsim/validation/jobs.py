@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from gridsim.model.applications import Applications
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, close, column, differs, is_emulated
+from gridsim.validation.common import (
+    NS,
+    ROUNDING,
+    Violation,
+    column_label,
+    differences,
+    is_close,
+    is_emulated,
+    violations_where,
+)
 from gridsim.validation.order import order_violations
 
-#: The classes of the schedulers that have the table ``jobs``.
+#: Classes of the schedulers that write the table ``jobs``.
 WALKERS = {"gridsim:Rjss", "gridsim:ResourceExclusion", "gridsim:NoMigration"}
 
 
@@ -27,19 +36,21 @@ def check_jobs(result: Result, workload: Applications) -> list[Violation]:
     table of applications then says when each job ran.
     """
     if "jobs" not in result.tables:
-        return [Violation("jobs", 1, "jobs", f"is missing, which {result.scheduler['name']} makes")]
+        return [Violation("jobs", 1, "jobs", f"is missing, but {result.scheduler['name']} writes it")]
     table = result.tables["jobs"]
     if len(table) != (tasks := int(workload.tasks.sum())):
-        message = f"has {len(table)} rows, the applications have {tasks} tasks"
+        message = f"has {len(table)} rows, but the applications have {tasks} tasks"
         return [Violation("jobs", 1, "jobs", message)]
-    have, want = table["application"], np.repeat(np.arange(len(workload)), workload.tasks)
+    actual, expected = table["application"], np.repeat(np.arange(len(workload)), workload.tasks)
     u, machines = table["machine"], len(result.scenario.platform.speeds)
-    violations = differs("jobs", column("jobs.application"), have != want, have, want, "the scenario has")
-    violations += broken(
+    violations = differences(
+        "jobs", column_label("jobs.application"), actual != expected, actual, expected, "the scenario has"
+    )
+    violations += violations_where(
         "unknown",
         (u < 0) | (u >= machines),
-        column("jobs.machine"),
-        lambda k: f"is {u[k]}, there are {machines} machines",
+        column_label("jobs.machine"),
+        lambda k: f"is {u[k]}, but there are {machines} machines",
     )
     if violations or len(result.applications) != len(workload) or len(result.machines) != machines:
         return violations
@@ -77,8 +88,8 @@ class JobsTable:
     @cached_property
     def is_moved(self) -> NDArray[np.bool_]:
         """Whether each job ran on another machine than the one where it was submitted."""
-        is_away: NDArray[np.bool_] = self["machine"] != self.workload.submitter[self.application]
-        return is_away
+        is_moved: NDArray[np.bool_] = self["machine"] != self.workload.submitter[self.application]
+        return is_moved
 
     @cached_property
     def run_time(self) -> Floats:
@@ -99,19 +110,19 @@ class JobsTable:
 
     @cached_property
     def decision_time(self) -> Integers:
-        """The instant (ns) at which the search of each job chose its machine.
+        """Instants (ns) at which the search of each job chose its machine, int64[jobs].
 
-        The steps of a search follow one another.  If there is a queue for the dispatcher, the searches of a
-        machine follow one another, too.
+        The steps of a search are sequential.  If the dispatcher has a queue, the searches of a machine are
+        sequential as well.
         """
         step_time, network = self.parameters.get("probe_latency", 0.0), self.result.scenario.network
         if step_time == "network":
             step_time = 2 * (network.latency + self.parameters["load_packet"] / network.bandwidth)
         search_time = self["probes"].astype(np.int64) * round(step_time * 1e9)
         begins: Integers = self.workload.release_ns[self.application]
-        for mine in self.homes.values() if self.has_dispatcher_queue else ():
-            time_before = np.cumsum(search_time[mine]) - search_time[mine]
-            begins[mine] = time_before + np.maximum.accumulate(begins[mine] - time_before)
+        for jobs in self.homes.values() if self.has_dispatcher_queue else ():
+            time_before = np.cumsum(search_time[jobs]) - search_time[jobs]
+            begins[jobs] = time_before + np.maximum.accumulate(begins[jobs] - time_before)
         decision_time: Integers = begins + search_time
         return decision_time
 
@@ -142,7 +153,7 @@ class JobsTable:
         Parameters
         ----------
         side
-            -1 leaves out jobs released at `end` itself, within its rounding; 1 includes them.
+            -1 excludes jobs released at `end`, up to rounding; 1 includes them.
         """
         at, departures = end + side * (4 * NS + 2 * ROUNDING * end), end.copy()
         for u, rows in _groups(self["machine"]).items():
@@ -163,26 +174,26 @@ class JobsTable:
         if network.interfaces == "fifo":
             # all other data that the two machines send or receive may be queued first
             home, machine = self.workload.submitter[self.application], self["machine"]
-            nodes, on_its_way = len(self.result.machines), np.where(self.is_moved, sending, 0.0)
-            busy = np.bincount(home, on_its_way, nodes) + np.bincount(machine, on_its_way, nodes)
+            nodes, data_time = len(self.result.machines), np.where(self.is_moved, sending, 0.0)
+            busy = np.bincount(home, data_time, nodes) + np.bincount(machine, data_time, nodes)
             longest = longest + busy[home] + busy[machine]
         return np.where(self.is_moved, shortest, 0.0), np.where(self.is_moved, longest, 0.0)
 
 
 def _check_with_owners(jobs: JobsTable) -> list[Violation]:
-    """Check the jobs of a run in which owners come and go, so that a job may move more than once.
+    """Check the jobs of a run in which owners come and go, in which a job may move more than once.
 
     `gridsim.validation.copies` checks that each job continued with the work it had done.
     """
     predicted, waits, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
-    violations = broken(
-        "jobs", jobs["probes"] < 0, column("jobs.probes"), lambda k: f"is {jobs['probes'][k]}"
+    violations = violations_where(
+        "jobs", jobs["probes"] < 0, column_label("jobs.probes"), lambda k: f"is {jobs['probes'][k]}"
     )
-    violations += broken(
+    violations += violations_where(
         "jobs",
         np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
-        column("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.is_moved[k] else 'stayed'}",
+        column_label("jobs.predicted"),
+        lambda k: f"is {predicted[k]} s, but the job {'moved' if jobs.is_moved[k] else 'stayed'}",
     )
     schedule = jobs.result.tables.get("schedule")
     if schedule is None:
@@ -194,23 +205,28 @@ def _check_with_owners(jobs: JobsTable) -> list[Violation]:
     start, end, machine = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job), np.int64)
     for target, name in ((start, "start"), (end, "end"), (machine, "machine")):
         target[job] = schedule[name][rows]
-    violations += differs(
-        "jobs", column("jobs.machine"), jobs["machine"] != machine, jobs["machine"], machine, "it ran last on"
+    violations += differences(
+        "jobs",
+        column_label("jobs.machine"),
+        jobs["machine"] != machine,
+        jobs["machine"],
+        machine,
+        "it ran last on",
     )
     release = jobs.workload.release[jobs.application]
-    violations += broken(
+    violations += violations_where(
         "jobs",
         ~((waits >= 0) & (waits <= start - release + 2 * NS + ROUNDING * start)),
-        column("jobs.waited"),
-        lambda k: f"is {waits[k]} s, the job starts {start[k] - release[k]} s after its release",
+        column_label("jobs.waited"),
+        lambda k: f"is {waits[k]} s, but the job starts {start[k] - release[k]} s after its release",
     )
     shortest = end - release + jobs.travel_time[0]
-    return violations + broken(
+    return violations + violations_where(
         "jobs",
         ~(turnaround >= shortest - 4 * NS - 2 * ROUNDING * end) | np.isinf(turnaround),
-        column("jobs.turnaround"),
+        column_label("jobs.turnaround"),
         lambda k: (
-            f"is {turnaround[k]} s, until it has run and its result is back at least {shortest[k]} s pass"
+            f"is {turnaround[k]} s, but running and returning the result takes at least {shortest[k]} s"
         ),
     )
 
@@ -229,19 +245,19 @@ def _check_searches(jobs: JobsTable) -> list[Violation]:
     """
     probes, nodes = jobs["probes"], len(jobs.result.machines)
     if "k" not in jobs.parameters:
-        return broken("jobs", probes < 0, column("jobs.probes"), lambda k: f"is {probes[k]}")
+        return violations_where("jobs", probes < 0, column_label("jobs.probes"), lambda k: f"is {probes[k]}")
     max_probes = math.ceil(jobs.parameters["k"] * nodes) if nodes > 1 else 0
     if jobs.parameters["overlay"] is None:
         max_probes = min(max_probes, nodes - 1)
     min_probes = np.where(
         jobs.is_moved & (jobs.parameters.get("pick") == "first"), min(1, max_probes), max_probes
     )
-    return broken(
+    return violations_where(
         "jobs",
         (probes < min_probes) | (probes > max_probes),
-        column("jobs.probes"),
+        column_label("jobs.probes"),
         lambda k: (
-            f"is {probes[k]}, the scheduler's parameters make it {_range_text(min_probes[k], max_probes)}"
+            f"is {probes[k]}, but the scheduler's parameters require {_range_text(min_probes[k], max_probes)}"
         ),
     )
 
@@ -256,25 +272,27 @@ def _check_messages(jobs: JobsTable) -> list[Violation]:
     if jobs.parameters.get("overlay") is None:
         expected_counts["load"] = steps
     messages = jobs.result.messages
-    have = messages["sent"]
-    want = np.array(
-        [expected_counts.get(kind, sent) for kind, sent in zip(messages["kind"], have, strict=True)]
+    actual = messages["sent"]
+    expected = np.array(
+        [expected_counts.get(kind, sent) for kind, sent in zip(messages["kind"], actual, strict=True)]
     )
-    return differs("messages", column("messages.sent"), have != want, have, want, "the jobs make")
+    return differences(
+        "messages", column_label("messages.sent"), actual != expected, actual, expected, "the jobs give"
+    )
 
 
 def _check_times(jobs: JobsTable) -> list[Violation]:
     predicted, waits, turnaround = (jobs[name] for name in ("predicted", "waited", "turnaround"))
-    violations = broken(
+    violations = violations_where(
         "jobs",
         np.where(jobs.is_moved, ~(predicted >= 0) | np.isinf(predicted), ~np.isnan(predicted)),
-        column("jobs.predicted"),
-        lambda k: f"is {predicted[k]} s, the job {'moved' if jobs.is_moved[k] else 'stayed'}",
+        column_label("jobs.predicted"),
+        lambda k: f"is {predicted[k]} s, but the job {'moved' if jobs.is_moved[k] else 'stayed'}",
     )
-    violations += broken(
+    violations += violations_where(
         "jobs",
         ~(waits >= 0) | np.isinf(waits),
-        column("jobs.waited"),
+        column_label("jobs.waited"),
         lambda k: f"is {waits[k]} s",
     )
     if is_emulated(jobs.result):
@@ -285,21 +303,21 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
         jobs.dispatcher_wait,
     )
     low, high = local_time + 2 * least + dispatcher_wait[0], local_time + 2 * most + dispatcher_wait[1]
-    return violations + broken(
+    return violations + violations_where(
         "jobs",
         ~_is_within(turnaround, low, high, low),
-        column("jobs.turnaround"),
+        column_label("jobs.turnaround"),
         lambda k: (
-            f"is {turnaround[k]} s, search, waits, execution and both ways make "
+            f"is {turnaround[k]} s, but search, waiting, execution and both transfers take "
             f"{_range_text(low[k], high[k])}"
         ),
     )
 
 
-def _is_within(have: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
-    """Return whether times are in a range, up to the rounding of `digits`, the largest time in its sum."""
+def _is_within(actual: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
+    """Return whether times are in a range, up to the rounding of `digits`, the largest term of each sum."""
     slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
-    is_inside: NDArray[np.bool_] = (have >= low - slack) & (have <= high + slack)
+    is_inside: NDArray[np.bool_] = (actual >= low - slack) & (actual <= high + slack)
     return is_inside
 
 
@@ -328,12 +346,12 @@ def _check_agreement(jobs: JobsTable) -> list[Violation]:
         high = release + np.maximum.reduceat(turnaround - shortest - dispatcher_wait[0], begins)
         violations += _check_ranges("applications.finish", finish, low, high)
     run_time = jobs.run_time[begins]
-    violations += broken(
+    violations += violations_where(
         "duration",
         (tasks == 1) & ~(np.abs(finish - first - run_time) <= 2 * NS + ROUNDING * finish),
-        column("applications"),
+        column_label("applications"),
         lambda i: (
-            f"runs for {finish[i] - first[i]} s, on machine {jobs['machine'][begins[i]]} it takes "
+            f"runs for {finish[i] - first[i]} s, but on machine {jobs['machine'][begins[i]]} it takes "
             f"{run_time[i]}"
         ),
     )
@@ -342,30 +360,32 @@ def _check_agreement(jobs: JobsTable) -> list[Violation]:
     busy = np.bincount(jobs["machine"], jobs.run_time, len(machines))
     used = np.bincount(pairs // len(machines), minlength=len(applications))
     slack = NS * (job_counts + 1) + 1e-12 * busy  # rounding of sums
-    for name, table, want in (
+    for name, table, expected in (
         ("tasks", "machines", job_counts),
         ("busy", "machines", busy),
         ("nodes_used", "applications", used),
     ):
-        have = jobs.result.tables[table][name]
-        equal = close(have, want, slack) if name == "busy" else have == want
-        violations += differs("agreement", column(f"{table}.{name}"), ~equal, have, want, "the jobs make")
+        actual = jobs.result.tables[table][name]
+        equal = is_close(actual, expected, slack) if name == "busy" else actual == expected
+        violations += differences(
+            "agreement", column_label(f"{table}.{name}"), ~equal, actual, expected, "the jobs give"
+        )
     return violations
 
 
-def _check_ranges(name: str, have: Floats, low: Floats, high: Floats) -> list[Violation]:
-    return broken(
+def _check_ranges(name: str, actual: Floats, low: Floats, high: Floats) -> list[Violation]:
+    return violations_where(
         "agreement",
-        ~_is_within(have, low, high, np.maximum(have, high)) & ~np.isnan(low),
-        column(name),
-        lambda k: f"is {have[k]} s, the jobs make it {_range_text(low[k], high[k])}",
+        ~_is_within(actual, low, high, np.maximum(actual, high)) & ~np.isnan(low),
+        column_label(name),
+        lambda k: f"is {actual[k]} s, but the jobs give {_range_text(low[k], high[k])}",
     )
 
 
 def _check_order(jobs: JobsTable) -> list[Violation]:
-    """Check by the table of applications that machines run jobs first come, first served.
+    """Check with the table of applications that machines run jobs first come, first served.
 
-    Each application must be one job.
+    Each application must have one job.
     """
     start, end = (jobs.result.applications[name] for name in ("first_start", "finish"))
     order = np.lexsort((start, jobs["machine"]))
@@ -379,21 +399,22 @@ def _check_order(jobs: JobsTable) -> list[Violation]:
     def row_label(k: int) -> str:
         return f"jobs[{order[k]}]"
 
-    violations = broken(
+    violations = violations_where(
         "order",
         arrival < previous_arrival - slack,
         row_label,
         lambda k: (
-            f"comes to machine {u[k]} at {arrival[k]} s, the one that runs before it at "
+            f"arrives at machine {u[k]} at {arrival[k]} s, but the job that runs before it at "
             f"{previous_arrival[k]} s"
         ),
     )
-    return violations + broken(
+    return violations + violations_where(
         "order",
         ~(np.abs(start - np.maximum(arrival, previous_end)) <= slack),
         row_label,
         lambda k: (
-            f"starts at {start[k]} s, comes at {arrival[k]} s, machine {u[k]} is free at {previous_end[k]} s"
+            f"starts at {start[k]} s, but arrives at {arrival[k]} s, and machine {u[k]} is free at "
+            f"{previous_end[k]} s"
         ),
     )
 
@@ -409,39 +430,39 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
             return []  # other checks report this
     for name, table in (("schedule", schedule), ("arrivals", arrivals)):
         if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
-            message = f"has {tasks:g} tasks, there are {len(jobs.application)} jobs"
+            message = f"has {tasks:g} tasks, but there are {len(jobs.application)} jobs"
             return [Violation("order", 1, name, message)]
     time = arrivals["time"]
-    violations = broken(
+    violations = violations_where(
         "order",
         np.diff(time, prepend=-np.inf) < 0,
-        column("arrivals"),
-        lambda k: f"comes at {time[k]} s, the row before at {time[k - 1]} s",
+        column_label("arrivals"),
+        lambda k: f"has {time[k]} s, but the row before has {time[k - 1]} s",
     )
     pairs = np.concatenate((jobs["machine"] * np.int64(count) + jobs.application,
                            arrivals["machine"] * count + arrivals["application"]))  # fmt: skip
     keys, key_index = np.unique(pairs, return_inverse=True)
     run_counts = np.bincount(key_index[: len(jobs.application)], minlength=len(keys))
     arrival_counts = np.bincount(key_index[len(jobs.application) :], arrivals["tasks"], len(keys))
-    violations += broken(
+    violations += violations_where(
         "agreement",
         run_counts != arrival_counts,
         lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{arrival_counts[k]:.0f} tasks have come, jobs has {run_counts[k]}",
+        lambda k: f"{arrival_counts[k]:.0f} tasks have arrived, but jobs has {run_counts[k]}",
     )
     violations += order_violations(jobs.result)
-    # only for an application with one row in both tables do the rows tell the waiting time of its job
+    # the rows determine the waiting time of a job only if its application has one row in both tables
     single = jobs.workload.tasks == 1
     for table in (schedule, arrivals):
         single = single & (np.bincount(table["application"], minlength=count) == 1)
     start, arrived = np.zeros(count), np.zeros(count)
     start[schedule["application"]], arrived[arrivals["application"]] = schedule["start"], time
-    have, want = jobs["waited"], (start - arrived)[jobs.application]
-    return violations + differs(
+    actual, expected = jobs["waited"], (start - arrived)[jobs.application]
+    return violations + differences(
         "jobs",
-        column("jobs.waited"),
-        single[jobs.application] & ~(np.abs(have - want) <= NS + ROUNDING * start[jobs.application]),
-        have,
-        want,
-        "schedule and arrivals make",
+        column_label("jobs.waited"),
+        single[jobs.application] & ~(np.abs(actual - expected) <= NS + ROUNDING * start[jobs.application]),
+        actual,
+        expected,
+        "schedule and arrivals give",
     )

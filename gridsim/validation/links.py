@@ -1,7 +1,7 @@
 """Checks of a recorded schedule whose tasks move data over the links of machines.
 
-A task fetches its input at the earliest while the task before it on the machine is computed.  It occupies
-the processor until the output of the task before it has left the machine; then its own output follows.
+A machine fetches the input of a task at the earliest while it computes the previous task.  A task occupies
+the processor until the output of the previous task has left the machine; then its own output is sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridsim.model.applications import Applications
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.validation.common import NS, Violation, broken
+from gridsim.validation.common import NS, Violation, violations_where
 
 
 def moves_data(result: Result, workload: Applications) -> bool:
@@ -30,9 +30,9 @@ def check_links(
     n: NDArray[np.int64],
     start: Floats,
     end: Floats,
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> tuple[list[Violation], Floats]:
-    """Check that tasks start after their input, and not while output blocks the processor.
+    """Check that tasks start after their input has arrived, and not while output occupies the processor.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ def check_links(
     task_time = (end - start) / n
     output_time, is_early, is_blocked = end.copy(), np.zeros(len(u), np.bool_), np.zeros(len(u), np.bool_)
     order = np.lexsort((start, u))
-    last, previous_begin, free, last_sent = -1, 0.0, 0.0, 0.0
+    previous_machine, previous_begin, free, last_sent = -1, 0.0, 0.0, 0.0
     for k in order.tolist():
-        if u[k] != last:
-            last, previous_begin, free, last_sent = int(u[k]), 0.0, 0.0, 0.0
+        if u[k] != previous_machine:
+            previous_machine, previous_begin, free, last_sent = int(u[k]), 0.0, 0.0, 0.0
         slack = 4 * NS + 4 * np.spacing(end[k])
         release = float(workload.release[i[k]])
         for task in range(int(n[k])):
@@ -67,10 +67,13 @@ def check_links(
             if send[k]:
                 free = max(free, last_sent)
                 output_time[k] = last_sent = free + send[k]
-    violations = broken(
-        "input", is_early, place, lambda k: f"starts at {start[k]} s, before its input can be there"
+    violations = violations_where(
+        "input", is_early, row_label, lambda k: f"starts at {start[k]} s, before its input can have arrived"
     )
-    violations += broken(
-        "output", is_blocked, place, lambda k: f"starts at {start[k]} s, while output waits on the processor"
+    violations += violations_where(
+        "output",
+        is_blocked,
+        row_label,
+        lambda k: f"starts at {start[k]} s, while output still occupies the processor",
     )
     return violations, output_time

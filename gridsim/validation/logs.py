@@ -17,17 +17,17 @@ from gridsim.errors import TraceFormatError
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath
 from gridsim.traces import JobLog, read_jobs
-from gridsim.traces._text import LARGEST_COUNT, csv_rows, cut, format_error, number_fault
+from gridsim.traces._text import LARGEST_COUNT, csv_rows, format_error, number_fault, truncate
 from gridsim.traces.avt import parse_count
 from gridsim.traces.job_lines import lines_of
 from gridsim.validation.common import (
     ROUNDING,
     Violation,
-    broken,
     check_step_count,
-    differs,
+    differences,
     over_capacity,
     overlaps,
+    violations_where,
 )
 
 #: Numbers in tables of other programs are rounded to multiples of this: Batsim writes six decimals (s).
@@ -42,8 +42,8 @@ BATSIM = (
     "finish_time",
     "allocated_resources",
 )
-#: Pieces of intervals that are checked in one step.
-_AT_ONCE = 1 << 20
+#: Number of pieces of intervals that are checked in one step.
+_BATCH = 1 << 20
 _NUMBERS = ("submission_time", "starting_time", "execution_time", "finish_time")
 
 
@@ -52,15 +52,15 @@ def validate_batsim(
 ) -> list[Violation]:
     """Check a schedule in the jobs table of Batsim (``..._jobs.csv``), and return its violations.
 
-    Jobs without allocated resources (rejected ones) need not have run, unless the table says that they did.
+    Jobs without allocated resources (rejected ones) need not have run, unless the table marks them as run.
 
     Parameters
     ----------
     machines
-        The number of resources; default: not checked.
+        Number of resources; None to skip this check.
     job_log
-        The log (SWF, GWF) of the submitted jobs.  The table must have each of them once, with its number (the
-        workload before ``!`` does not matter), submit time and processors.
+        The log (SWF, GWF) of the submitted jobs.  The table must have each of them once, with its number
+        (without the workload before ``!``), submit time and processors.
 
     Raises
     ------
@@ -83,34 +83,32 @@ def validate_batsim(
     label, numbers = jobs["job_id"], [_number_of(job) for job in jobs["job_id"]]
     # a log has no workloads: both w0!1 and w1!1 are its job 1
     violations = _check_duplicates(jobs["key"] if job_log is None else numbers, label, row_label)
-    violations += broken(
+    violations += violations_where(
         "size",
         jobs["has_run"] & ~has_run & (requested_resources > 0),
         row_label,
-        lambda k: (
-            f"job {label[k]} has run by the table and has no resources, it requested {requested_resources[k]}"
-        ),
+        lambda k: f"job {label[k]} has run, but has no resources; it requested {requested_resources[k]}",
     )
-    violations += broken(
+    violations += violations_where(
         "before submission",
         has_run & ~(start >= submit - _slack(2, start, submit)),
         row_label,
-        lambda k: f"job {label[k]} starts at {start[k]} s, submitted at {submit[k]} s",
+        lambda k: f"job {label[k]} starts at {start[k]} s, but was submitted at {submit[k]} s",
     )
-    violations += broken(
+    violations += violations_where(
         "duration",
         has_run
         & ~((np.abs(start + run_time - finish) <= _slack(3, start, run_time, finish)) & (run_time >= 0)),
         row_label,
         lambda k: f"job {label[k]} from {start[k]} s for {run_time[k]} s cannot finish at {finish[k]} s",
     )
-    violations += broken(
+    violations += violations_where(
         "size",
         has_run & (allocated != requested_resources),
         row_label,
-        lambda k: f"job {label[k]} has {allocated[k]} resources, it requested {requested_resources[k]}",
+        lambda k: f"job {label[k]} has {allocated[k]} resources, but requested {requested_resources[k]}",
     )
-    # a quotient of rounded numbers, which could have any value for a job of no length
+    # the stretch is a quotient of rounded numbers, which may have any value for a job of 0 s
     positive_time = np.where(run_time > UNIT, run_time, np.nan)
     stretch = (finish - submit) / positive_time
     stretch_slack = UNIT + _slack(2, finish, submit, run_time) * (1 + np.abs(stretch)) / (
@@ -124,9 +122,11 @@ def validate_batsim(
         if metric in jobs:
             values = jobs[metric]
             is_wrong = has_run & np.isfinite(value) & ~(np.abs(values - value) <= slack)
-            violations += differs("agreement", row_label, is_wrong, values, value, "its times make", metric)
+            violations += differences(
+                "agreement", row_label, is_wrong, values, value, "its times give", metric
+            )
     resource_count = math.inf if machines is None else machines
-    violations += broken(
+    violations += violations_where(
         "unknown",
         high > resource_count,
         lambda k: row_label(int(row[k])),
@@ -155,14 +155,14 @@ def validate_swf(
 ) -> list[Violation]:
     """Check a job log (SWF, GWF) as a schedule, and return its violations.
 
-    Jobs that did not run (unknown wait or run time) are left out, and so are parts (status 2 to 4) of a job
-    that has its own line.  A job with parts does not count among the jobs that run at the same time.  Jobs
+    Jobs that did not run (unknown wait or run time) are ignored, and so are parts (status 2 to 4) of a job
+    that has its own line.  A job with parts does not count among concurrent jobs.  Jobs
     may run for longer than they requested if the header says ``AllowOveruse: Yes``.
 
     Parameters
     ----------
     machines
-        The number of processors; default: ``MaxProcs`` of the header, else not checked.
+        Number of processors; None for ``MaxProcs`` of the header, without which it is not checked.
     job_log
         The log of the submitted jobs.  The log at `path` must have each of them once, with its number, submit
         time and processors, and if it was completed also with its wait and run time.
@@ -181,7 +181,7 @@ def validate_swf(
 
     label = [str(job) for job in jobs["job"].tolist()]
     violations = _check_duplicates(label, label, row_label)
-    violations += broken(
+    violations += violations_where(
         "before submission",
         (wait_time < 0) & (wait_time != -1),
         row_label,
@@ -189,17 +189,17 @@ def validate_swf(
     )
     limit = jobs["req_time"]
     allows_overuse = log.header.get("AllowOveruse", "").lower() in ("yes", "true")
-    violations += broken(
+    violations += violations_where(
         "duration",
         (limit > 0) & (run_time > limit) & (jobs["status"] == 1) & (not allows_overuse),
         row_label,
-        lambda k: f"job {label[k]} runs for {run_time[k]} s and is completed, it requested {limit[k]} s",
+        lambda k: f"job {label[k]} runs for {run_time[k]} s and is completed, but requested {limit[k]} s",
     )
     if machines is None and (max_procs := log.header.get("MaxProcs", "").split()):
         machines = parse_count(max_procs[0])
     has_run = (wait_time >= 0) & (run_time > 0)
     if machines is not None:
-        violations += broken(
+        violations += violations_where(
             "unknown",
             has_run & (procs > machines),
             row_label,
@@ -209,10 +209,10 @@ def validate_swf(
         start = (submit + wait_time)[counts_once]
         end = start + run_time[counts_once]
         if excess := over_capacity(start, end - _slack(2, end), procs[counts_once], machines):
-            message = f"{excess[1]} processors are in use at {excess[0]} s, there are {machines}"
+            message = f"{excess[1]} processors are in use at {excess[0]} s, but there are {machines}"
             violations.append(Violation("overlap", 1, name, message))
     if job_log is not None:
-        violations += broken(
+        violations += violations_where(
             "lost",
             (jobs["status"] == 1) & ((wait_time == -1) | (run_time == -1)),
             row_label,
@@ -232,8 +232,8 @@ def _shared_resources(
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield (resource, count, earlier job, later job) for pairs of jobs that overlap on a resource.
 
-    The resources are checked in parts.  A part with overlaps yields its first resource with one, and the
-    number of overlaps in the part.
+    The resources are checked in parts.  For a part with overlaps, the first such resource and the number of
+    overlaps are yielded.
 
     Parameters
     ----------
@@ -247,14 +247,14 @@ def _shared_resources(
     TraceFormatError
         If the intervals cut each other into too many pieces.
     """
-    # resources between two neighbouring ends of intervals are in the same intervals, and form one piece
+    # resources between two neighbouring interval ends are in the same intervals, so they form one piece
     edges = np.unique(np.concatenate((low, high)))
     first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)
     cover = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
     cumulative = np.cumsum(np.cumsum(cover))
     total = int(cumulative[-1]) if len(cumulative) else 0
     check_step_count(total, f"{name}: field allocated_resources", "pieces of intervals", TraceFormatError)
-    parts = np.searchsorted(cumulative, np.arange(0, total, _AT_ONCE))
+    parts = np.searchsorted(cumulative, np.arange(0, total, _BATCH))
     for begin, end in itertools.pairwise(np.unique(np.append(parts, len(edges))).tolist()):
         first_piece = np.maximum(first, begin)
         pieces = np.maximum(0, np.minimum(last, end) - first_piece)
@@ -290,11 +290,11 @@ def _slack(count: int, *times: Floats) -> Floats:
 def _check_duplicates(key: list[str], label: list[str], row_label: Callable[[int], str]) -> list[Violation]:
     """Check that each key occurs once; `label` has the names of the jobs for messages."""
     first = _first_occurrence(key)
-    return broken(
+    return violations_where(
         "done twice",
         first >= 0,
         row_label,
-        lambda k: f"job {label[k]} is at {row_label(int(first[k]))} already",
+        lambda k: f"job {label[k]} is already at {row_label(int(first[k]))}",
     )
 
 
@@ -316,21 +316,21 @@ def _check_workload(
 ) -> list[Violation]:
     """Check that the schedule has every job of the log, as it was submitted.
 
-    A number that the log has twice is a violation, because it does not identify a job.
+    A number that occurs twice in the log is a violation, since it does not identify a job.
     """
     number, submit, size = [str(job) for job in log.jobs["job"].tolist()], log.jobs["submit"], log.procs
     line, first = log.jobs["line"], _first_occurrence(number)
-    violations = broken(
+    violations = violations_where(
         "workload",
         first >= 0,
         lambda k: f"{os.fspath(log_path)}:{line[k]}",
-        lambda k: f"job {number[k]} of the workload is at line {line[first[k]]} already",
+        lambda k: f"job {number[k]} of the workload is already at line {line[first[k]]}",
     )
     index: dict[str, int] = {}
     for k, job in enumerate(number):
         index.setdefault(job, k)
     log_row = np.array([index.get(job, -1) for job in label], np.int64)
-    violations += broken(
+    violations += violations_where(
         "unknown", log_row < 0, row_label, lambda k: f"job {label[k]} is not in the workload"
     )
     is_present = np.zeros(len(submit), np.bool_)
@@ -338,15 +338,17 @@ def _check_workload(
     missing = [job for job, k in index.items() if not is_present[k]]
     if missing:
         violations.append(
-            Violation("lost", len(missing), name, f"job {missing[0]} of the workload is not there")
+            Violation("lost", len(missing), name, f"job {missing[0]} of the workload is missing")
         )
-    for quantity, have, want, slack in (
+    for quantity, actual, expected, slack in (
         ("submission", have_submit, submit[log_row], _slack(2, have_submit)),
         ("size", have_size, size[log_row], 0),
     ):
-        # NaN equals no submit time
-        is_wrong = (log_row >= 0) & ~(np.abs(have - want) <= slack)
-        violations += differs("workload", row_label, is_wrong, have, want, "the workload has", quantity)
+        # the submit time may be NaN, which differs from any number
+        is_wrong = (log_row >= 0) & ~(np.abs(actual - expected) <= slack)
+        violations += differences(
+            "workload", row_label, is_wrong, actual, expected, "the workload has", quantity
+        )
     return violations
 
 
@@ -370,7 +372,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
     _, header = next(rows, (1, []))
     missing = [name for name in BATSIM if name not in header]
     if missing:
-        raise format_error(path, 1, f"no jobs table of Batsim: there is no column {', '.join(missing)}")
+        raise format_error(path, 1, f"a jobs table of Batsim must have the columns {', '.join(missing)}")
     columns: dict[str, list[Any]] = {name: [] for name in (*BATSIM, "line", "key", "has_run")}
     metrics = [name for name in ("waiting_time", "turnaround_time", "stretch") if name in header]
     columns |= {name: [] for name in metrics}
@@ -402,7 +404,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
             or columns["execution_time"][-1] > 0
         )
     if not columns["line"]:
-        raise format_error(path, 1, "no jobs in this table")
+        raise format_error(path, 1, "the table must have at least one job")
     floats = (*_NUMBERS, *metrics)
     return {
         "line": np.array(columns["line"], np.int64),
@@ -416,7 +418,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
 
 
 def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]]:
-    """Return a set of intervals: [(0, 4), (7, 8)] for ``0-3 7``.
+    """Parse a set of intervals; ``0-3 7`` gives [(0, 4), (7, 8)].
 
     Raises
     ------
@@ -430,15 +432,19 @@ def _interval_set(path: StrPath, number: int, text: str) -> list[tuple[int, int]
         last = parse_count(high) if dash else first
         if first is None or last is None:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, expected a resource or LOW-HIGH"
+                path,
+                number,
+                f"field allocated_resources has {truncate(part)!r}, expected a resource or LOW-HIGH",
             )
         if last < first:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, which is no interval"
+                path, number, f"field allocated_resources has {truncate(part)!r}, which is no interval"
             )
         if last > LARGEST_COUNT:
             raise format_error(
-                path, number, f"field allocated_resources has {cut(part)!r}, expected at most {LARGEST_COUNT}"
+                path,
+                number,
+                f"field allocated_resources has {truncate(part)!r}, expected at most {LARGEST_COUNT}",
             )
         intervals.append((first, last + 1))
     return intervals

@@ -7,26 +7,26 @@ from numpy.typing import NDArray
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
+from gridsim.validation.common import NS, ROUNDING, Violation, column_label, differences, violations_where
 from gridsim.validation.jobs import WALKERS
-from gridsim.validation.schedule import rejected_or_cancelled
+from gridsim.validation.schedule import rejected_or_cancelled_jobs
 
-#: Kinds of messages of `WALKERS` with a delay that is a parameter of the scheduler, not of the network.
+#: Kinds of messages of `WALKERS` whose delay is a parameter of the scheduler.
 _PROBE_KINDS = ("probe", "load")
-#: The least number of messages of a kind, all with tasks, from which that kind counts as carrying tasks.
+#: Minimum number of messages of a kind, all with tasks, for which the kind counts as carrying tasks.
 _MIN_SAMPLE = 5
 
 
 def check_messages(result: Result) -> list[Violation]:
     """Check the messages of `result`, and return the violations."""
     table = result.messages
-    flight = table["sent"] - table["delivered"] - table["dropped"]
+    in_flight = table["sent"] - table["delivered"] - table["dropped"]
     counts = np.stack([table[name] for name in ("sent", "delivered", "dropped", "in_flight", "bytes")])
-    violations = broken(
+    violations = violations_where(
         "messages",
-        (table["in_flight"] != flight) | (counts < 0).any(axis=0),
+        (table["in_flight"] != in_flight) | (counts < 0).any(axis=0),
         lambda k: f"messages[{k}] ({table['kind'][k]})",
-        lambda k: f"{table[k]}: sent must be delivered + dropped + in flight",
+        lambda k: f"{table[k]}: sent must equal delivered + dropped + in flight",
     )
     if "message_log" in result.tables:
         violations += _check_log(result)
@@ -50,13 +50,14 @@ def _check_log(result: Result) -> list[Violation]:
     known = (sender >= 0) & (sender < machines) & (receiver >= 0) & (receiver < machines)
     known &= (sender != receiver) & (application >= -1) & (application < applications)
     known &= np.isin(kind, result.messages["kind"])
-    violations = broken(
+    violations = violations_where(
         "unknown",
         ~known,
         row_label,
         lambda k: (
             f"a {kind[k]} from machine {sender[k]} to {receiver[k]} about application {application[k]}: "
-            f"there are {machines} machines and {applications} applications, and the kinds of messages"
+            f"there are {machines} machines and {applications} applications, and the table messages lists "
+            "all kinds"
         ),
     )
     violations += _check_counts(result)
@@ -69,13 +70,13 @@ def _check_log(result: Result) -> list[Violation]:
         shortest[np.isin(kind, _PROBE_KINDS)] = 0.0
     # each of the three times is rounded to 1 ns
     is_early = is_delivered & ~(delivered >= sent + shortest - 3 * NS - ROUNDING * np.abs(delivered))
-    violations += broken(
+    violations += violations_where(
         "message",
         ~(sent >= 0) | is_early | ((dropped != 0) & ((dropped != 1) | is_delivered)),
         row_label,
         lambda k: (
-            f"sent at {sent[k]} s, delivered at {delivered[k]} s, dropped {dropped[k]}; it takes at least "
-            f"{shortest[k]} s, and a dropped message is not delivered"
+            f"sent at {sent[k]} s, delivered at {delivered[k]} s, dropped {dropped[k]}; delivery takes at "
+            f"least {shortest[k]} s, and a dropped message is not delivered"
         ),
     )
     faults = result.scenario.faults
@@ -88,8 +89,8 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     """Check that tasks which were lost with a message were submitted again.
 
     A kind of message carries tasks if tasks arrive with each delivered message of that kind.  A dropped
-    message of such a kind has lost at least one task, which arrives nowhere.  Tasks that machines lose have
-    arrived before.
+    message of such a kind has lost at least one task, which arrives nowhere, whereas tasks
+    that machines lose have arrived before.
     """
     log, arrivals, table = result.tables["message_log"], result.tables["arrivals"], result.applications
     if "task" in result.tables["schedule"] or result.provenance.get("message_log", {}).get("left_out"):
@@ -108,7 +109,7 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     for name in np.unique(kind[is_dropped & (application >= 0)]):
         is_kind = kind == name
         if (is_delivered & is_kind).sum() >= _MIN_SAMPLE and brings_tasks[is_kind].all():
-            # two messages that are always sent together may carry the tasks together
+            # two messages sent at the same time may carry the tasks together
             _, rows = np.unique(
                 (application + apps * log["receiver"] + 1j * log["sent"])[is_kind & is_dropped],
                 return_index=True,
@@ -117,13 +118,14 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     least = (
         lost + np.bincount(arrivals["application"], arrivals["tasks"], apps).astype(np.int64) - table["tasks"]
     )
-    have = table["resubmitted"]
-    return broken(
+    actual = table["resubmitted"]
+    return violations_where(
         "agreement",
-        (lost > 0) & (have < least) & ~rejected_or_cancelled(result),
-        column("applications.resubmitted"),
+        (lost > 0) & (actual < least) & ~rejected_or_cancelled_jobs(result),
+        column_label("applications.resubmitted"),
         lambda k: (
-            f"is {have[k]}; {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages with "
+            f"is {actual[k]}, but {least[k] - lost[k]} tasks were lost on machines, and {lost[k]} messages "
+            "with "
             "tasks were dropped"
         ),
     )
@@ -133,7 +135,7 @@ def _check_counts(result: Result) -> list[Violation]:
     """Check that the log has as many messages as the table ``messages``; a truncated log may have fewer."""
     log, table = result.tables["message_log"], result.messages
     left_out = result.provenance.get("message_log", {}).get("left_out", 0)
-    # row len(table) collects messages of unknown kinds
+    # messages of unknown kinds are counted in row len(table)
     names, row = np.unique(table["kind"], return_index=True)
     at = np.searchsorted(names, log["kind"]) % max(1, len(names))
     table_row = (
@@ -151,10 +153,12 @@ def _check_counts(result: Result) -> list[Violation]:
     ):
         sums = np.zeros(len(table) + 1, np.int64)
         np.add.at(sums, table_row, values)
-        have = sums[:-1]
-        want = table[name]
-        wrong = have > want if left_out else have != want
-        violations += differs("messages", column(f"messages.{name}"), wrong, want, have, "the log has")
+        actual = sums[:-1]
+        expected = table[name]
+        wrong = actual > expected if left_out else actual != expected
+        violations += differences(
+            "messages", column_label(f"messages.{name}"), wrong, expected, actual, "the log has"
+        )
     return violations
 
 
@@ -166,7 +170,7 @@ def _check_down_machines(
     sent: Floats,
     delivered: Floats,
 ) -> list[Violation]:
-    """Check that machines that are down send nothing, and lose messages sent to them before they recover."""
+    """Check that machines that are down send nothing, and lose all messages sent to them."""
     rows = np.flatnonzero(is_delivered)
     lost = np.zeros(len(is_delivered), np.bool_)
     faults = result.scenario.faults
@@ -182,7 +186,7 @@ def _check_down_machines(
             first = np.append(down, np.inf)[np.searchsorted(up, sent[rows_of_machine], side="right")]
             # events at the instant of a failure precede it
             lost[rows_of_machine] |= first < (delivered if at_receiver else sent)[rows_of_machine] - NS
-    return broken(
+    return violations_where(
         "dead machine",
         lost,
         lambda k: f"message_log[{k}]",

@@ -6,17 +6,17 @@ import numpy as np
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Integers
-from gridsim.validation.common import Violation, broken, close, is_emulated
+from gridsim.validation.common import Violation, is_close, is_emulated, violations_where
 
-#: The most applications of a machine that a message lists.
+#: Maximum number of applications that a message lists.
 _MAX_LISTED = 10
 
 
 def order_violations(result: Result) -> list[Violation]:
-    """Check that each machine runs tasks one by one in order of arrival, and does not idle while it has one.
+    """Check that each machine runs tasks one by one in order of arrival, and is not idle while it has one.
 
     A row of the recorded schedule may have several tasks, which run one after another.  If they differ in
-    size, the row does not tell when each of them starts; then a task starts too early only if it arrives
+    size, the row does not determine when each of them starts; then a task is too early only if it arrives
     after the end of its row.  In the tables ``schedule`` and ``arrivals``, machines must be known and every
     row must have tasks.
 
@@ -50,16 +50,19 @@ def order_violations(result: Result) -> list[Violation]:
 
     def tasks_of(name: str, u: int) -> Integers:
         table, rows = (schedule, schedule_rows) if name == "schedule" else (arrivals, arrival_rows)
-        mine = rows[table["machine"][rows] == u]
-        return np.repeat(table["application"][mine], table["tasks"][mine])
+        machine_rows = rows[table["machine"][rows] == u]
+        return np.repeat(table["application"][machine_rows], table["tasks"][machine_rows])
 
     def describe(u: int) -> str:
-        have, want = tasks_of("schedule", u), tasks_of("arrivals", u)
-        common = min(len(have), len(want))
-        first = int(np.argmin(np.append(have[:common] == want[:common], False)))
-        return f"runs tasks of applications {_list_text(have, first)}, they came as {_list_text(want, first)}"
+        actual, expected = tasks_of("schedule", u), tasks_of("arrivals", u)
+        common = min(len(actual), len(expected))
+        first = int(np.argmin(np.append(actual[:common] == expected[:common], False)))
+        return (
+            f"runs tasks of applications {_list_text(actual, first)}, but they arrived as "
+            f"{_list_text(expected, first)}"
+        )
 
-    violations = broken("order", wrong, lambda u: f"machine {u}", describe)
+    violations = violations_where("order", wrong, lambda u: f"machine {u}", describe)
     # on the other machines both tables have the same tasks in the same order
     schedule_rows = schedule_rows[~wrong[schedule["machine"][schedule_rows]]]
     u, tasks, start, end = (schedule[name][schedule_rows] for name in ("machine", "tasks", "start", "end"))
@@ -67,24 +70,24 @@ def order_violations(result: Result) -> list[Violation]:
     previous_end = np.append(0.0, end[:-1])[: len(schedule_rows)]
     previous_end[np.flatnonzero(np.diff(u, prepend=-1))] = 0.0
     at = arrival_times[first]
-    violations += broken(
+    violations += violations_where(
         "order",
         ~(
-            close(start, np.maximum(previous_end, at))
+            is_close(start, np.maximum(previous_end, at))
             | (is_emulated(result) & (start > np.maximum(previous_end, at)))
         ),
         lambda k: f"schedule[{schedule_rows[k]}]",
-        lambda k: f"starts at {start[k]} s, it came at {at[k]} s",
+        lambda k: f"starts at {start[k]} s, but arrived at {at[k]} s",
     )
     row = np.repeat(np.arange(len(schedule_rows)), tasks)
     begins = end[row]
     if "largest_task" not in result.applications:
         begins = start[row] + (np.arange(len(row)) - first[row]) * ((end - start) / tasks)[row]
-    return violations + broken(
+    return violations + violations_where(
         "order",
-        (begins < arrival_times) & ~close(begins, arrival_times),
+        (begins < arrival_times) & ~is_close(begins, arrival_times),
         lambda k: f"schedule[{schedule_rows[row[k]]}]",
-        lambda k: f"has a task at {begins[k]} s that came at {arrival_times[k]} s",
+        lambda k: f"starts a task at {begins[k]} s that arrived at {arrival_times[k]} s",
     )
 
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import NS, Violation, broken, column, differs, is_emulated
+from gridsim.validation.common import NS, Violation, column_label, differences, is_emulated, violations_where
 
 #: The time (s) up to which sums of times are exact to 1 ns.
 _EXACT_UNTIL = 1e6
-#: Schedulers whose tables ``hosts`` and ``searches`` are checked; other schedulers may use these names, too.
+#: Schedulers whose tables ``hosts`` and ``searches`` are checked; other schedulers may also use these names.
 _SEARCH_SCHEDULERS = {
     f"gridsim:{name}" for name in ("ExpandingRing", "RandomWalkSearch", "Advertisement", "Rendezvous")
 }
@@ -27,7 +27,7 @@ def check_reported(result: Result) -> list[Violation]:
     if "schedule" in result.tables:
         violations += _check_peak_queue(result)
     if result.scheduler.get("class") == "gridsim:FairTree":
-        levels = "traffic" in result.tables  # not where nodes are machines
+        levels = "traffic" in result.tables  # absent if nodes are machines
         violations += (
             (_check_traffic(result) if levels else []) + _check_updates(result) + _check_requests(result)
         )
@@ -43,13 +43,15 @@ def _check_bytes(result: Result) -> list[Violation]:
     machines, log = result.machines, result.tables.get("message_log")
     log_info = result.provenance.get("message_log", {})
     if log is None or log_info.get("left_out"):
-        # the machines have no rows for servers, which send and receive, too
-        want = result.messages["bytes"].sum()
-        have = {name: machines[name].sum() for name in ("bytes_out", "bytes_in")}
+        # servers also send and receive, but have no rows in the table
+        expected = result.messages["bytes"].sum()
+        actual = {name: machines[name].sum() for name in ("bytes_out", "bytes_in")}
         return [
-            Violation("messages", 1, f"machines.{name}", f"all have {total} B, the messages have {want} B")
-            for name, total in have.items()
-            if total > want
+            Violation(
+                "messages", 1, f"machines.{name}", f"all have {total} B, but the messages have {expected} B"
+            )
+            for name, total in actual.items()
+            if total > expected
         ]
     is_delivered, violations = ~np.isnan(log["delivered"]), []
     for name, endpoint, rows in (
@@ -60,9 +62,9 @@ def _check_bytes(result: Result) -> list[Violation]:
         log_sums = np.bincount(endpoint[rows][known], log["bytes"][rows][known], len(machines)).astype(
             np.int64
         )
-        have = machines[name]
-        violations += differs(
-            "messages", column(f"machines.{name}"), have != log_sums, have, log_sums, "the log has"
+        actual = machines[name]
+        violations += differences(
+            "messages", column_label(f"machines.{name}"), actual != log_sums, actual, log_sums, "the log has"
         )
     return violations
 
@@ -70,7 +72,7 @@ def _check_bytes(result: Result) -> list[Violation]:
 def _check_peak_queue(result: Result) -> list[Violation]:
     """Check the longest queues of machines against the arrivals and starts.
 
-    If tasks of a row differ in size or machines change their speed, the starts within a row are unknown, and
+    If tasks of a row differ in size or machines change their speed, the starts within a row are unknown, so
     nothing is checked.  A failure empties the queue of a machine; if another event happens at that instant,
     their order is unknown, and the machine is not checked.
     """
@@ -97,7 +99,7 @@ def _check_peak_queue(result: Result) -> list[Violation]:
     machine = np.concatenate((arrivals["machine"], schedule["machine"][rows]))
     change = np.concatenate((arrivals["tasks"], np.full(len(rows), -1)))
     at = np.rint(np.concatenate((arrivals["time"], begins)) / NS)
-    life, unclear = _lives(result, machine, at)
+    life, unclear = _failure_counts(result, machine, at)
     order = np.lexsort((change, at, life, machine))
     machine, life, change, at = machine[order], life[order], change[order], at[order]
     starts_group = np.append(True, (np.diff(machine) != 0) | (np.diff(life) != 0))
@@ -110,14 +112,16 @@ def _check_peak_queue(result: Result) -> list[Violation]:
     begin = np.flatnonzero(np.append(True, last[:-1]))
     queue_before = np.where(starts_group[begin], 0, np.append(0, waiting)[begin])
     np.maximum.at(upper, machine[begin], queue_before + np.add.reduceat(np.maximum(change, 0), begin))
-    have = result.machines["peak_queue"]
-    wrong = ((have < lower) | (have > upper)) & ~unclear
-    want = np.where(have < lower, lower, upper)
-    return differs("agreement", column("machines.peak_queue"), wrong, have, want, "arrivals and starts make")
+    actual = result.machines["peak_queue"]
+    wrong = ((actual < lower) | (actual > upper)) & ~unclear
+    expected = np.where(actual < lower, lower, upper)
+    return differences(
+        "agreement", column_label("machines.peak_queue"), wrong, actual, expected, "arrivals and starts give"
+    )
 
 
-def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the number of failures before each event, and the machines with an event at a failure.
+def _failure_counts(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the number of failures before each event, and which machines have an event at a failure.
 
     Parameters
     ----------
@@ -147,23 +151,23 @@ def _lives(result: Result, machine: Integers, at: Floats) -> tuple[Integers, NDA
 def _check_traffic(result: Result) -> list[Violation]:
     """Check that the messages of all levels of the tree add up to the table ``messages``."""
     table, messages = result.tables["traffic"], result.messages
-    violations = broken(
+    violations = violations_where(
         "unknown",
         (table["level"] < 0) | ~np.isin(table["kind"], messages["kind"]),
         lambda k: f"traffic[{k}]",
-        lambda k: f"messages {table['kind'][k]} of level {table['level'][k]}",
+        lambda k: f"{table['kind'][k]} messages of level {table['level'][k]}",
     )
     for name, message_column in (("messages", "sent"), ("bytes", "bytes")):
         level_sums = np.array(
             [table[name][table["kind"] == kind].sum() for kind in messages["kind"]], np.int64
         )
-        have = messages[message_column]
-        violations += differs(
+        actual = messages[message_column]
+        violations += differences(
             "messages",
             lambda k: f"traffic ({messages['kind'][k]})",
-            have != level_sums,
+            actual != level_sums,
             level_sums,
-            have,
+            actual,
             "messages has",
             name,
         )
@@ -174,7 +178,7 @@ def _check_updates(result: Result) -> list[Violation]:
     arrived, age = (result.tables["updates"][name] for name in ("arrived", "age"))
     last = result.provenance["clock_seconds"]
     early = np.diff(arrived, prepend=arrived[:1]) < 0
-    return broken(
+    return violations_where(
         "time",
         ~((age >= 0) & (age <= arrived) & (arrived <= last)) | early,
         lambda k: f"updates[{k}]",
@@ -186,7 +190,7 @@ def _check_updates(result: Result) -> list[Violation]:
 
 
 def _check_requests(result: Result) -> list[Violation]:
-    """Check each request against its application, and the column of kept promises."""
+    """Check each request against its application, and the column ``kept``."""
     table, applications = result.tables["requests"], result.applications
     if not len(table):
         return []
@@ -196,12 +200,12 @@ def _check_requests(result: Result) -> list[Violation]:
         return f"requests[{k}]"
 
     known = (i >= 0) & (i < len(applications)) & (table["router"] >= 0)
-    if violations := broken(
+    if violations := violations_where(
         "unknown", ~known, row_label, lambda k: f"application {i[k]}, router {table['router'][k]}"
     ):
         return violations
     # The first request of an application is for all its tasks, later ones are for lost tasks.  If the first
-    # request was lost before a node accepted it, the first row is for lost tasks, too.
+    # request was lost before a node accepted it, the first row is for lost tasks as well.
     first = np.append(True, np.diff(i) != 0)
     first &= (applications["resubmitted"][i] == 0) | (table["release"] == applications["release"][i])
     is_first_request = np.full(len(table), result.scheduler["parameters"].get("resubmit") != "new") | first
@@ -213,40 +217,43 @@ def _check_requests(result: Result) -> list[Violation]:
         ("guaranteed", np.full(len(table), True), np.isfinite(promised).astype(np.int64)),
         ("kept", np.full(len(table), True), (np.isfinite(promised) & (stretch <= promised)).astype(np.int64)),
     ]
-    for name, rows, want in expectations:
-        have = table[name]
-        violations += differs(
-            "agreement", column(f"requests.{name}"), rows & (have != want), have, want, "it must be"
+    for name, rows, expected in expectations:
+        actual = table[name]
+        violations += differences(
+            "agreement",
+            column_label(f"requests.{name}"),
+            rows & (actual != expected),
+            actual,
+            expected,
+            "the table implies",
         )
-    want = applications["stretch"][i]
-    wrong = is_first_request & ~(np.abs(stretch - want) <= 1e-9 * np.abs(want))
-    violations += differs(
-        "agreement", column("requests.stretch"), wrong, stretch, want, "its application has"
+    expected = applications["stretch"][i]
+    wrong = is_first_request & ~(np.abs(stretch - expected) <= 1e-9 * np.abs(expected))
+    violations += differences(
+        "agreement", column_label("requests.stretch"), wrong, stretch, expected, "its application has"
     )
     early = ~(table["accepted"] >= table["release"]) | (table["steps_up"] < 0) | (table["tasks"] < 1)
-    violations += broken(
+    violations += violations_where(
         "time", early, row_label, lambda k: f"accepted at {table['accepted'][k]} s: {table[k]}"
     )
     requested_tasks = np.bincount(i, table["tasks"], len(applications))
     max_tasks = applications["tasks"] + applications["resubmitted"]
-    return violations + broken(
+    return violations + violations_where(
         "agreement",
         (requested_tasks < applications["tasks"]) | (requested_tasks > max_tasks),
         lambda k: f"application {k}",
-        lambda k: f"requests ask for {requested_tasks[k]:.0f} tasks, it has {applications['tasks'][k]}",
+        lambda k: f"requests are for {requested_tasks[k]:.0f} tasks, but it has {applications['tasks'][k]}",
     )
 
 
 def _check_time_order(kind: str, table: str, name: str, time: NDArray[Any]) -> list[Violation]:
     """Check that the rows of a table are in order of time."""
     previous = np.append(time[:1], time[:-1])
-    return broken(
+    return violations_where(
         kind,
         previous > time,
         lambda k: f"{table}[{k}]",
-        lambda k: (
-            f"{name} at {time[k]} s, the row before it at {previous[k]} s: rows must be in order of time"
-        ),
+        lambda k: f"{name} at {time[k]} s, after a row at {previous[k]} s; rows must be in order of time",
     )
 
 
@@ -257,17 +264,23 @@ def _check_searches(result: Result) -> list[Violation]:
     is_valid &= (
         (table["found"] >= 0) & (table["rounds"] >= 0) & (began >= 0) & (began <= ended) & (ended <= last)
     )
-    violations = broken(
+    violations = violations_where(
         "search", ~is_valid, lambda k: f"searches[{k}]", lambda k: f"{table[k]} in a run until {last} s"
     )
     violations += _check_time_order("search", "searches", "ended", ended)
     if not violations:
         hosts, machines = result.tables["hosts"], len(result.machines)
         remote_hosts = np.bincount(hosts["client"][hosts["client"] != hosts["host"]], minlength=machines)
-        have = np.bincount(table["client"], table["found"], machines).astype(np.int64)
+        actual = np.bincount(table["client"], table["found"], machines).astype(np.int64)
         source = "the table hosts has"
-        violations = differs(
-            "search", lambda k: f"client {k}", have > remote_hosts, have, remote_hosts, source, "found in all"
+        violations = differences(
+            "search",
+            lambda k: f"client {k}",
+            actual > remote_hosts,
+            actual,
+            remote_hosts,
+            source,
+            "found in all",
         )
     return violations
 
@@ -281,15 +294,17 @@ def _check_placements(result: Result) -> list[Violation]:
     job, machine = table["application"][done], table["machine"][done]
     order = np.argsort(job, kind="stable")
     jobs, begins = np.unique(job[order], return_index=True)
-    want = np.array(
+    expected = np.array(
         [_mean_distance(attributes.places[each]) for each in np.split(machine[order], begins[1:])]
     )
-    have = result.tables["placements"]
-    if not np.array_equal(have["application"], jobs):
-        return [Violation("agreement", 1, "placements.application", "must be the jobs that were completed")]
-    distance = have["distance"]
-    wrong = ~(np.abs(distance - want[: len(jobs)]) <= 1e-9 * (1.0 + want[: len(jobs)]))
-    return differs("agreement", column("placements.distance"), wrong, distance, want, "the schedule makes")
+    actual = result.tables["placements"]
+    if not np.array_equal(actual["application"], jobs):
+        return [Violation("agreement", 1, "placements.application", "must list the completed jobs")]
+    distance = actual["distance"]
+    wrong = ~(np.abs(distance - expected[: len(jobs)]) <= 1e-9 * (1.0 + expected[: len(jobs)]))
+    return differences(
+        "agreement", column_label("placements.distance"), wrong, distance, expected, "the schedule gives"
+    )
 
 
 def _mean_distance(places: Floats) -> float:
@@ -300,7 +315,7 @@ def _mean_distance(places: Floats) -> float:
 
 
 def _check_hosts(result: Result) -> list[Violation]:
-    """Check that hosts are in order of time, and that there is one for each task."""
+    """Check that hosts are in order of time, and that each task has one."""
     table, count, machines = result.tables["hosts"], len(result.applications), len(result.machines)
     i, client, host, needed, found_at = (
         table[name] for name in ("application", "client", "host", "needed", "found")
@@ -310,14 +325,20 @@ def _check_hosts(result: Result) -> list[Violation]:
     is_valid = known & (needed >= release) & (needed <= found_at)
     if result.scenario.faults is None:
         is_valid &= client == result.applications["submitter"][np.where(known, i, 0)]
-    violations = broken(
-        "host", ~is_valid, lambda k: f"hosts[{k}]", lambda k: f"{table[k]}, released at {release[k]} s"
+    violations = violations_where(
+        "host",
+        ~is_valid,
+        lambda k: f"hosts[{k}]",
+        lambda k: f"{table[k]}; the application was released at {release[k]} s",
     )
     violations += _check_time_order("host", "hosts", "found", found_at)
     host_counts = np.bincount(i[known], minlength=count)
     short = host_counts < result.applications["tasks"]
-    violations += broken(
-        "host", short, lambda k: f"application {k}", lambda k: f"only {host_counts[k]} hosts for its tasks"
+    violations += violations_where(
+        "host",
+        short,
+        lambda k: f"application {k}",
+        lambda k: f"has only {host_counts[k]} hosts for its tasks",
     )
     if "schedule" in result.tables:
         schedule = result.tables["schedule"]
@@ -325,10 +346,10 @@ def _check_hosts(result: Result) -> list[Violation]:
         used = np.bincount(
             schedule["application"] * machines + schedule["machine"], schedule["tasks"], count * machines
         )
-        violations += broken(
+        violations += violations_where(
             "host",
             used > assigned_tasks,
             lambda k: f"application {k // machines} on machine {k % machines}",
-            lambda k: f"{used[k]:.0f} tasks run there, {assigned_tasks[k]} were assigned to it",
+            lambda k: f"{used[k]:.0f} tasks run there, but {assigned_tasks[k]} were assigned to it",
         )
     return violations

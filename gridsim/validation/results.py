@@ -13,11 +13,11 @@ from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.support.provenance import check_digests
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, differs
+from gridsim.validation.common import NS, ROUNDING, Violation, column_label, differences, violations_where
 from gridsim.validation.jobs import WALKERS, check_jobs
 from gridsim.validation.messages import check_messages
 from gridsim.validation.reported import check_reported
-from gridsim.validation.schedule import check_schedule, rejected_or_cancelled
+from gridsim.validation.schedule import check_schedule, rejected_or_cancelled_jobs
 from gridsim.validation.times import check_times
 
 #: Columns of applications that the scenario determines.
@@ -46,7 +46,7 @@ def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:
     if not isinstance(result, Result):
         result = Result.load(result, verify=False)
     if "tasks" not in result.machines:
-        raise ScenarioError("result must tell what machines did; of a job log, validate the log itself")
+        raise ScenarioError("result must be that of a run, not of a job log; validate the log itself")
     try:
         return _violations(result)
     except GridSimError:
@@ -74,7 +74,7 @@ def _violations(result: Result) -> list[Violation]:
         violations += check_schedule(result, workload)
     if not violations:  # the next checks rely on the tables checked so far
         violations += check_reported(result)
-    # another scheduler may have a table of the same name with another meaning
+    # other schedulers may use the same table name with another meaning
     if result.scheduler.get("class") in WALKERS:
         violations += check_jobs(result, workload)
     return violations
@@ -87,10 +87,12 @@ def _size_violations(result: Result) -> list[Violation]:
     """
     platform, recipe = result.scenario.platform, result.scenario.workload.recipe
     if len(result.machines) != platform.nodes:
-        message = f"has {len(result.machines)} rows, the platform has {platform.nodes} machines"
+        message = f"has {len(result.machines)} rows, but the platform has {platform.nodes} machines"
         return [Violation("platform", 1, "machines", message)]
     if isinstance(recipe, BagRecipe) and len(result.applications) != recipe.applications:
-        message = f"has {len(result.applications)} rows, the workload has {recipe.applications} applications"
+        message = (
+            f"has {len(result.applications)} rows, but the workload has {recipe.applications} applications"
+        )
         return [Violation("workload", 1, "applications", message)]
     return []
 
@@ -99,44 +101,61 @@ def _check_digest(result: Result) -> list[Violation]:
     stated_digest = result.stated_digest
     if stated_digest in (None, result.digest):
         return []
-    return [Violation("digest", 1, "result.json", f"states {stated_digest}, the tables make {result.digest}")]
+    return [
+        Violation(
+            "digest",
+            1,
+            "result.json",
+            f"states {stated_digest}, but the tables have the digest {result.digest}",
+        )
+    ]
 
 
 def _check_applications(result: Result, workload: Applications) -> list[Violation]:
     table = result.applications
     if len(table) != len(workload):
-        message = f"has {len(table)} rows, the workload has {len(workload)} applications"
+        message = f"has {len(table)} rows, but the workload has {len(workload)} applications"
         return [Violation("workload", 1, "applications", message)]
     violations = []
     for name in _SCENARIO_COLUMNS:
         if getattr(workload, name) is None:
             continue
-        have, want = table[name], getattr(workload, name)
-        violations += differs(
-            "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
+        actual, expected = table[name], getattr(workload, name)
+        violations += differences(
+            "workload",
+            column_label(f"applications.{name}"),
+            actual != expected,
+            actual,
+            expected,
+            "the scenario has",
         )
     sizes = workload.sizes() if "smallest_task" in table or "largest_task" in table else np.zeros(0)
     for name, extreme in (("smallest_task", np.minimum), ("largest_task", np.maximum)):
         if name in table:
-            have, want = table[name], extreme.reduceat(sizes, workload.offsets[:-1])
-            violations += differs(
-                "workload", column(f"applications.{name}"), have != want, have, want, "the scenario has"
+            actual, expected = table[name], extreme.reduceat(sizes, workload.offsets[:-1])
+            violations += differences(
+                "workload",
+                column_label(f"applications.{name}"),
+                actual != expected,
+                actual,
+                expected,
+                "the scenario has",
             )
     violations += _check_resubmitted(result)
     violations += check_times(result, workload)
     first, finish, release = table["first_start"], table["finish"], table["release"]
-    is_rejected = rejected_or_cancelled(result)
-    violations += broken(
+    is_rejected = rejected_or_cancelled_jobs(result)
+    violations += violations_where(
         "before release",
         ~(first >= release) & ~(is_rejected & np.isnan(first)),
         lambda i: f"applications.first_start[{i}]",
-        lambda i: f"starts at {first[i]} s, released at {release[i]} s",
+        lambda i: f"starts at {first[i]} s, but is released at {release[i]} s",
     )
-    violations += broken(
+    violations += violations_where(
         "time",
         ~(finish > first) & ~(is_rejected & np.isnan(finish)),
         lambda i: f"applications.finish[{i}]",
-        lambda i: f"finishes at {finish[i]} s, starts at {first[i]} s",
+        lambda i: f"finishes at {finish[i]} s, but starts at {first[i]} s",
     )
     stretch = (finish - release) / table["size"]
     speed = result.aggregate_speed
@@ -148,16 +167,21 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
         waiting: Floats = finish - run_time - workload.ready
         derived_columns |= {"run_time": run_time, "waiting": waiting}
         derived_columns["slowdown"] = job_slowdown(waiting, run_time)
-    # finish - release may lose most digits of the two
+    # the difference finish - release may lose most significant digits
     digits = {"stretch": finish / table["size"], "stretch_agg": finish / table["size"] * speed}
-    for name, want in derived_columns.items():
-        have = table[name]
-        is_close = np.abs(have - want) <= 1e-9 * np.fmax(np.abs(want), finish if result.rigid else 0.0) + (
-            ROUNDING * digits.get(name, 0.0)
-        )
-        wrong = ~is_close & ~(np.isnan(have) & np.isnan(want))
-        violations += differs(
-            "stretch", column(f"applications.{name}"), wrong, have, want, "release, finish and size make"
+    for name, expected in derived_columns.items():
+        actual = table[name]
+        is_equal = np.abs(actual - expected) <= 1e-9 * np.fmax(
+            np.abs(expected), finish if result.rigid else 0.0
+        ) + (ROUNDING * digits.get(name, 0.0))
+        wrong = ~is_equal & ~(np.isnan(actual) & np.isnan(expected))
+        violations += differences(
+            "stretch",
+            column_label(f"applications.{name}"),
+            wrong,
+            actual,
+            expected,
+            "release, finish and size give",
         )
     return violations
 
@@ -165,7 +189,7 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
 def _check_resubmitted(result: Result) -> list[Violation]:
     """Check that each task was submitted again at most once per failure and per lost message.
 
-    An outage that began before the release of an application counts, too.
+    An outage that began before the release of an application also counts.
     """
     table, faults, machines = result.applications, result.scenario.faults, len(result.machines)
     resubmitted_tasks, until = table["resubmitted"], float(result.provenance["clock_seconds"])
@@ -182,32 +206,35 @@ def _check_resubmitted(result: Result) -> list[Violation]:
         lost = np.bincount(applications_lost, minlength=len(table))
     earlier_failures = np.searchsorted(failures, table["release"] - NS)
     max_losses = len(failures) - np.maximum(0, earlier_failures - 1) + lost
-    return broken(
+    return violations_where(
         "agreement",
         (resubmitted_tasks < 0) | (resubmitted_tasks > table["tasks"] * max_losses),
-        column("applications.resubmitted"),
+        column_label("applications.resubmitted"),
         lambda i: (
-            f"is {resubmitted_tasks[i]} of {table['tasks'][i]} tasks, which can be lost {max_losses[i]} times"
+            f"is {resubmitted_tasks[i]}, but {table['tasks'][i]} tasks can be lost at most {max_losses[i]} "
+            "times each"
         ),
     )
 
 
 def _check_machines(result: Result) -> list[Violation]:
     table, speeds = result.machines, result.scenario.platform.speeds
-    have = table["speed"]
-    violations = differs(
-        "platform", column("machines.speed"), have != speeds, have, speeds, "the scenario has"
+    actual = table["speed"]
+    violations = differences(
+        "platform", column_label("machines.speed"), actual != speeds, actual, speeds, "the scenario has"
     )
     if (attributes := result.scenario.platform.attributes) is not None:
-        for name, column_ in attributes.columns().items():
-            values, label = table[name], column(f"machines.{name}")
-            violations += differs("platform", label, values != column_, values, column_, "the scenario has")
+        for name, expected in attributes.columns().items():
+            values, row_label = table[name], column_label(f"machines.{name}")
+            violations += differences(
+                "platform", row_label, values != expected, values, expected, "the scenario has"
+            )
     completed_tasks, expected_tasks = (
         int(table["tasks"].sum()),
-        int(result.applications["tasks"][~rejected_or_cancelled(result)].sum()),
+        int(result.applications["tasks"][~rejected_or_cancelled_jobs(result)].sum()),
     )
     if completed_tasks != expected_tasks:
-        message = f"add up to {completed_tasks}, the applications have {expected_tasks} tasks"
+        message = f"add up to {completed_tasks}, but the applications have {expected_tasks} tasks"
         violations.append(Violation("tasks", 1, "machines.tasks", message))
     return violations + _check_failures(result)
 
@@ -215,9 +242,9 @@ def _check_machines(result: Result) -> list[Violation]:
 def _check_failures(result: Result) -> list[Violation]:
     """Check the numbers of failures of machines until the end of the run against the scenario.
 
-    Failures at the instant of the end may count or not.
+    Failures at the very end of the run are optional.
     """
-    faults, have, machines = result.scenario.faults, result.machines["failures"], len(result.machines)
+    faults, actual, machines = result.scenario.faults, result.machines["failures"], len(result.machines)
     until = float(result.provenance["clock_seconds"])
     lower, upper = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
     if faults is not None:
@@ -226,12 +253,12 @@ def _check_failures(result: Result) -> list[Violation]:
             is_failure = (down > 0) | (up <= 0)  # a machine that is down from the start has not failed
             lower[machine] = (is_failure & (down < until - slack)).sum()
             upper[machine] = (is_failure & (down <= until + slack)).sum()
-    return broken(
+    return violations_where(
         "failures",
-        (have < lower) | (have > upper),
-        column("machines.failures"),
+        (actual < lower) | (actual > upper),
+        column_label("machines.failures"),
         lambda u: (
-            f"is {have[u]}, the scenario makes "
+            f"is {actual[u]}, but the scenario has "
             f"{lower[u]}{f' or {upper[u]}' if upper[u] > lower[u] else ''} until {until} s"
         ),
     )

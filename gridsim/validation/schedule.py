@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.model.applications import Applications, durations
-from gridsim.model.attributes import ANY
+from gridsim.model.attributes import ANY_KIND
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
@@ -16,17 +16,17 @@ from gridsim.validation.common import (
     NS,
     ROUNDING,
     Violation,
-    broken,
     check_step_count,
-    close,
-    column,
-    differs,
+    column_label,
+    differences,
+    is_close,
     is_emulated,
     overlaps,
+    violations_where,
 )
-from gridsim.validation.copies import Copies, check_copies, computed_work, overtaken
+from gridsim.validation.copies import Copies, check_copies, computed_work, overtaken_copies
 from gridsim.validation.links import check_links, moves_data
-from gridsim.validation.times import cancelled, check_cancelled
+from gridsim.validation.times import cancelled_jobs, check_cancelled
 
 
 def check_schedule(result: Result, workload: Applications) -> list[Violation]:
@@ -40,59 +40,77 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         return f"schedule[{k}]"
 
     is_known = (u >= 0) & (u < len(speeds)) & (i >= 0) & (i < len(applications))
-    violations = broken(
+    violations = violations_where(
         "unknown",
         ~is_known,
         row_label,
-        lambda k: f"application {i[k]} on machine {u[k]}: there are {len(applications)} and {len(speeds)}",
+        lambda k: (
+            f"application {i[k]} on machine {u[k]}; there are {len(applications)} applications and "
+            f"{len(speeds)} machines"
+        ),
     )
     is_counted = (n >= 1) & ((done == n) | ((done == 0) & (n == 1)))
-    violations += broken(
+    violations += violations_where(
         "count",
         ~is_counted,
         row_label,
-        lambda k: f"{done[k]} of {n[k]} tasks completed: all, or none of one, can be",
+        lambda k: (
+            f"{done[k]} of {n[k]} tasks are completed; a row has only completed tasks, or one that is not"
+        ),
     )
     is_timed = np.isfinite(start) & np.isfinite(end) & (end > start)
-    violations += broken("time", ~is_timed, row_label, lambda k: f"from {start[k]} s to {end[k]} s")
+    violations += violations_where("time", ~is_timed, row_label, lambda k: f"from {start[k]} s to {end[k]} s")
     valid_rows = np.flatnonzero(is_known & is_counted & is_timed)
     u, i, n, done, start, end = (column[valid_rows] for column in (u, i, n, done, start, end))
 
-    def place(k: int) -> str:
+    def valid_row_label(k: int) -> str:
         return row_label(int(valid_rows[k]))
 
     release = applications["release"][i]
-    violations += broken(
-        "before release", start < release, place, lambda k: f"starts at {start[k]} s, before {release[k]} s"
+    violations += violations_where(
+        "before release",
+        start < release,
+        valid_row_label,
+        lambda k: f"starts at {start[k]} s, but is released at {release[k]} s",
     )
     is_completed, is_overtaken = done > 0, np.zeros(len(valid_rows), np.bool_)
     if "task" in table:
         task_numbers = table["task"][valid_rows]
         is_numbered = (task_numbers >= 0) & (task_numbers < workload.tasks[i])
-        violations += broken(
-            "unknown", ~is_numbered, place, lambda k: f"task {task_numbers[k]} of application {i[k]}"
+        violations += violations_where(
+            "unknown",
+            ~is_numbered,
+            valid_row_label,
+            lambda k: f"task {task_numbers[k]} of application {i[k]}",
         )
         if not is_numbered.all():
             return violations
         at, until = ((column * 1e9).round().astype(np.int64) for column in (start, end))
         begin = table["begin"][valid_rows]
         copies = Copies(
-            u, workload.offsets[i] + task_numbers, at, until, is_completed, begin, place, is_emulated(result)
+            u,
+            workload.offsets[i] + task_numbers,
+            at,
+            until,
+            is_completed,
+            begin,
+            valid_row_label,
+            is_emulated(result),
         )
         violations += check_copies(result, workload, copies)
-        is_overtaken = overtaken(copies)
+        is_overtaken = overtaken_copies(copies)
     elif not workload.unequal and result.scenario.fluctuation is None:
-        # where task sizes differ, a row does not tell which tasks ran, so its duration cannot be checked
+        # if task sizes differ, a row does not tell which tasks ran, so its duration cannot be checked
         task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
         # a task that ends at the instant of a failure is completed, except for a rigid job, of which another
         # machine may have failed; beyond a million s, floats do not distinguish neighbouring ns
         slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
-        violations += broken(
+        violations += violations_where(
             "duration",
             np.where(
-                is_completed, ~close(end, start + n * task_time, n * NS), end - start > task_time + slack
+                is_completed, ~is_close(end, start + n * task_time, n * NS), end - start > task_time + slack
             ),
-            place,
+            valid_row_label,
             lambda k: f"{n[k]} tasks of {task_time[k]:g} s in {end[k] - start[k]:g} s on machine {u[k]}",
         )
     elif workload.unequal and result.scenario.fluctuation is None and (n == 1).all():
@@ -105,48 +123,50 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
             computed_work(pace, u, at, until),
         )
         slack = 2.0 * n + 1e-9 * work_done + ROUNDING * until
-        violations += broken(
+        violations += violations_where(
             "duration",
             np.where(
                 is_completed, np.abs(work_done - expected_work) > slack, work_done > expected_work + slack
             ),
-            place,
+            valid_row_label,
             lambda k: (
                 f"{n[k]} tasks that take {expected_work[k] * NS:g} s without background load get "
                 f"{work_done[k] * NS:g} s of machine {u[k]}"
             ),
         )
-    violations += _check_constraints(result, workload, u, i, place) + check_cancelled(
-        result, i, start, end, place
+    violations += _check_constraints(result, workload, u, i, valid_row_label) + check_cancelled(
+        result, i, start, end, valid_row_label
     )
-    is_cancelled = cancelled(result)[i]
+    is_cancelled = cancelled_jobs(result)[i]
     earlier, later = overlaps(u, start, end)
     if len(later):
         a, b = int(earlier[0]), int(later[0])
-        message = f"machine {u[b]} starts at {start[b]} s, while {place(a)} lasts until {end[a]} s"
-        violations.append(Violation("overlap", len(later), place(b), message))
+        message = f"machine {u[b]} starts at {start[b]} s, while {valid_row_label(a)} lasts until {end[a]} s"
+        violations.append(Violation("overlap", len(later), valid_row_label(b), message))
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
-        violations += _check_common_starts(result, u, i, runs.ravel(), done, place)
+        violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
         is_full = end - start >= durations(workload, float(speeds[0]))[i] * NS - 0.5 * NS
-        # the news that the user has cancelled a job may arrive after its end
+        # the message that a job is cancelled may arrive after its end
         is_late_news = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)
         )
         violations += _check_jobs_run_to_end(
-            result, i, runs.ravel(), is_full & ~is_completed & ~is_late_news & (end < 1e6), place
+            result, i, runs.ravel(), is_full & ~is_completed & ~is_late_news & (end < 1e6), valid_row_label
         )
     faults = result.scenario.faults
     needs_no_failure = is_completed | is_overtaken | is_cancelled
-    violations += _check_machines_up(faults, len(speeds), u, n, start, end, needs_no_failure, runs, place)
+    violations += _check_machines_up(
+        faults, len(speeds), u, n, start, end, needs_no_failure, runs, valid_row_label
+    )
     output_time = end
     if moves_data(result, workload):
-        link_violations, output_time = check_links(result, workload, u, i, n, start, end, place)
+        link_violations, output_time = check_links(result, workload, u, i, n, start, end, valid_row_label)
         violations += link_violations
     violations += _check_agreement(result, u, i, done, start, end, output_time, is_overtaken)
     violations += _check_resubmission(result, i, needs_no_failure)
     if "arrivals" in result.tables and len(result.tables["arrivals"]):
-        violations += _check_arrivals(result, u, i, n, start, place)
+        violations += _check_arrivals(result, u, i, n, start, valid_row_label)
     return violations
 
 
@@ -155,7 +175,7 @@ def _check_constraints(
     workload: Applications,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that tasks run only on machines with the memory, disk and kind that they require."""
     attributes, violations = result.scenario.platform.attributes, list[Violation]()
@@ -164,17 +184,17 @@ def _check_constraints(
     for name in ("memory", "disk"):
         if getattr(attributes, name) is not None and getattr(workload, name) is not None:
             violations += _check_capacity(
-                name, getattr(attributes, name)[u], getattr(workload, name)[i], u, i, place
+                name, getattr(attributes, name)[u], getattr(workload, name)[i], u, i, row_label
             )
     kind, requested_kind = attributes.kind, workload.kind
     if kind is not None and requested_kind is not None:
-        violations += broken(
+        violations += violations_where(
             "constraint",
-            (requested_kind[i] != ANY) & (kind[u] != requested_kind[i]),
-            place,
+            (requested_kind[i] != ANY_KIND) & (kind[u] != requested_kind[i]),
+            row_label,
             lambda k: (
-                f"application {i[k]} wants machines of kind {str(requested_kind[i[k]])!r}, machine {u[k]} is "
-                f"of kind {str(kind[u[k]])!r}"
+                f"application {i[k]} requires machines of kind {str(requested_kind[i[k]])!r}, but machine "
+                f"{u[k]} is of kind {str(kind[u[k]])!r}"
             ),
         )
     return violations
@@ -186,7 +206,7 @@ def _check_capacity(
     needs: Floats,
     u: NDArray[np.int64],
     i: NDArray[np.int64],
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that machines have the memory or disk that tasks need.
 
@@ -197,12 +217,12 @@ def _check_capacity(
     capacity, needs
         Bytes that the machine of each row has, and that its tasks need.
     """
-    return broken(
+    return violations_where(
         "constraint",
         capacity < needs,
-        place,
+        row_label,
         lambda k: (
-            f"application {i[k]} needs {needs[k]:g} bytes of {name}, machine {u[k]} has {capacity[k]:g}"
+            f"application {i[k]} needs {needs[k]:g} bytes of {name}, but machine {u[k]} has {capacity[k]:g}"
         ),
     )
 
@@ -215,7 +235,7 @@ def _check_task_sizes(
     start: Floats,
     end: Floats,
 ) -> list[Violation]:
-    """Check by the durations of rows that each task of an application with unequal tasks ran once."""
+    """Check that each task of an application with unequal tasks ran once, from the durations of rows."""
     assert workload.task_sizes is not None
     owner = np.repeat(np.arange(len(workload)), workload.tasks)
     size, owners_run = ((end - start) * speed)[is_completed], i[is_completed]
@@ -225,21 +245,21 @@ def _check_task_sizes(
     sizes, expected_sizes = sizes[complete[np.sort(owners_run)]], expected_sizes[complete[owner]]
     # durations are rounded to whole ns; start and end are floats, whose rounding error grows with time
     slack = (NS + 2 * np.spacing(end.max(initial=0.0))) * speed.max(initial=0.0)
-    return broken(
+    return violations_where(
         "task sizes",
-        ~close(sizes, expected_sizes, slack),
+        ~is_close(sizes, expected_sizes, slack),
         lambda k: f"application {owner[complete[owner]][k]}",
         lambda k: (
-            f"a task of {sizes[k]:g} Mflop ran, where one of {expected_sizes[k]:g} Mflop is next in size"
+            f"a task of {sizes[k]:g} Mflop ran, but the task of that rank has {expected_sizes[k]:g} Mflop"
         ),
     )
 
 
-def rejected_or_cancelled(result: Result) -> NDArray[np.bool_]:
+def rejected_or_cancelled_jobs(result: Result) -> NDArray[np.bool_]:
     """Return which applications are rigid jobs that were rejected or cancelled: bool[applications]."""
     if not result.rigid:
         return np.zeros(len(result.applications), np.bool_)
-    is_failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled(result)
+    is_failed: NDArray[np.bool_] = (result.applications["failed"] != 0) | cancelled_jobs(result)
     return is_failed
 
 
@@ -248,7 +268,7 @@ def _check_jobs_run_to_end(
     i: NDArray[np.int64],
     run_index: NDArray[np.int64],
     is_full: NDArray[np.bool_],
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that no rigid job is lost although it has run to its end on all its machines.
 
@@ -260,10 +280,10 @@ def _check_jobs_run_to_end(
     is_whole_job = np.bincount(run_index, is_full) == np.bincount(
         run_index, result.applications["tasks"][i]
     ) / np.bincount(run_index)
-    return broken(
+    return violations_where(
         "duration",
         is_full & is_whole_job[run_index],
-        place,
+        row_label,
         lambda k: f"application {i[k]} is lost, although it has run to its end on all its machines",
     )
 
@@ -274,31 +294,31 @@ def _check_common_starts(
     i: NDArray[np.int64],
     run_index: NDArray[np.int64],
     completed_tasks: NDArray[np.int64],
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that rigid jobs start on all their machines at once, and are completed on all or on none."""
     job_sizes = result.applications["tasks"]
     size = np.bincount(run_index)
     completed = np.bincount(run_index, completed_tasks)
-    violations = broken(
+    violations = violations_where(
         "together",
         (size[run_index] > job_sizes[i])
         | ((completed[run_index] > 0) & (completed[run_index] != job_sizes[i])),
-        place,
+        row_label,
         lambda k: (
             f"application {i[k]} starts on {size[run_index[k]]} machines and is completed on "
-            f"{completed[run_index[k]]:.0f} of them, it wants {job_sizes[i[k]]}"
+            f"{completed[run_index[k]]:.0f} of them, but requires {job_sizes[i[k]]}"
         ),
     )
     pairs = np.stack((run_index, u))
     _, first = np.unique(pairs, axis=1, return_index=True)
     is_duplicate = np.ones(len(u), np.bool_)
     is_duplicate[first] = False
-    return violations + broken(
+    return violations + violations_where(
         "together",
         is_duplicate,
-        place,
-        lambda k: f"application {i[k]} starts twice at once on machine {u[k]}",
+        row_label,
+        lambda k: f"application {i[k]} starts twice at the same time on machine {u[k]}",
     )
 
 
@@ -311,7 +331,7 @@ def _check_machines_up(
     end: Floats,
     needs_no_failure: NDArray[np.bool_],
     run_index: NDArray[np.int64] | None,
-    place: Callable[[int], str],
+    row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that machines are up while they run tasks, and that interrupted rows end at a failure.
 
@@ -348,17 +368,17 @@ def _check_machines_up(
             end[~needs_no_failure & ~is_unexplained],
         )
         is_unexplained &= end < loss_time[run_index.ravel()]
-    violations = broken(
+    violations = violations_where(
         "dead machine",
         is_down,
-        place,
+        row_label,
         lambda k: f"machine {u[k]} is not up all the time from {start[k]} s to {end[k]} s",
     )
-    return violations + broken(
+    return violations + violations_where(
         "cut off",
         is_unexplained,
-        place,
-        lambda k: f"a task is cut off at {end[k]} s, machine {u[k]} does not fail then",
+        row_label,
+        lambda k: f"a task is interrupted at {end[k]} s, but machine {u[k]} does not fail then",
     )
 
 
@@ -395,18 +415,18 @@ def _check_agreement(
     applications, machines = result.applications, result.machines
     count = len(applications)
     completed = np.bincount(i, done, count).astype(np.int64)
-    tasks = np.where(rejected_or_cancelled(result), 0, applications["tasks"])
-    violations = broken(
+    tasks = np.where(rejected_or_cancelled_jobs(result), 0, applications["tasks"])
+    violations = violations_where(
         "lost",
         completed < tasks,
         lambda k: f"application {k}",
         lambda k: f"{completed[k]} of its {tasks[k]} tasks were completed",
     )
-    violations += broken(
+    violations += violations_where(
         "done twice",
         completed > tasks,
         lambda k: f"application {k}",
-        lambda k: f"{completed[k]} tasks were completed, it has {tasks[k]}",
+        lambda k: f"{completed[k]} tasks were completed, but it has {tasks[k]}",
     )
     first, last = np.full(count, np.inf), np.full(count, -np.inf)
     np.minimum.at(first, i, start)
@@ -415,11 +435,11 @@ def _check_agreement(
     busy = np.bincount(u, end - start, len(machines))
     task_counts = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
-    # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless all of
-    # them are withdrawn
+    # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless they are
+    # all withdrawn
     arrivals = result.tables.get("arrivals")
     if arrivals is None or not len(arrivals):
-        ordered = np.sort(u * count + i)  # numpy.unique would hash them, which takes ten times as long
+        ordered = np.sort(u * count + i)  # faster than numpy.unique, which hashes them
         pairs = ordered[np.diff(ordered, prepend=-1) != 0]
     else:
         pairs, pair_index = np.unique(
@@ -428,32 +448,32 @@ def _check_agreement(
         pairs = pairs[np.bincount(pair_index, arrivals["tasks"]) > 0]
     used = np.bincount((pairs % count)[pairs >= 0], minlength=count)[:count]
     last_finish = float(np.fmax.reduce(applications["finish"]))
-    if np.isnan(applications["finish"]).any():  # rejected jobs kept machines busy until the run ended
+    if np.isnan(applications["finish"]).any():  # jobs that were rejected later may have kept machines busy
         last_finish = float(np.fmax(last_finish, result.provenance["clock_seconds"]))
     span = last_finish - float(applications["release"].min())
     further_columns = {"utilization": machines["busy"] / span if span > 0 else np.zeros(len(machines))}
     for name, rows in (("interrupted", (done == 0) & ~is_overtaken), ("ended", is_overtaken)):
         if name in machines:
             further_columns[name] = np.bincount(u[rows], minlength=len(machines))
-    for name, table, have in (
+    for name, table, actual in (
         ("first_start", "applications", first),
         ("finish", "applications", last),
         ("busy", "machines", busy),
         ("tasks", "machines", task_counts),
         ("nodes_used", "applications", used),
-        *((name, "machines", have) for name, have in further_columns.items()),
+        *((name, "machines", actual) for name, actual in further_columns.items()),
     ):
-        want = result.tables[table][name]
+        expected = result.tables[table][name]
         tolerance = slack.max() if len(slack) else NS
         if name == "utilization" and span > 0:
             # the difference of finish and release loses most of their digits
             tolerance = max(
                 tolerance, (tolerance + ROUNDING * (span + float(applications["release"].max()))) / span
             )
-        equal = have == want if have.dtype.kind == "i" else close(have, want, tolerance)
-        equal = equal | ((have != have) & (want != want))  # NaN stands for never
-        violations += differs(
-            "agreement", column(f"{table}.{name}"), ~equal, want, have, "the schedule makes"
+        equal = actual == expected if actual.dtype.kind == "i" else is_close(actual, expected, tolerance)
+        equal = equal | ((actual != actual) & (expected != expected))  # NaN means never
+        violations += differences(
+            "agreement", column_label(f"{table}.{name}"), ~equal, expected, actual, "the schedule gives"
         )
     return violations
 
@@ -461,7 +481,7 @@ def _check_agreement(
 def _check_resubmission(
     result: Result, i: NDArray[np.int64], is_not_interrupted: NDArray[np.bool_]
 ) -> list[Violation]:
-    """Check that tasks which a failure interrupted were submitted again.
+    """Check that tasks that were interrupted by a failure were submitted again.
 
     If no tasks wait on machines, no other tasks may have been submitted again.  `gridsim.validation.copies`
     checks schedules of copies.
@@ -474,24 +494,24 @@ def _check_resubmission(
     if "task" in result.tables["schedule"]:
         return []
     interruptions = np.bincount(i[~is_not_interrupted], minlength=len(result.applications))
-    have = result.applications["resubmitted"]
+    actual = result.applications["resubmitted"]
     arrivals = result.tables.get("arrivals")
     has_waiting_tasks = result.rigid or (arrivals is not None and len(arrivals) > 0)
-    violations = broken(
+    violations = violations_where(
         "agreement",
-        (have < interruptions) | ((have != interruptions) & (not has_waiting_tasks)),
-        column("applications.resubmitted"),
-        lambda k: f"is {have[k]}, the schedule has {interruptions[k]} tasks that were cut off",
+        (actual < interruptions) | ((actual != interruptions) & (not has_waiting_tasks)),
+        column_label("applications.resubmitted"),
+        lambda k: f"is {actual[k]}, but the schedule has {interruptions[k]} interrupted tasks",
     )
     if result.scenario.faults is None or is_emulated(result):
         return violations
     finish = result.applications["finish"]
     is_before_failures = _is_before_failures(result.scenario.faults, len(result.machines), finish)
-    return violations + broken(
+    return violations + violations_where(
         "agreement",
-        is_before_failures & (have > 0),
-        column("applications.resubmitted"),
-        lambda k: f"is {have[k]}, but no machine fails until it finishes at {finish[k]} s",
+        is_before_failures & (actual > 0),
+        column_label("applications.resubmitted"),
+        lambda k: f"is {actual[k]}, but no machine fails before it finishes at {finish[k]} s",
     )
 
 
@@ -526,7 +546,7 @@ def _check_arrivals(
     i: NDArray[np.int64],
     n: NDArray[np.int64],
     start: Floats,
-    place: Callable[[int], str],
+    schedule_row_label: Callable[[int], str],
 ) -> list[Violation]:
     """Check that all tasks arrive, not before their release, and run only where they have arrived.
 
@@ -540,18 +560,23 @@ def _check_arrivals(
         return f"arrivals[{k}]"
 
     is_known = (v >= 0) & (v < machines) & (j >= 0) & (j < count)
-    violations = broken(
+    violations = violations_where(
         "unknown",
         ~is_known,
         row_label,
-        lambda k: f"application {j[k]} on machine {v[k]}: there are {count} and {machines}",
+        lambda k: (
+            f"application {j[k]} on machine {v[k]}; there are {count} applications and {machines} machines"
+        ),
     )
     release = applications["release"][np.where(is_known, j, 0)]
-    violations += broken(
+    violations += violations_where(
         "arrival",
         is_known & ~((arriving_tasks != 0) & (at >= release) & np.isfinite(at)),
         row_label,
-        lambda k: f"{arriving_tasks[k]} tasks of application {j[k]} at {at[k]} s, released at {release[k]} s",
+        lambda k: (
+            f"{arriving_tasks[k]} tasks of application {j[k]} at {at[k]} s, but it is released at "
+            f"{release[k]} s"
+        ),
     )
     v, j, arriving_tasks, at = (column[is_known] for column in (v, j, arriving_tasks, at))
     # per application and machine: the first arrival, and the numbers of tasks that arrived and started
@@ -560,21 +585,19 @@ def _check_arrivals(
     np.minimum.at(first, key_index[: len(v)], at)
     np.add.at(arrived, key_index[: len(v)], arriving_tasks)
     np.add.at(started, key_index[len(v) :], n)
-    violations += broken(
+    violations += violations_where(
         "arrival",
         (arriving_tasks < 0) & (_running_sums(key_index[: len(v)], arriving_tasks) < 0),
         lambda k: row_label(int(np.flatnonzero(is_known)[k])),
-        lambda k: (
-            f"{-arriving_tasks[k]} tasks of application {j[k]} leave machine {v[k]}, more than are there"
-        ),
+        lambda k: f"{-arriving_tasks[k]} tasks of application {j[k]} leave machine {v[k]}, more than it has",
     )
     row_keys = key_index[len(v) :]
-    violations += broken(
+    violations += violations_where(
         "before arrival",
         start < first[row_keys],
-        place,
+        schedule_row_label,
         lambda k: (
-            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, and comes there at "
+            f"application {i[k]} starts on machine {u[k]} at {start[k]} s, but arrives there at "
             f"{first[row_keys[k]]} s"
         ),
     )
@@ -583,20 +606,20 @@ def _check_arrivals(
         np.bincount(j, arriving_tasks, count),
         applications["tasks"] + applications["resubmitted"],
     )
-    violations += broken(
+    violations += violations_where(
         "arrival",
         (total < applications["tasks"]) | (total > max_tasks),
         lambda k: f"application {k}",
         lambda k: (
-            f"{total[k]:.0f} tasks have come, it has {applications['tasks'][k]}, and "
+            f"{total[k]:.0f} tasks have arrived, but it has {applications['tasks'][k]}, and "
             f"{applications['resubmitted'][k]} were submitted again"
         ),
     )
     # tasks that wait on a machine when it fails have arrived, but do not start there
     wrong = arrived < started if result.scenario.faults is not None else arrived != started
-    return violations + broken(
+    return violations + violations_where(
         "arrival",
         wrong,
         lambda k: f"application {keys[k] % count} on machine {keys[k] // count}",
-        lambda k: f"{arrived[k]:.0f} tasks have come, {started[k]:.0f} have begun",
+        lambda k: f"{arrived[k]:.0f} tasks have arrived, but {started[k]:.0f} have started",
     )

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from gridsim.model.applications import Applications
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.validation.common import NS, ROUNDING, Violation, broken, column, is_emulated
+from gridsim.validation.common import NS, ROUNDING, Violation, column_label, is_emulated, violations_where
 
 
-def cancelled(result: Result) -> NDArray[np.bool_]:
+def cancelled_jobs(result: Result) -> NDArray[np.bool_]:
     """Return which applications are rigid jobs that their users cancelled: bool[applications]."""
     table = result.applications
     is_cancelled: NDArray[np.bool_] = (
@@ -26,41 +26,41 @@ def check_times(result: Result, workload: Applications) -> list[Violation]:
     """Check the table of applications against the times that jobs state."""
     table, violations = result.applications, list[Violation]()
     first, finish = table["first_start"], table["finish"]
-    # up to a million s, floats distinguish neighbouring ns
+    # floats distinguish neighbouring ns up to a million s
     slack = np.where(np.nan_to_num(finish) > 1e6, 2 * NS + ROUNDING * np.nan_to_num(finish), 0.9 * NS)
     if (not_before := workload.not_before) is not None:
-        violations += broken(
+        violations += violations_where(
             "not before",
             first < not_before - slack,
-            column("applications.first_start"),
-            lambda i: f"starts at {first[i]} s, it must not start before {not_before[i]} s",
+            column_label("applications.first_start"),
+            lambda i: f"starts at {first[i]} s, but must not start before {not_before[i]} s",
         )
     if (deadline := workload.deadline) is not None:
         # the deadline is for the reservation of a job, which the job may outlive
         overrun = np.zeros(len(table))
         if result.scheduler["parameters"].get("estimate") == "requested":
             overrun = np.maximum(0.0, table["run_time"] - table["requested"])
-        violations += broken(
+        violations += violations_where(
             "deadline",
             finish - overrun > deadline + slack,
-            column("applications.finish"),
-            lambda i: f"finishes at {finish[i]} s, its deadline is {deadline[i]} s",
+            column_label("applications.finish"),
+            lambda i: f"finishes at {finish[i]} s, but its deadline is {deadline[i]} s",
         )
     if (at := workload.cancel_at) is None:
         return violations
     done = ~np.isnan(finish)
-    violations += broken(
+    violations += violations_where(
         "cancelled",
         done & (finish > at + slack),
-        column("applications.finish"),
-        lambda i: f"finishes at {finish[i]} s, its user cancels it at {at[i]} s",
+        column_label("applications.finish"),
+        lambda i: f"finishes at {finish[i]} s, but its user cancels it at {at[i]} s",
     )
-    called_off = cancelled(result)
-    violations += broken(
+    called_off = cancelled_jobs(result)
+    violations += violations_where(
         "cancelled",
         called_off & (done | np.isinf(at)),
-        column("applications.cancelled"),
-        lambda i: f"is 1, it finishes at {finish[i]} s and its user cancels it at {at[i]} s",
+        column_label("applications.cancelled"),
+        lambda i: f"is 1, but it finishes at {finish[i]} s, and its user cancels it at {at[i]} s",
     )
     if "freed" in result.tables:
         violations += _check_freed(result, at, called_off)
@@ -72,17 +72,20 @@ def _check_freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> l
     table = result.tables["freed"]
     i, start, end = table["application"], table["start"], table["end"]
     known = (i >= 0) & (i < len(at))
-    of = np.where(known, i, 0)
-    slack = 2 * NS + ROUNDING * at[of]
-    # nothing is left of a reservation that ends at the instant of the cancellation
-    bad = ~known | ~called_off[of] | (start < at[of] - slack) | ~(end >= start)
-    violations = broken(
-        "cancelled", bad, lambda k: f"freed[{k}]", lambda k: f"application {i[k]}, {start[k]} s to {end[k]} s"
+    job = np.where(known, i, 0)
+    slack = 2 * NS + ROUNDING * at[job]
+    # a reservation that ends at the instant of the cancellation frees no time
+    bad = ~known | ~called_off[job] | (start < at[job] - slack) | ~(end >= start)
+    violations = violations_where(
+        "cancelled",
+        bad,
+        lambda k: f"freed[{k}]",
+        lambda k: f"application {i[k]}, from {start[k]} s to {end[k]} s",
     )
     if violations or "schedule" not in result.tables or result.scenario.faults is not None:
         return violations
     # each machine that ran the job must free the rest of its reservation from that instant on
-    schedule, frees_at_once = result.tables["schedule"], start <= at[of] + slack
+    schedule, frees_at_once = result.tables["schedule"], start <= at[job] + slack
     released_machines = set(
         zip(i[frees_at_once].tolist(), table["machine"][frees_at_once].tolist(), strict=True)
     )
@@ -98,38 +101,39 @@ def _check_freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> l
             "cancelled",
             len(missing),
             f"schedule[{k}]",
-            f"its job is cancelled at {at[schedule['application'][k]]} s, and no row of freed begins then",
+            f"its job is cancelled at {at[schedule['application'][k]]} s, but no row of freed begins then",
         )
         for k in missing[:1]
     ]
 
 
 def check_cancelled(
-    result: Result, i: NDArray[np.int64], start: Floats, end: Floats, place: Callable[[int], str]
+    result: Result, i: NDArray[np.int64], start: Floats, end: Floats, row_label: Callable[[int], str]
 ) -> list[Violation]:
     """Check that rows end once their machine can know that the job was cancelled.
 
-    The message about the cancellation may wait for all other messages of its sender and receiver.
+    The message about the cancellation may be queued behind all other messages of its sender and receiver.
 
     Parameters
     ----------
     i, start, end
         Application and times (s) of the rows.
-    place
+    row_label
         Function that returns the label of a row.
     """
     table, network, machines = result.applications, result.scenario.network, result.machines
     if "cancel_at" not in table or is_emulated(result):
         return []
     queued = float(machines["bytes_out"].max() + machines["bytes_in"].max())
-    way = network.latency + network.jitter + queued / network.bandwidth
-    at = table["cancel_at"][i] + way
+    delay = network.latency + network.jitter + queued / network.bandwidth
+    at = table["cancel_at"][i] + delay
     late = end > at + 4 * NS + 2 * ROUNDING * end
-    return broken(
+    return violations_where(
         "cancelled",
-        late & cancelled(result)[i],
-        place,
+        late & cancelled_jobs(result)[i],
+        row_label,
         lambda k: (
-            f"application {i[k]} runs until {end[k]} s, its machines know by {at[k]} s that it is cancelled"
+            f"application {i[k]} runs until {end[k]} s, but its machines know by {at[k]} s that it is "
+            "cancelled"
         ),
     )

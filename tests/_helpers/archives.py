@@ -1,4 +1,4 @@
-"""Archives made by hand."""
+"""Hand-made archives, and edits of archives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 def npy(
     values: Any = (), *, shape: tuple[Any, ...] | None = None, descr: Any = "<f8", fortran: bool = False
 ) -> bytes:
-    """An array with whatever header."""
+    """Return the bytes of an .npy file with the given header."""
     stream = io.BytesIO()
     data = np.asarray(values, np.float64).tobytes()
     shape = (len(data) // 8,) if shape is None else shape
@@ -30,20 +30,20 @@ def changed(
     about: Callable[[Any], Any] = lambda about: None,
     name: str = "result.json",
 ) -> Path:
-    """The archive with other members, and another JSON."""
+    """Replace `members` of an archive and edit its JSON with `about`; return the file."""
     with zipfile.ZipFile(file) as archive:
-        content = {each: archive.read(each) for each in archive.namelist()}
-    told = json.loads(content[name])
-    about(told)
-    content[name] = json.dumps(told).encode()
+        content = {member: archive.read(member) for member in archive.namelist()}
+    document = json.loads(content[name])
+    about(document)
+    content[name] = json.dumps(document).encode()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each, data in (content | (members or {})).items():
-            archive.writestr(each, data)
+        for member, data in (content | (members or {})).items():
+            archive.writestr(member, data)
     return file
 
 
 def stated(file: Path, name: str, size: int) -> Path:
-    """The archive whose directory states another size of a member, there and at the member."""
+    """Write another size of a member into the archive, in both of its headers; return the file."""
     data = bytearray(file.read_bytes())
     with zipfile.ZipFile(file) as archive:
         info = archive.getinfo(name)

@@ -1,4 +1,4 @@
-"""How long a test may take: s of a processor, since others use it, too; s of the clock, where it waits."""
+"""Time limits (s) of tests: processor time, and elapsed time for tests that wait."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from typing import Any
 
 SECONDS, PATIENCE = 20, 120
-_begun = [0.0, 0.0]
+_start_times = [0.0, 0.0]
 
 
 def begin() -> None:
-    """Time is counted from now on."""
-    _begun[:] = time.process_time(), time.monotonic()
+    """Start to measure time."""
+    _start_times[:] = time.process_time(), time.monotonic()
     signal.alarm(SECONDS)
 
 
-def _look(*_: Any) -> None:
-    processor, clock = _begun
+def _check_limits(*_: Any) -> None:
+    processor, clock = _start_times
     if time.process_time() - processor >= SECONDS or time.monotonic() - clock >= PATIENCE:
         raise TimeoutError(f"took more than {SECONDS} s of a processor, or {PATIENCE} s")
     signal.alarm(1)
@@ -27,8 +27,8 @@ def _look(*_: Any) -> None:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """What is done here in more time raises TimeoutError."""
-    handler = signal.signal(signal.SIGALRM, _look)
+    """Raise TimeoutError if the block exceeds a limit."""
+    handler = signal.signal(signal.SIGALRM, _check_limits)
     begin()
     try:
         yield

@@ -1,4 +1,4 @@
-"""A disk whose n-th call fails, or during whose n-th call the power is cut."""
+"""A simulated disk whose n-th call fails, or is interrupted by a power cut."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import io
 import os
 from typing import Any, Literal
 
-#: What the n-th call does: it fails, or nothing reaches the disk from then on.  After a power cut, names that
-#: were given since their folder was synced are there, or lost.
+#: The effect of the n-th call: an error, or a power cut, after which no call reaches the disk.  Names given
+#: since the last sync of their folder are kept or lost.
 Ends = Literal["error", "cut, names kept", "cut, names lost"]
 
 
 class PowerCut(BaseException):
-    """The machine is off."""
+    """A simulated power cut."""
 
 
 class _Torn(io.FileIO):
-    """A file of which only half of what is written reaches the disk in the call that fails."""
+    """A file whose failing write reaches the disk by half."""
 
     def __init__(self, descriptor: int, disk: Disk) -> None:
         super().__init__(descriptor, "w+")
@@ -35,17 +35,17 @@ class _Torn(io.FileIO):
 
 
 class Disk:
-    """The module `os` for code that writes files, whose call number `last` fails; all others are real.
+    """A stand-in for the module `os` whose call number `last` fails; other calls are real.
 
-    calls : opens, writes, syncs, renames and links so far.
+    calls : number of opens, writes, syncs, renames and links so far.
     """
 
     def __init__(self, last: int, ends: Ends) -> None:
         self.last, self.ends, self.calls, self.off = last, ends, 0, False
         self.paths: dict[int, str] = {}
-        #: File -> bytes of it that are on the disk for certain.
+        #: File -> number of its bytes that are surely on the disk.
         self.unsynced: dict[str, int] = {}
-        #: (file, its content before) of names given since the folder was synced; None: it did not exist.
+        #: (file, previous content) of names given since the last sync of the folder; None for a new file.
         self.renamed: list[tuple[str, bytes | None]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -53,7 +53,7 @@ class Disk:
 
     @property
     def failed(self) -> bool:
-        """Whether the call that fails has come."""
+        """Whether the failing call has been made."""
         return self.calls >= self.last
 
     def count(self) -> None:
@@ -85,19 +85,19 @@ class Disk:
             self.unsynced.pop(path, None)
 
     def replace(self, file: str, name: str) -> None:
-        self._named(file, name, os.replace)
+        self._rename(file, name, os.replace)
 
     def link(self, file: str, name: str) -> None:
-        self._named(file, name, os.link)
+        self._rename(file, name, os.link)
 
-    def _named(self, file: str, name: str, call: Any) -> None:
+    def _rename(self, file: str, name: str, call: Any) -> None:
         self.count()
-        before = None
+        content = None
         if os.path.exists(name):
             with open(name, "rb") as stream:
-                before = stream.read()
+                content = stream.read()
         call(file, name)
-        self.renamed.append((name, before))
+        self.renamed.append((name, content))
         if file in self.unsynced:
             self.unsynced[name] = self.unsynced[file]
 
@@ -107,13 +107,13 @@ class Disk:
         os.unlink(path)
 
     def restart(self) -> None:
-        """Leave what a disk may have after a power cut."""
+        """Truncate unsynced files, and undo unsynced renames if names are lost."""
         for path, size in self.unsynced.items():
             if os.path.exists(path):
                 os.truncate(path, (size + os.path.getsize(path)) // 2)
-        for name, before in reversed(self.renamed) if self.ends == "cut, names lost" else ():
-            if before is None:
+        for name, content in reversed(self.renamed) if self.ends == "cut, names lost" else ():
+            if content is None:
                 os.unlink(name)
             else:
                 with open(name, "wb") as stream:
-                    stream.write(before)
+                    stream.write(content)

@@ -1,4 +1,4 @@
-"""Slow truths in exact fractions: brute force over orders, and step-by-step service of a queue."""
+"""Slow references in exact fractions: brute force over orders, and step-by-step service of a queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INFINITE = Fraction(10**30)
 
 
 class Share(NamedTuple):
-    """An application's share on a node."""
+    """Share of an application on a node."""
 
     release: Fraction
     size: Fraction
@@ -21,7 +21,7 @@ class Share(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A queue with its processor; `floor` is the running task's own stretch."""
+    """Queue and processor of a node; `floor` is the stretch of the running task."""
 
     queue: tuple[Share, ...]
     speed: Fraction
@@ -50,7 +50,7 @@ def node_of(case: QueueCase) -> Node:
 
 
 def stretch_by_orders(node: Node) -> Fraction:
-    """The minimum stretch: the best of all orders."""
+    """Return the minimum stretch, as the minimum over all orders."""
     best = INFINITE
     for order in permutations(node.queue):
         end, worst = node.free_at, node.floor
@@ -62,7 +62,7 @@ def stretch_by_orders(node: Node) -> Fraction:
 
 
 def gap_by_orders(node: Node, stretch: Fraction, release: Fraction, size: Fraction) -> Fraction:
-    """The most work of a new application that any order of the shares and of it can take."""
+    """Return the maximum work of a new application over all orders of it and the shares."""
     if stretch < node.floor:
         return Fraction(0)
     best = Fraction(0)
@@ -85,11 +85,11 @@ def gap_by_orders(node: Node, stretch: Fraction, release: Fraction, size: Fracti
     return best
 
 
-# --- formula (*) in fractions, itself checked against the brute force ------------------------------
+# --- formula (*) in fractions, tested against brute force -----------------------------------------
 
 
 def minimum_stretch(node: Node) -> Fraction:
-    """Lawler's rule: put last whoever minds least."""
+    """Return the minimum stretch by Lawler's rule: the entry with the smallest stretch there goes last."""
     rest = list(node.queue)
     end = node.free_at + sum((share.work for share in rest), Fraction(0)) / node.speed
     worst = node.floor
@@ -124,7 +124,7 @@ def count(node: Node, stretch: Fraction, release: Fraction, size: Fraction, task
 
 
 def project(node: Node, until: Fraction, preemptive: bool) -> Node:
-    """The queue at `until`, one task (or one slice) at a time."""
+    """Return the queue at `until`, projected one task (or one slice) at a time."""
     if node.free_at >= until:
         return node
     stretch = minimum_stretch(node)

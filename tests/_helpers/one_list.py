@@ -1,4 +1,4 @@
-"""A policy that takes failures by the block: ``Fcfs(mode="pull")`` once more, in plain Python."""
+"""A policy that reads failures in blocks: ``Fcfs(mode="pull")`` in plain Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gridsim.support.clock import NEVER, NS
 
 
 class OneList(Scheduler, frozen=True, kw_only=True):
-    """One list of tasks; a machine that is free takes the head of it.  Only where machines may fail."""
+    """Scheduler with one list of tasks, whose head goes to the next free machine; requires failures."""
 
     name: ClassVar[str] = "one-list"
 
@@ -21,7 +21,7 @@ class OneList(Scheduler, frozen=True, kw_only=True):
 
 
 class OneListPolicy(Policy):
-    """At one instant: what ends, what is released, who fails and who is back, what starts."""
+    """Policy of `OneList`; at an instant: ends, releases, failures and recoveries, starts."""
 
     takes_blocks = True
     STATE = (
@@ -36,8 +36,8 @@ class OneListPolicy(Policy):
         count, machines = len(run.applications), len(run.speeds)
         self.now = 0
         self.up = [True] * machines
-        self.due = self.feed.first.tolist()  # when each changes next
-        # the block in hand, a row a change: time, machine, up, until; and the first that has not happened
+        self.due = self.feed.first.tolist()  # ns, the next change of each machine
+        # the current block of rows (time, machine, up, until), and the next row in it
         self.rows, self.at = np.zeros((0, 4), np.int64), 0
         self.left = [0] * count
         self.unreleased = count

@@ -1,4 +1,4 @@
-"""Wrong schedulers on cohorts, each in one way, most of which show seldom: under load, late, elsewhere."""
+"""Wrong schedulers on cohorts with a fault each, most of which show rarely: under load, late, elsewhere."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridsim.scheduling.contract import Outcome, Policy, Run
 
 
 class _Planted(SharesPolicy):
-    """Shares go where they should, except where a fault says otherwise."""
+    """Sound policy with methods for its faulty subclasses."""
 
     def others(self, submitter: int) -> Any:
         return np.flatnonzero(self.run.up)
@@ -32,7 +32,7 @@ class _Planted(SharesPolicy):
 
 
 class _PeeksUnderLoad(_Planted):
-    """Looks at the queues of others when its own is long."""
+    """Policy that looks at the queues of others when its own is long."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -40,7 +40,7 @@ class _PeeksUnderLoad(_Planted):
 
 
 class _PeeksLate(_Planted):
-    """Looks at the queues of others after 200 s."""
+    """Policy that looks at the queues of others after 200 s."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -48,7 +48,7 @@ class _PeeksLate(_Planted):
 
 
 class _PeeksPastTheSixth(_Planted):
-    """Looks at the queues of others from the seventh application on."""
+    """Policy that looks at the queues of others from the seventh application on."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -56,7 +56,7 @@ class _PeeksPastTheSixth(_Planted):
 
 
 class _PeeksAtOneNeighbour(_Planted):
-    """Does not send to the next machine while that works."""
+    """Policy that does not send to the next machine while that works."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -67,7 +67,7 @@ class _PeeksAtOneNeighbour(_Planted):
 
 
 class _PeeksAtSpeedsOfLargeBags(_Planted):
-    """Sends large bags to the fastest machine."""
+    """Policy that sends large bags to the fastest machine."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -77,7 +77,7 @@ class _PeeksAtSpeedsOfLargeBags(_Planted):
 
 
 class _KnowsTheNextRelease(_Planted):
-    """Sends to one machine less if somebody else submits soon."""
+    """Policy that sends to one machine fewer if another machine submits soon."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest, release = super().targets(submitter, application), self.run.applications.release
@@ -86,7 +86,7 @@ class _KnowsTheNextRelease(_Planted):
 
 
 class _Remembers(_Planted):
-    """Begins with the machine that the last run ended with."""
+    """Policy that begins with the machine that the last run ended with."""
 
     last: ClassVar[list[int]] = []
 
@@ -102,7 +102,7 @@ class _Remembers(_Planted):
 
 
 class _KeepsACache(_Planted):
-    """Keeps the first targets of each number of tasks for all runs to come."""
+    """Policy that keeps the first targets of each number of tasks for all runs to come."""
 
     cache: ClassVar[dict[int, Any]] = {}
 
@@ -115,7 +115,7 @@ class _KeepsACache(_Planted):
 
 
 class _CountsRuns(_Planted):
-    """Sends to one machine less in every seventh run."""
+    """Policy that sends to one machine fewer in every seventh run."""
 
     runs: ClassVar[list[int]] = [0]
 
@@ -130,11 +130,11 @@ class _CountsRuns(_Planted):
 
 
 class _ReadsWhoIsUp(_Planted):
-    """Chooses among those that are up, which no message has said."""
+    """Policy that chooses among the machines that are up, which no message reports."""
 
 
 class _CountsWhoIsUp(_Planted):
-    """Sends to one machine only while any is down."""
+    """Policy that sends to one machine only while any is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
         up = self.run.up
@@ -149,7 +149,7 @@ class _Thing:
 
 
 class _TiesById(_Planted):
-    """Of machines of equal speed it takes those first whose objects lie first in memory."""
+    """Policy that orders machines of equal speed by the addresses of their objects."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -161,7 +161,7 @@ class _TiesById(_Planted):
 
 
 class _ByTheHour(_Planted):
-    """Sends to fewer machines before noon."""
+    """Policy that sends to fewer machines before noon."""
 
     def hour(self) -> int:
         return time.localtime().tm_hour
@@ -182,7 +182,7 @@ class _ByTimeOfDay(_ByTheHour):
 
 
 class _LosesLate(_Planted):
-    """Forgets a task of what comes after 1000 s."""
+    """Policy that loses a task of each share that arrives after 1000 s."""
 
     def on_share(self, rows: Any) -> None:
         if self.run.engine.now > 1000 * 10**9 and rows["tasks"][0] > 1:
@@ -193,7 +193,7 @@ class _LosesLate(_Planted):
 
 
 class _LosesOfLargeBags(_Planted):
-    """Forgets a task of shares of more than 100."""
+    """Policy that loses a task of each share of more than 100."""
 
     def on_share(self, rows: Any) -> None:
         rows = rows.copy()
@@ -204,14 +204,14 @@ class _LosesOfLargeBags(_Planted):
 
 
 class _ReversesPastTheSixth(_Planted):
-    """Queues shares that arrive together from the last on, if one is of the seventh application or later."""
+    """Policy that queues shares of an instant in reverse order from the seventh application on."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[::-1] if (rows["application"] > 5).any() else rows)
 
 
 class _ForgetsLateState(_Planted):
-    """What it counts after the tenth share is in no checkpoint."""
+    """Policy whose counts after the tenth share are in no checkpoint."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -224,7 +224,7 @@ class _ForgetsLateState(_Planted):
 
 
 class _PeeksWhileOneIsDown(_Planted):
-    """Looks at the queues of others while any machine is down."""
+    """Policy that looks at the queues of others while any machine is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -232,7 +232,7 @@ class _PeeksWhileOneIsDown(_Planted):
 
 
 class _ForeseesFailures(_Planted):
-    """Sends to one machine only if a machine fails within a minute."""
+    """Policy that sends to one machine only if a machine fails within a minute."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest, engine = super().targets(submitter, application), self.run.engine
@@ -244,7 +244,7 @@ class _ForeseesFailures(_Planted):
 
 
 class _PeeksStale(_Planted):
-    """Looks at the queues that others had at its own last release."""
+    """Policy that looks at the queues of others as of its own last release."""
 
     STATE = (*_Planted.STATE, "before")
 
@@ -306,7 +306,7 @@ class _PassesOnByALostBacklog(_Planted):
 
 
 class _PeeksAtTraffic(_Planted):
-    """Sends to fewer machines once many messages have been sent in all."""
+    """Policy that sends to fewer machines once the run has sent many messages."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -314,21 +314,21 @@ class _PeeksAtTraffic(_Planted):
 
 
 class _SharesAStream(_Planted):
-    """All submitters draw from one random stream."""
+    """Policy whose submitters draw from one random stream."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(0, application)
 
 
 class _DrawsForAnother(_Planted):
-    """Who acts for a submitter that is down draws from the stream of the submitter."""
+    """Policy that draws from the stream of a submitter that is down."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(int(self.run.applications.submitter[application]), application)
 
 
 class _Teleports(_Planted):
-    """Queues the share of the fastest machine there at once, without a message."""
+    """Policy that queues the share of the fastest machine there at once, without a message."""
 
     def place(self, i: int, tasks: int) -> None:
         fastest = int(np.argmax(self.run.speeds * self.run.up))
@@ -339,7 +339,7 @@ class _Teleports(_Planted):
 
 
 class _SendsAsAnother(_Planted):
-    """Shares of large bags say that the next machine has sent them."""
+    """Policy that sends shares of large bags in the name of the next machine."""
 
     def place(self, i: int, tasks: int) -> None:
         if tasks <= 2 * len(self.run.speeds):
@@ -356,7 +356,7 @@ class _SendsAsAnother(_Planted):
 
 
 class _TellsAtOnce(_Planted):
-    """Sends shares to itself, in the name of others, which then have them without a message."""
+    """Policy that sends shares to itself, in the name of others, which then have them without a message."""
 
     def place(self, i: int, tasks: int) -> None:
         super().place(i, tasks)
@@ -366,14 +366,14 @@ class _TellsAtOnce(_Planted):
 
 
 class _ForgetsMessages(_Planted):
-    """Tasks in messages to machines that have failed are not shared out again."""
+    """Policy that loses the tasks in messages to failed machines."""
 
     def on_lost(self, rows: Any) -> None:
         self.total -= int(rows["tasks"].sum())
 
 
 class _ForgetsOneOfMany(_Planted):
-    """Of a failure that destroys more than three tasks it forgets one."""
+    """Policy that loses a task of each failure that destroys more than three."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
         if tasks.sum() > 3:
@@ -384,7 +384,7 @@ class _ForgetsOneOfMany(_Planted):
 
 
 class _RepeatsTasks(_Planted):
-    """What is lost from a long queue is done twice."""
+    """Policy that repeats the tasks lost from a long queue."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
         if tasks.sum() > 3:
@@ -395,14 +395,14 @@ class _RepeatsTasks(_Planted):
 
 
 class _KeepsTheQueue(_Planted):
-    """A transient failure does not touch what waits on a machine."""
+    """Policy whose queues survive transient failures."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         super().on_faults(np.setdiff1d(failed, back), back)
 
 
 class _ReadsAVariable(_Planted):
-    """Sends to one machine where a variable of the environment asks for that."""
+    """Policy that sends to one machine if an environment variable is set."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -410,7 +410,7 @@ class _ReadsAVariable(_Planted):
 
 
 class _ReadsTheFolder(_Planted):
-    """Where it sends depends on the files in the folder."""
+    """Policy whose targets depend on the files in the folder."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -418,7 +418,7 @@ class _ReadsTheFolder(_Planted):
 
 
 class _WritesAFile(_Planted):
-    """Remembers in a file which machines it took for a number of tasks."""
+    """Policy that remembers in a file which machines it took for a number of tasks."""
 
     def targets(self, submitter: int, application: int) -> Any:
         name = os.path.join(tempfile.gettempdir(), f"planted-{os.getuid()}")
@@ -430,7 +430,7 @@ class _WritesAFile(_Planted):
 
 
 class _SeedsItself(_Planted):
-    """Draws from a generator of its own, whatever the seed of the scenario is."""
+    """Policy that draws from a generator of its own, independent of the seed of the scenario."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -438,7 +438,7 @@ class _SeedsItself(_Planted):
 
 
 class _SeedsFromTheGlobal(_Planted):
-    """Seeds the generator of the module random, and draws from it."""
+    """Policy that seeds the generator of the module random, and draws from it."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -450,7 +450,7 @@ class _SeedsFromTheGlobal(_Planted):
 
 
 class _DrawsFromTheGlobal(_Planted):
-    """Large bags draw from the global generator."""
+    """Policy that draws from the global generator for large bags."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -458,14 +458,14 @@ class _DrawsFromTheGlobal(_Planted):
 
 
 class _CountsThreads(_Planted):
-    """Sends to as many machines as it has threads."""
+    """Policy that sends to as many machines as it has threads."""
 
     def targets(self, submitter: int, application: int) -> Any:
         return super().targets(submitter, application)[: self.run.threads]
 
 
 class _ActsForTheRecord(_Planted):
-    """Sends large bags to more machines if somebody will look at the schedule."""
+    """Policy that sends large bags to more machines if the schedule is recorded."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -474,7 +474,7 @@ class _ActsForTheRecord(_Planted):
 
 
 class _TakesTooLong(_Planted):
-    """Sends to fewer machines once the run has taken a while."""
+    """Policy that sends to fewer machines after some elapsed time."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -486,7 +486,7 @@ class _TakesTooLong(_Planted):
 
 
 class _SumsASet(_Planted):
-    """Adds up floats in the order of a set, and acts by the last digit."""
+    """Policy that adds up floats in the order of a set, and decides by the last digit."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -497,7 +497,7 @@ class _SumsASet(_Planted):
 
 
 class _SumsByCohorts(_Planted):
-    """Adds up floats cohort by cohort, and acts by the last digit."""
+    """Policy that adds up floats cohort by cohort, and decides by the last digit."""
 
     STATE = (*_Planted.STATE, "heard")
 
@@ -515,7 +515,7 @@ class _SumsByCohorts(_Planted):
 
 
 class _ChangesSpeeds(_Planted):
-    """Slows down a machine that has much to do."""
+    """Policy that slows down a machine with much work."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows)
@@ -526,7 +526,7 @@ class _ChangesSpeeds(_Planted):
 
 
 class _ChangesApplications(_Planted):
-    """Makes tasks of a large bag smaller."""
+    """Policy that makes tasks of a large bag smaller."""
 
     def on_release(self, applications: list[int]) -> None:
         for i in applications:
@@ -538,7 +538,7 @@ class _ChangesApplications(_Planted):
 
 
 class _SavesTooLittle(_Planted):
-    """What is lost between two releases is in no checkpoint, if it is little."""
+    """Policy whose few tasks lost between two releases are in no checkpoint."""
 
     def getstate(self) -> dict[str, Any]:
         state = super().getstate()
@@ -546,7 +546,7 @@ class _SavesTooLittle(_Planted):
 
 
 class _CountsWaves(_Planted):
-    """Sends to one machine less in every seventh call."""
+    """Policy that sends to one machine fewer in every seventh call."""
 
     STATE = (*_Planted.STATE, "calls")
 
@@ -564,7 +564,7 @@ class _CountsWaves(_Planted):
 
 
 class _KeepsGoing(_Planted):
-    """Does not stop after an application of more than 100 tasks: its timer goes on for ever."""
+    """Policy that does not stop after an application of more than 100 tasks: its timer is set for ever."""
 
     def again(self, _: list[int]) -> None:
         super().again(_)
@@ -699,7 +699,7 @@ PLANTED = {
 
 
 class IgnoresLoad(Shares, frozen=True, kw_only=True):
-    """Says that it knows background load, and takes no notice of it."""
+    """Policy that declares support of background load, and ignores it."""
 
     name: ClassVar[str] = "ignores-load"
     fluctuating: ClassVar[bool] = True

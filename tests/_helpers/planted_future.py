@@ -1,4 +1,4 @@
-"""Wrong central schedulers: those that know something of the future, and one that cannot count far."""
+"""Wrong central schedulers, most of which use knowledge of the future."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 from planted import Fault
 
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.immediate import ImmediateMode
-from gridsim.schedulers.rigid.asap import Asap, _Placements
+from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.scheduling.contract import Policy, Run, Scheduler
 
 
 class Evenly(Scheduler, frozen=True, kw_only=True):
-    """Each application goes in equal shares to the machines that are up."""
+    """Scheduler that divides each application equally among the machines that are up."""
 
     name: ClassVar[str] = "evenly"
     decision_words: ClassVar[DecisionTexts] = {"bound": ("bound {tasks} tasks", "their number:", "")}
@@ -34,12 +34,12 @@ class EvenlyPolicy(ImmediateMode):
     def chosen(self, application: int, now: int) -> Any:
         return np.flatnonzero(self.run.up)
 
-    def grounds(self, application: int, machines: Any, now: int) -> float:
+    def decision_value(self, application: int, machines: Any, now: int) -> float:
         return float(len(machines))
 
 
 class _KnowsTheLast(EvenlyPolicy):
-    """The last application of all goes to one machine."""
+    """Policy that sends the last application of a run to one machine."""
 
     def chosen(self, application: int, now: int) -> Any:
         honest = super().chosen(application, now)
@@ -47,7 +47,7 @@ class _KnowsTheLast(EvenlyPolicy):
 
 
 class _KeepsOneForALarger(EvenlyPolicy):
-    """One machine is kept free if a larger application comes within a minute."""
+    """Policy that leaves a machine free if a larger application is released within a minute."""
 
     def chosen(self, application: int, now: int) -> Any:
         honest, bags, after = super().chosen(application, now), self.run.applications, application + 1
@@ -57,7 +57,7 @@ class _KeepsOneForALarger(EvenlyPolicy):
 
 
 class _AvoidsTheDoomed(EvenlyPolicy):
-    """A machine whose first failure comes within two minutes gets nothing."""
+    """Policy that avoids machines whose first failure is within two minutes."""
 
     def chosen(self, application: int, now: int) -> Any:
         honest = super().chosen(application, now)
@@ -68,17 +68,17 @@ class _AvoidsTheDoomed(EvenlyPolicy):
         return safe if len(safe) else honest
 
 
-class _ReservesRunTimes(_Placements):
-    """What a job runs is reserved, though users state estimates."""
+class _ReservesRunTimes(_AsapPolicy):
+    """Policy that reserves true run times instead of the users' estimates."""
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
-        lasts, _ = reserved(run.applications, float(run.speeds[0]), "run")
-        self.length = -(-lasts // self.slot)
+        lasts, _ = run_and_reserved_times(run.applications, float(run.speeds[0]), "run")
+        self.lengths = -(-lasts // self.slot)
 
 
 class _CountsIn16Bits(EvenlyPolicy):
-    """The number of tasks that a machine gets wraps."""
+    """Policy whose numbers of tasks wrap around."""
 
     def share(self, application: int, count: int, now: int) -> Any:
         return super().share(application, count, now).astype(np.int16).astype(np.int64)

@@ -21,7 +21,7 @@ NOBODY: list[int] = []
 
 
 class HonestNode(gs.NodeProgram):
-    """Deals what is submitted to itself and its neighbours; a machine with much work passes a share on."""
+    """Program that divides bags among itself and its neighbours, and passes shares on under high load."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -74,7 +74,7 @@ class Honest(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 class Blackboard(HonestNode):
-    """Nodes write how much work they have where all can read it."""
+    """Program that writes its work to shared memory."""
 
     def give(self, view: Any, place: int, application: int, tasks: int, hops: int) -> None:
         super().give(view, place, application, tasks, hops)
@@ -88,7 +88,7 @@ class Blackboard(HonestNode):
 
 
 class PeeksAfterHours(Blackboard):
-    """Nodes read it after two hours."""
+    """Program that reads the shared memory after two hours."""
 
     def next(self, view: Any) -> int:
         return super().next(view) if view.now > 7200.0 else HonestNode.next(self, view)
@@ -110,7 +110,7 @@ class CountsNumbers(HonestNode):
 
 
 class OutlivesFailures(HonestNode):
-    """What a node has dealt is kept in the class, which a failure does not erase."""
+    """Program whose counts are in the class, which failures do not clear."""
 
     kept: ClassVar[dict[int, int]] = {}
 
@@ -160,7 +160,7 @@ class CachedMethod(HonestNode):
 
 
 class Collector(HonestNode):
-    """Asks the garbage collector for the other nodes."""
+    """Program that asks the garbage collector for the other nodes."""
 
     def next(self, view: Any) -> int:
         dealt = [each.dealt for each in gc.get_objects() if type(each).__name__ == "Collector"]
@@ -168,7 +168,7 @@ class Collector(HonestNode):
 
 
 class HourNode(HonestNode):
-    """Keeps all tasks in the first half of a day."""
+    """Program that keeps all tasks in the first half of a day."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
         found = super().places(view, application, tasks)
@@ -176,7 +176,7 @@ class HourNode(HonestNode):
 
 
 class VariableNode(HonestNode):
-    """Keeps all tasks where a variable of the environment says so."""
+    """Program that keeps all tasks if an environment variable is set."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
         found = super().places(view, application, tasks)
@@ -184,14 +184,14 @@ class VariableNode(HonestNode):
 
 
 class HashNode(HonestNode):
-    """Takes neighbours in the order of a set of names."""
+    """Program that takes neighbours in the order of a set of names."""
 
     def next(self, view: Any) -> int:
         return int(min({f"n{u}" for u in view.neighbours}, key=hash)[1:])
 
 
 class IdNode(HonestNode):
-    """Takes neighbours in the order of where objects lie in memory."""
+    """Program that takes neighbours in the order of the addresses of objects."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
         things = [(u, object()) for u in [view.node, *view.neighbours]]
@@ -199,14 +199,14 @@ class IdNode(HonestNode):
 
 
 class RandomNode(HonestNode):
-    """Draws from the module random."""
+    """Program that draws from the module random."""
 
     def next(self, view: Any) -> int:
         return random.choice(view.neighbours)
 
 
 class OwnGenerator(HonestNode):
-    """Draws from a generator of its own, which no seed of the scenario changes."""
+    """Program that draws from a generator of its own, which no seed of the scenario changes."""
 
     def on_start(self, view: Any) -> None:
         self.numbers = np.random.default_rng(view.node)
@@ -216,7 +216,7 @@ class OwnGenerator(HonestNode):
 
 
 class LosesHeld(HonestNode):
-    """Never places what comes back after a failure, if it is much."""
+    """Program that never places large numbers of lost tasks."""
 
     def on_lost(self, view: Any, application: Any, tasks: int) -> None:
         if tasks <= 3:
@@ -224,7 +224,7 @@ class LosesHeld(HonestNode):
 
 
 class HoldsLate(HonestNode):
-    """Holds shares that come after 1000 s for ever."""
+    """Program that holds shares that come after 1000 s for ever."""
 
     def on_share(self, view: Any, message: Any) -> None:
         if view.now < 1000.0:
@@ -232,7 +232,7 @@ class HoldsLate(HonestNode):
 
 
 class FalseCount(HonestNode):
-    """Says that it dealt twice as many tasks."""
+    """Program that reports that it dealt twice as many tasks."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("dealt", application.number, tasks=2 * tasks, among=1)
@@ -240,7 +240,7 @@ class FalseCount(HonestNode):
 
 
 class WrongPlace(HonestNode):
-    """Says that all tasks went to one machine, and deals them to several."""
+    """Program that reports that all tasks went to one machine, and deals them to several."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         places = self.places(view, application, tasks)
@@ -253,7 +253,7 @@ class WrongPlace(HonestNode):
 
 
 class OtherUnit(HonestNode):
-    """Says in ms how much work it has when a share comes."""
+    """Program that reports its work in ms when a share arrives."""
 
     def on_share(self, view: Any, message: Any) -> None:
         view.decide("had", message.application, machine=view.node, saw=1000.0 * view.work)
@@ -261,7 +261,7 @@ class OtherUnit(HonestNode):
 
 
 class QuietNode(HonestNode):
-    """Does not say what becomes of large bags."""
+    """Program that reports no decisions on large bags."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if tasks <= 20:
@@ -271,7 +271,7 @@ class QuietNode(HonestNode):
 
 
 class Overflow(HonestNode):
-    """Counts beyond 64 bits, where compiled numbers wrap."""
+    """Program that counts beyond 64 bits, where compiled numbers wrap."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -286,7 +286,7 @@ class Overflow(HonestNode):
 
 
 class HiddenState(HonestNode):
-    """Counts in a module what a checkpoint should have."""
+    """Program whose count is in a module, not in checkpoints."""
 
     def on_start(self, view: Any) -> None:
         if view.now == 0.0:
@@ -298,7 +298,7 @@ class HiddenState(HonestNode):
 
 
 class EndlessNode(HonestNode):
-    """Passes shares on for ever once it has dealt four times."""
+    """Program that passes shares on without end after four bags."""
 
     def on_share(self, view: Any, message: Any) -> None:
         if self.dealt > 3 and view.neighbours:
@@ -329,7 +329,7 @@ class SignalNode(HonestNode):
 
 
 class TestedNode(HonestNode):
-    """Sends shares on to its first neighbour, unless it is tested."""
+    """Program that sends shares on to its first neighbour, unless it is tested."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -355,7 +355,7 @@ class SetNode(HonestNode):
 
 
 class OldAnswers(HonestNode):
-    """Counts its requests from 1 again after a failure, and takes an answer to an old one for a new one's."""
+    """Program that numbers requests from 1 again after a failure, and accepts answers to old ones."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -383,7 +383,7 @@ class OldAnswers(HonestNode):
 
 
 class KeepsElsewhere(HonestNode):
-    """Says that it has left with a neighbour the tasks that it keeps."""
+    """Program that reports that it has left with a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("kept", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
@@ -391,7 +391,7 @@ class KeepsElsewhere(HonestNode):
 
 
 class GivesToNobody(HonestNode):
-    """Says that it has dealt to a neighbour the tasks that it keeps."""
+    """Program that reports that it has dealt to a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("dealt", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
@@ -410,8 +410,14 @@ def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.NodeScheduler]:
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}
 _LIGHT = {"share": gs.Message(1, moves_tasks=True, application=int, tasks=int, hops=int)}
 
-_TO_ONE = {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")}
-_TO_ITSELF = {"kept": ("kept {tasks} tasks on machine {machine}", "", "")}
+_TO_ONE = {
+    "decision_words": {"dealt": ("dealt {tasks} tasks to machine {machine}", "", "")},
+    "decision_verbs": {"dealt": "gives"},
+}
+_TO_ITSELF = {
+    "decision_words": {"kept": ("kept {tasks} tasks on machine {machine}", "", "")},
+    "decision_verbs": {"kept": "keeps"},
+}
 _ASKS = {
     "ask": gs.Message(40, request=int, tasks=int),
     "answer": gs.Message(40, request=int, tasks=int),
@@ -422,7 +428,7 @@ _TRUTHS = {"had": lambda truth, node, machine: truth.work(machine)}
 
 
 class LightNode(HonestNode):
-    """Its messages carry three numbers in one byte."""
+    """Program whose messages carry three numbers in one byte."""
 
 
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
@@ -470,8 +476,8 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
-            **({"decision_words": _TO_ONE} if policy in (WrongPlace, GivesToNobody) else {}),
-            **({"decision_words": _TO_ITSELF} if policy is KeepsElsewhere else {}),
+            **(_TO_ONE if policy in (WrongPlace, GivesToNobody) else {}),
+            **(_TO_ITSELF if policy is KeepsElsewhere else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,11 +13,11 @@ from wrong_schedulers import Shares, SharesPolicy
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.centralized.heuristics import InTurnMode, Olb
-from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run
 
 
 class _MisreportsPeak(_Planted):
-    """Says that one task more has waited on the fullest machine."""
+    """Policy that reports that one task more has waited on the fullest machine."""
 
     def finish(self) -> Outcome:
         outcome = super().finish()
@@ -34,14 +34,14 @@ class _ReportsNoPeak(_Planted):
 
 
 class _NotesTooMany(_Planted):
-    """Says that it shared out twice as many tasks."""
+    """Policy that reports that it shared out twice as many tasks."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, 2 * tasks, submitter, among)
 
 
 class _NotesSomebodyElse(_Planted):
-    """Says that the next machine decided."""
+    """Policy that reports that the next machine decided."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
@@ -53,14 +53,14 @@ class _NotesAnotherApplication(_Planted):
 
 
 class _NotesTooFew(_Planted):
-    """Says of large bags that it shared out one task less."""
+    """Policy that reports one task too few for large bags."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks - (tasks > 10), submitter, among)
 
 
 class _Gives(_Planted):
-    """Notes each share that it gives; faults change what it says of it."""
+    """Policy that reports each share; faults falsify the report."""
 
     def targets(self, submitter: int, application: int) -> Any:
         self.last = super().targets(submitter, application)
@@ -79,14 +79,14 @@ class _Gives(_Planted):
 
 
 class _GivesMore(_Gives):
-    """Says of each share of a large bag that it has one task more."""
+    """Policy that reports one task too many for each share of a large bag."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, min(tasks, share + (tasks > 10))
 
 
 class _GivesElsewhere(_Gives):
-    """Says of each share that the next machine got it."""
+    """Policy that reports the next machine as the target of each share."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return (machine + 1) % len(self.run.speeds), share
@@ -159,7 +159,7 @@ class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "C
 
 
 class _CountsNoDroppedTasks(_Planted):
-    """Says nothing of tasks that were lost with a message."""
+    """Policy that reports nothing of tasks that were lost with a message."""
 
     def on_lost(self, rows: Any) -> None:
         before = self.resubmitted.copy()
@@ -174,7 +174,7 @@ class _ReportsPeakAfterFailures(
 
 
 class _NotesTooLate(_Planted):
-    """Says that it decided 50 s later."""
+    """Policy that reports that it decided 50 s later."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -185,7 +185,7 @@ class _NotesTooLate(_Planted):
 
 
 class _NotesTooEarly(_Planted):
-    """Says that it decided a second before."""
+    """Policy that reports that it decided a second before."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -196,7 +196,7 @@ class _NotesTooEarly(_Planted):
 
 
 class _CountsNoBytes(_Planted):
-    """Its shares have no bytes."""
+    """Policy whose shares have no bytes."""
 
     def __init__(self, run: Run) -> None:
         kind = run.network.kind
@@ -209,7 +209,7 @@ class _CountsNoBytes(_Planted):
 
 
 class _AllAgain(InTurnMode):
-    """Says of tasks that are lost that they are all tasks of their application."""
+    """Policy that reports lost tasks as all tasks of their application."""
 
     def _bind(self) -> None:
         log, tasks = self.run.decisions, self.run.applications.tasks
@@ -231,10 +231,11 @@ class AllAgain(Olb, frozen=True, kw_only=True):
 
 
 class Gives(Shares, frozen=True, kw_only=True):
-    """The sound one."""
+    """The sound policy."""
 
     name: ClassVar[str] = "gives"
     decision_words: ClassVar[DecisionTexts] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gave": "gives"}
 
     def start(self, run: Run) -> Policy:
         return _Gives(run)

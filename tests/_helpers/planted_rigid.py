@@ -9,8 +9,8 @@ import numpy as np
 from planted import Fault
 
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import reserved
-from gridsim.schedulers.rigid.asap import Asap, _Placements
+from gridsim.model.applications import run_and_reserved_times
+from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 
@@ -19,7 +19,7 @@ _LAST = 4001
 
 
 class FirstFit(Scheduler, frozen=True, kw_only=True):
-    """Starts each job as soon as enough machines are free, those with the shortest requested times first."""
+    """Policy that starts jobs as soon as enough machines are free, in order of requested time."""
 
     name: ClassVar[str] = "first-fit"
     rigid: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class FirstFitPolicy(Policy):
 
     def __init__(self, parameters: Scheduler, run: Run) -> None:
         self.run, self.jobs = run, run.applications
-        lasts, self.estimate = reserved(run.applications, float(run.speeds[0]), "requested")
+        lasts, self.estimate = run_and_reserved_times(run.applications, float(run.speeds[0]), "requested")
         self.runs = Runs(run, lasts)
         self.waiting: list[int] = []
         self.free = np.ones(len(run.speeds), np.bool_)
@@ -89,7 +89,7 @@ class FirstFitPolicy(Policy):
 
 
 class _RunsNone(FirstFitPolicy):
-    """Rejects all jobs."""
+    """Policy that rejects all jobs."""
 
     def dispatch(self, _: list[int]) -> None:
         pass
@@ -103,7 +103,7 @@ class _DropsLost(FirstFitPolicy):
 
 
 class _StartsEarly(FirstFitPolicy):
-    """Starts what is released within 0.3 s when a job ends."""
+    """Policy that starts jobs to be released within 0.3 s when a job ends."""
 
     STATE = (*FirstFitPolicy.STATE, "ahead")
 
@@ -147,7 +147,7 @@ class _EndsAfterFailures(FirstFitPolicy):
             self.run.engine.at(self.run.engine.now, "finish late", job)
 
 
-class _ForgetsNotBefore(_Placements):
+class _ForgetsNotBefore(_AsapPolicy):
     """A job that is lost may start again at once, whatever it states."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
@@ -156,7 +156,7 @@ class _ForgetsNotBefore(_Placements):
         self.earliest = kept
 
 
-class _ExtendsDeadlines(_Placements):
+class _ExtendsDeadlines(_AsapPolicy):
     """Long jobs may end a slot after their deadlines."""
 
     def __init__(self, parameters: Asap, run: Run) -> None:
@@ -164,7 +164,7 @@ class _ExtendsDeadlines(_Placements):
         self.latest = np.where((self.length > 4) & (self.latest < 2**40), self.latest + 1, self.latest)
 
 
-class _ForeseesCancellations(_Placements):
+class _ForeseesCancellations(_AsapPolicy):
     """A job that its user cancels within ten minutes is not placed at all."""
 
     def _place(self, jobs: list[int]) -> None:
@@ -174,7 +174,7 @@ class _ForeseesCancellations(_Placements):
         super()._place([job for job in jobs if job not in doomed])
 
 
-class _ReservesNothingForTheDoomed(_Placements):
+class _ReservesNothingForTheDoomed(_AsapPolicy):
     """A job that its user cancels before it would start holds nobody back."""
 
     def _place(self, jobs: list[int]) -> None:
@@ -187,7 +187,7 @@ class _ReservesNothingForTheDoomed(_Placements):
                 self.waiting.append(job)
 
 
-class _RestartsTooLate(_Placements):
+class _RestartsTooLate(_AsapPolicy):
     """A job that is lost may start again after its last start."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
@@ -196,17 +196,17 @@ class _RestartsTooLate(_Placements):
         self.latest = kept
 
 
-class _CancelsNoneThatIsLost(_Placements):
+class _CancelsNoneThatIsLost(_AsapPolicy):
     """A job that has lost a machine, and waits until enough are up, is not cancelled."""
 
     def on_call_off(self, jobs: list[int]) -> None:
         super().on_call_off([job for job in jobs if job not in self.waiting or not self.resubmitted[job]])
 
 
-class _CancelsLate(_Placements):
+class _CancelsLate(_AsapPolicy):
     """A job that runs goes on for a slot when its user cancels it."""
 
-    STATE = (*_Placements.STATE, "late")
+    STATE = (*_AsapPolicy.STATE, "late")
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         super().__init__(parameters, run)
@@ -225,7 +225,7 @@ class _CancelsLate(_Placements):
 
 def _scheduler(policy: type[Policy]) -> type[Scheduler]:
     make_policy: Callable[..., Policy] = policy
-    base: type[Scheduler] = Asap if issubclass(policy, _Placements) else FirstFit
+    base: type[Scheduler] = Asap if issubclass(policy, _AsapPolicy) else FirstFit
 
     def start(self: Any, run: Run) -> Policy:
         return make_policy(self, run)

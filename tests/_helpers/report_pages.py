@@ -1,4 +1,4 @@
-"""Scenarios to report on, and reports taken apart."""
+"""Scenarios for reports, and a parser of reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rigid() -> gs.Scenario:
 
 
 class _Reader(HTMLParser):
-    """Tables as rows of text, the text outside of scripts, and every tag with its attributes."""
+    """Parser of tables as rows of text, the text outside of scripts, and every tag with its attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class _Reader(HTMLParser):
 
 
 def read(path: Path) -> SimpleNamespace:
-    """A report: its html, tables (caption -> rows of text), tags, text and charts (id -> figure)."""
+    """Return the html, tables (caption -> rows of text), tags, text and charts (id -> figure) of a report."""
     html = path.read_text(encoding="utf-8")
     reader = _Reader()
     reader.feed(html)

@@ -1,4 +1,4 @@
-"""Every scheduler that comes with gridsim, for the invariants."""
+"""Strategies for all schedulers of gridsim, for the invariants."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ MAPPING: dict[str, Scheduler] = {
 
 
 def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
-    """The fair tree with any parameters that change what it does."""
+    """Return a strategy for the fair tree with any parameters that affect its decisions."""
     free: dict[str, st.SearchStrategy[Any]] = {
         "accept": st.sampled_from(("minimum", "minimum", "root", "largest", "either")),
         "bound": st.sampled_from((0.0, 1.0, 2.0, 1e9)),
@@ -100,7 +100,7 @@ def fair_trees(**fixed: Any) -> st.SearchStrategy[FairTree]:
     return st.builds(build, **free)
 
 
-#: The methods to search for idle hosts, and what each has besides.
+#: The methods to search for idle hosts, with the further parameters of each.
 SEARCHES: dict[str, tuple[type[Scheduler], dict[str, st.SearchStrategy[Any]]]] = {
     "expanding-ring": (ExpandingRing, {"max_hops": st.integers(1, 4)}),
     "random-walk-search": (RandomWalkSearch, {"walkers": st.integers(1, 3), "steps": st.integers(1, 9)}),
@@ -118,7 +118,7 @@ SEARCHES: dict[str, tuple[type[Scheduler], dict[str, st.SearchStrategy[Any]]]] =
 
 
 def searches(name: str) -> st.SearchStrategy[Scheduler]:
-    """A method to search for idle hosts; times on the scale of the scenarios, or too short for them."""
+    """Return a strategy for a search for idle hosts, with times on the scale of the scenarios or shorter."""
     method, own = SEARCHES[name]
     free = {
         "degree": st.integers(1, 4),
@@ -130,7 +130,7 @@ def searches(name: str) -> st.SearchStrategy[Scheduler]:
 
 
 def work_queues(**fixed: Any) -> st.SearchStrategy[WqrFt]:
-    """WQR-FT with any parameters; costs and intervals on the scale of the scenarios."""
+    """Return a strategy for WQR-FT, with costs and intervals on the scale of the scenarios."""
     free: dict[str, st.SearchStrategy[Any]] = {
         "max_replicas": st.integers(1, 4),
         "checkpoint_interval": st.sampled_from((1.0, 5.0, 60.0, float("inf"))),
@@ -162,7 +162,7 @@ WALKERS: dict[str, type[Scheduler]] = {
 
 
 def volunteers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
-    """RJSS or resource exclusion where owners come and go, with any parameters."""
+    """Return a strategy for RJSS or resource exclusion on volunteers' machines, with any parameters."""
     common: dict[str, st.SearchStrategy[Any]] = {
         "k": st.sampled_from((0.1, 0.5, 1.0)),
         "probe_latency": st.just(latency),
@@ -180,7 +180,7 @@ def volunteers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
 
 
 def walkers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
-    """RJSS or one of its rivals, with any parameters, asking with this latency."""
+    """Return a strategy for RJSS or one of its baselines, with any parameters and this latency of probes."""
     if name == "no-migration":
         return st.just(NoMigration())
     common: dict[str, st.SearchStrategy[Any]] = {
@@ -206,7 +206,7 @@ def walkers(name: str, latency: Any) -> st.SearchStrategy[Scheduler]:
 
 
 def waves(mode: Any) -> st.SearchStrategy[Wave]:
-    """A wave scheduler; waits and costs on the scale of the scenarios."""
+    """Return a strategy for a wave scheduler; waits and costs are on the scale of the scenarios."""
     return st.builds(
         Wave,
         mode=st.just(mode),
@@ -216,7 +216,7 @@ def waves(mode: Any) -> st.SearchStrategy[Wave]:
 
 
 class Witness(Scheduler, frozen=True, kw_only=True):
-    """Any scheduler, whose outcomes are kept for the test to see."""
+    """Wrapper of a scheduler that stores its outcomes."""
 
     inner: Scheduler
     outcomes: list[Any]
@@ -243,7 +243,7 @@ RIGID = [
 
 
 def dgs_asaps() -> st.SearchStrategy[DgsAsap]:
-    """DGS_ASAP of any kind."""
+    """Return a strategy for DGS_ASAP with any parameters."""
     return st.builds(
         DgsAsap,
         forward=st.integers(1, 6),

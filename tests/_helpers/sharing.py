@@ -1,4 +1,4 @@
-"""Runs that several processes share, without the processes: each part in a thread, over common memory."""
+"""Runs that several processes share, simulated by a thread for each process with common memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridsim.simulation.simulate import Options, Simulation
 
 
 def shared(scenario: gs.Scenario, scheduler: Scheduler, parts: int, *, room: int = 2**17) -> gs.Result:
-    """Run `scenario` in so many parts, which have `room` bytes each to hand over messages at a time."""
+    """Run `scenario` in `parts` parts, each with a message buffer of `room` bytes."""
     memory, reports, failed = np.zeros(parts * room, np.uint8), {}, []
 
     def watch() -> None:

@@ -1,4 +1,4 @@
-"""Links of a few machines, and what they carry."""
+"""Links between a few machines, and their messages."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ BOTH = pytest.mark.parametrize("module", [links, reference])
 WIDTHS = (16, 24, 40)
 DEFERRED = (False, False, True)
 COUNTERS = ("sent", "delivered", "dropped", "traffic", "bytes_out", "bytes_in")
-# lost messages of kind 1 are handed back
+# lost messages of kind 1 are returned
 KEEP = (False, True, False)
-# where the tag stands, if a log is kept
+# offset of the tag in a record, for the log
 SUBJECTS = (-1, 16, 24)
 
 
 def records(kind, rows, tag=0):
-    """uint8[k, width] of (receiver, sender) rows, tagged in order where there is room."""
+    """Return uint8[k, width] records of (receiver, sender) rows, with consecutive tags."""
     words = np.full((len(rows), WIDTHS[kind] // 8), tag, np.int64)
     words[:, :2] = np.array(rows, np.int64).reshape(-1, 2)
     words[:, 2:] += np.arange(len(rows))[:, None]
@@ -53,7 +53,7 @@ def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jit
 
 
 def deliveries(one, limit=10**9):
-    """[(time, kind, words)] of everything, in order."""
+    """Return [(time, kind, words)] of all messages, in order."""
     result = []
     while (at := one.advance(limit)) != NEVER:
         for kind, batch in one.collect(at):

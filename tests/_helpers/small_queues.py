@@ -1,4 +1,4 @@
-"""Queues of a machine or a few, and what is in them."""
+"""Queues of one or a few machines, and their contents."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ quarters = st.integers(1, 24).map(lambda k: k / 4.0)
 TOLERANCES = st.sampled_from([0.0, 1e-9, 0.01, 0.5, 0.9])
 sizes = st.integers(1, 40).map(float)
 speeds = st.sampled_from([0.5, 1.0, 1.5, 2.0, 3.0])
-# Whole seconds and halves meet the ends of tasks; the rest does not.
+# Whole and half seconds often coincide with ends of tasks, other steps do not.
 steps = st.integers(0, 8).map(lambda k: k * NS // 2) | st.integers(0, 5 * NS)
 
 
 def same(ours, expected):
-    """Equal values of equal types."""
+    """Assert that values and types are equal."""
     assert type(ours) is type(expected)
     if isinstance(ours, tuple):
         assert len(ours) == len(expected)
@@ -51,7 +51,7 @@ def simple(module, speed=(1.0,), task_size=(1.0, 2.0), **options):
 
 
 def restored(store, fresh, applications):
-    """`fresh`, with the applications (release, size, task size, whose) and the state of `store`."""
+    """Return `fresh` with the applications (release, size, task size, whose) and the state of `store`."""
     for row in applications:
         fresh.add_applications(*([value] for value in row))
     fresh.setstate(store.getstate())

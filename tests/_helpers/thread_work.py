@@ -1,4 +1,4 @@
-"""Work for threads: a call of every kernel on arrays that all threads share and none can write."""
+"""Work for threads: calls of every kernel on read-only arrays that all threads share."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def policy(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 
 def objects() -> dict[str, Any]:
-    """One of every class, with something in it, and what it works on as ``class: part``."""
+    """Return a non-empty object of every class, and the objects that it uses as ``class: part``."""
     tree = policy(bags(), gs.FairTree(samples=(4, 3, 3)))
     dgs = policy(rigid(), gs.DgsAsap(degree=8, slot=10.0))
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
@@ -271,7 +271,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "RandomStream": lambda: gridcore.RandomStream(5, 2).normal(size=500),
     **RUNS,
 }
-#: Kernels that only work together, and the run that has them.
+#: Kernels that require others, and a run that uses them.
 WITHIN = {
     "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree", "DgsProtocol": "DgsAsap",
     "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search",

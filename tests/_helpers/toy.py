@@ -1,4 +1,4 @@
-"""A scheduler for tests of everything around schedulers."""
+"""A simple scheduler for tests of the framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridsim.support.clock import nanoseconds
 
 
 class Toy(Scheduler, frozen=True, kw_only=True):
-    """Every application runs where it was submitted, first come, first served; `flaw` breaks an invariant."""
+    """Scheduler that runs applications on their submitters in order; `flaw` breaks an invariant."""
 
     name: ClassVar[str] = "toy"
 
@@ -32,14 +32,14 @@ class ToyPolicy(Policy):
         self.free = [0] * machines
 
     def on_release(self, applications: list[int]) -> None:
-        given, mine, machines = self.run.applications, self.applications, self.machines
+        inputs, outputs, machines = self.run.applications, self.applications, self.machines
         for i in applications:
-            u, tasks = int(given.submitter[i]), int(given.tasks[i])
-            busy = tasks * nanoseconds(given.task_size[i] / self.run.speeds[u])
+            u, tasks = int(inputs.submitter[i]), int(inputs.tasks[i])
+            busy = tasks * nanoseconds(inputs.task_size[i] / self.run.speeds[u])
             start = max(self.run.engine.now, self.free[u]) + nanoseconds(self.toy.pause)
             self.free[u] = start + busy
-            mine["first_start"][i], mine["finish"][i] = start, start + busy
-            mine["completed"][i], mine["nodes_used"][i] = tasks, 1
+            outputs["first_start"][i], outputs["finish"][i] = start, start + busy
+            outputs["completed"][i], outputs["nodes_used"][i] = tasks, 1
             machines["busy"][u] += busy
             machines["tasks"][u] += tasks
             machines["peak_queue"][u] = max(machines["peak_queue"][u], tasks)

@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and thirteen that are wrong, each in one way."""
+"""A sound decentralized scheduler, and thirteen schedulers with one fault each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARE = message(("application", "i8"), ("tasks", "i8"))
 
 
 class Shares(Scheduler, frozen=True, kw_only=True):
-    """An application goes in shares to machines drawn at random by its submitter."""
+    """Scheduler that sends shares of an application to machines drawn at random by its submitter."""
 
     name: ClassVar[str] = "shares"
     decentralized: ClassVar[bool] = True
@@ -124,7 +124,7 @@ class SharesPolicy(Policy):
 
 
 class _Loses(SharesPolicy):
-    """One task of what a failure destroys is forgotten."""
+    """Policy that loses a task of each failure."""
 
     def lose(self, applications: Any, tasks: Any) -> None:
         if len(tasks):
@@ -135,13 +135,13 @@ class _Loses(SharesPolicy):
 
 
 class _ForgetsState(SharesPolicy):
-    """What is lost has no place in a checkpoint."""
+    """Policy whose lost tasks are in no checkpoint."""
 
     STATE = ("chance", "queues", "resubmitted")
 
 
 class _DrawsToNote(SharesPolicy):
-    """What it notes takes a number from the stream by which it decides."""
+    """Policy whose log draws from the stream of its decisions."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks, submitter, among)
@@ -150,7 +150,7 @@ class _DrawsToNote(SharesPolicy):
 
 
 class _KeepsQuiet(SharesPolicy):
-    """It notes what it does again, and nothing else."""
+    """Policy that logs only repeated decisions."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.resubmitted[i]:
@@ -158,14 +158,14 @@ class _KeepsQuiet(SharesPolicy):
 
 
 class _RunsOnTheDead(SharesPolicy):
-    """Machines work on as if nothing had happened."""
+    """Policy whose machines ignore failures."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         pass
 
 
 class _Peeks(SharesPolicy):
-    """Shares go to the machines with the shortest queues of all."""
+    """Policy that sends shares to the machines with the shortest queues of all."""
 
     def targets(self, submitter: int, application: int) -> Any:
         machines = range(len(self.run.speeds))
@@ -175,7 +175,7 @@ class _Peeks(SharesPolicy):
 
 
 class _PeeksAtSpeeds(SharesPolicy):
-    """Shares go to the fastest machines of all."""
+    """Policy that sends shares to the fastest machines of all."""
 
     def targets(self, submitter: int, application: int) -> Any:
         up = np.flatnonzero(self.run.up)
@@ -183,7 +183,7 @@ class _PeeksAtSpeeds(SharesPolicy):
 
 
 class _KnowsTheFuture(SharesPolicy):
-    """Whom it takes depends on what is released later, elsewhere."""
+    """Policy whose targets depend on later releases at other machines."""
 
     def targets(self, submitter: int, application: int) -> Any:
         up = np.flatnonzero(self.run.up)
@@ -191,7 +191,7 @@ class _KnowsTheFuture(SharesPolicy):
 
 
 class _Alternates(SharesPolicy):
-    """Every other run takes the machines from behind."""
+    """Policy that reverses the order of machines in every other run."""
 
     runs = 0
 
@@ -205,14 +205,14 @@ class _Alternates(SharesPolicy):
 
 
 class _TakesTheLastFirst(SharesPolicy):
-    """Shares that arrive together are queued from the last to the first."""
+    """Policy that queues the shares of an instant in reverse order."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[::-1])
 
 
 class _DependsOnSetOrder(SharesPolicy):
-    """The first machines of a set of names."""
+    """Policy that takes the first machines of a set of names."""
 
     def targets(self, submitter: int, application: int) -> Any:
         names = {f"machine {u}" for u in np.flatnonzero(self.run.up)}
@@ -220,7 +220,7 @@ class _DependsOnSetOrder(SharesPolicy):
 
 
 class _DoubleBooks(SharesPolicy):
-    """Every machine works on two queues at a time."""
+    """Policy whose machines serve two queues at a time."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -260,7 +260,7 @@ class _DoubleBooks(SharesPolicy):
 
 
 class _ForgetsAMessage(SharesPolicy):
-    """Of shares that arrive together only the first is taken."""
+    """Policy that drops all but the first share of an instant."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[:1])

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import what is beside them; a scheduler in a module of the user's."""
+"""Fixtures of the tests of the command line: a scheduler in a module of the user."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gridsim.scheduling.contract import Outcome, Policy, Scheduler
 
 
 class Toy(Scheduler, frozen=True):
-    """Every application runs where it was submitted, first come, first served."""
+    """First come, first served, on the machine to which an application was submitted."""
 
     name = "toy"
     pause: float = 0.0
@@ -52,7 +52,7 @@ NAME = "toy_for_the_command_line"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory with a module that holds a scheduler, `toy_for_the_command_line:Toy`."""
+    """Return a working folder with a module that contains the scheduler of `toy`."""
     (tmp_path / f"{NAME}.py").write_text(TOY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)

@@ -39,7 +39,7 @@ def good(*arguments):
 
 
 def wrong(*arguments):
-    """What one line on stderr says after exit code 2."""
+    """Return the one error line of a command, which must exit with code 2."""
     found = invoke(*arguments)
     assert (found.exit_code, found.stdout) == (2, ""), found.output
     lines = [line for line in found.stderr.splitlines() if not line.startswith("gridsim: warning: ")]
@@ -59,7 +59,7 @@ def test_run_prints_a_summary(folder, toy):
         assert part in text
 
 
-def test_an_error_in_code_of_the_user_shows_its_own_lines(folder, toy):
+def test_errors_in_user_code_show_only_user_frames(folder, toy):
     run = ("run", "--scheduler", toy, *SMALL, "--set", f"{toy}.mode=fail")
     found = invoke(*run)
     first, *frames, last, hint = found.stderr.splitlines()
@@ -78,7 +78,7 @@ def test_both_node_forms_give_equal_results():
     }
     assert len(digests) == 1
     said = wrong("run", "--scheduler", "fcfs", *SMALL, "--node-form", "interpreted")
-    assert said.startswith("nodes must be 'compiled' or None for fcfs")
+    assert said.startswith("fcfs does not support nodes='interpreted'")
 
 
 def test_the_flag_bound_selects_the_lower_bound(folder, toy):
@@ -136,14 +136,14 @@ def test_run_saves_result_and_scenario(folder, toy):
         ("run", "--record", "--record requires --out"),
         ("run", "--decisions --messages", "--decisions requires --out"),
         ("run", "--out=", "--out must name a file, got ''"),
-        ("run", "--out /dev/null", "--out /dev/null: not a regular file"),
-        ("run", "--out full", "--out full/fair-tree.npz: not a regular file"),
+        ("run", "--out /dev/null", "--out must be a regular file, got /dev/null"),
+        ("run", "--out full", "--out must be a regular file, got full/fair-tree.npz"),
         ("run", "--out a --save-scenario ./a", "--out and --save-scenario name the same file, ./a"),
         ("run", "--save-scenario=", "--save-scenario must name a file, got ''"),
-        ("run", "--save-scenario full", "--save-scenario full: not a regular file"),
+        ("run", "--save-scenario full", "--save-scenario must be a regular file, got full"),
         ("compare", "--out absent/more", "absent: no such folder"),
         ("compare", "--out=", "--out must name a file, got ''"),
-        ("compare", "--out full", "--out full/fair-tree.npz: not a regular file"),
+        ("compare", "--out full", "--out must be a regular file, got full/fair-tree.npz"),
         ("compare", "--out file", "--out must be a folder (compare saves one file per scheduler), got file"),
         (
             "run",
@@ -221,7 +221,7 @@ def test_flags_override_the_file(folder, toy):
     assert (changed.interarrival, changed.tasks_per_node, changed.task_size) == (2.0, 3.0, Range(5.0, 6.0))
     Scenario(Platform.pareto(9, 4), Workload.bags(7, tasks=40, seed=5), seed=6).save("own.toml")
     told = json.loads(good("run", "own.toml", "--scheduler", toy, "--json", "--tasks-per-node", 1).stdout)
-    assert told["tasks"] < 7 * 12  # 9 machines and a fifth more, and not 40 tasks and a fifth less
+    assert told["tasks"] < 7 * 12  # at most 1.2 tasks per machine; 40 tasks per application would give more
     assert effective("--task-size", "5,6").workload.recipe.task_size == (5.0, 6.0)
     network = effective("--latency", 0.1, "--bandwidth", "inf", "--interfaces", "equal").network
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
@@ -266,7 +266,11 @@ def test_compare_prints_a_table(folder, toy):
 def test_the_baseline_is_stable_and_named(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
     chosen = f"{toy},other:Toy"
-    slow = ["--set", f"{toy}.pause=9", *SMALL]  # the first is the baseline, though the other is better
+    slow = [
+        "--set",
+        f"{toy}.pause=9",
+        *SMALL,
+    ]  # the first one is the baseline, although the other one is better
     text = good("compare", "--schedulers", chosen, *slow).stdout
     assert f"baseline  {toy} (ratios are relative to it)" in text.splitlines()
     answer = json.loads(good("compare", "--schedulers", chosen, *slow, "--json").stdout)
@@ -312,7 +316,10 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
             "platform.step must be a finite number >= 1e-06 Mflop/s, got 1e-300",
         ),
-        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B': a scenario never imports code"),
+        (
+            '[schedulers."a:B"]\nx = 1',
+            "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code",
+        ),
     ],
 )
 def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):
@@ -365,14 +372,14 @@ def test_invalid_traces_are_rejected(folder, toy):
             "trace lint folder",
             "folder: no event_trace.tab or event_trace.tab.gz in this folder",
         ),
-        ("run ", "SCENARIO.toml must be a non-empty text, got ''"),
-        ("trace info ", "FILE must be a non-empty text, got ''"),
-        ("trace lint ", "FILE must be a non-empty text, got ''"),
+        ("run ", "SCENARIO.toml must be a non-empty string, got ''"),
+        ("trace info ", "FILE must be a non-empty string, got ''"),
+        ("trace lint ", "FILE must be a non-empty string, got ''"),
         ("run absent.toml", "absent.toml: No such file or directory"),
         ("run folder", "folder: Is a directory"),
     ],
 )
-def test_files_that_cannot_be_opened_have_no_line(folder, command, message):
+def test_errors_on_unopened_files_state_no_line_number(folder, command, message):
     os.mkdir("folder")
     assert wrong(*command.split(" ")) == message
 
@@ -405,8 +412,8 @@ def test_an_unknown_choice_of_a_parameter_gets_a_suggestion(folder):
         (["--job-log", "x", "--applications", 0], "--applications must be a whole number >= 1, got 0"),
         (["--failures", 0], "--failures must be a finite number > 0 s, got 0.0"),
         (["--latency", "inf"], "--latency must be a finite number >= 0 s, got inf"),
-        (["--job-log", ""], "--job-log must be a non-empty text, got ''"),
-        (["--hosts", ""], "--hosts must be a non-empty text, got ''"),
+        (["--job-log", ""], "--job-log must be a non-empty string, got ''"),
+        (["--hosts", ""], "--hosts must be a non-empty string, got ''"),
         (["--nodes", 10**17], "--nodes must be a whole number in 1..1073741824, got 1"),
         (
             ["--applications", 10**15],
@@ -450,7 +457,7 @@ def test_invalid_flags_are_rejected(folder, toy, flags, message):
     ],
 )
 def test_a_removed_current_folder_is_reported(folder, command):
-    """What a path begins with is not there, whatever the path."""
+    """Relative paths have no folder then; absolute ones work."""
     good("run", *SMALL, "--out", "a.npz")
     Path("gone").mkdir()
     os.chdir("gone")
@@ -483,7 +490,7 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     found = wrong("run", "--scheduler", "gridsim:Scheduler")
-    assert found == "scheduler 'gridsim:Scheduler' must define start(run), Scheduler does not"
+    assert found == "scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
     found = wrong("run", "--scheduler", "gridsim:NodeScheduler")
     assert found == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
     found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")
@@ -583,7 +590,7 @@ def test_control_c_ends_a_running_command(folder):
     Path("waiting.py").write_text(
         "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
     )
-    # A shell's background jobs ignore SIGINT, and their children inherit that.
+    # background jobs of a shell ignore SIGINT, and so do their children
     heed = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with run_process("run", "--scheduler", "waiting:X", **heed) as process:
         assert process.stderr.readline() == "up\n"
@@ -609,7 +616,7 @@ def test_importing_the_package_loads_no_optional_libraries(tmp_path):
 
 
 def test_a_run_imports_one_scheduler(tmp_path):
-    """And of kernels, packages and processes only what it needs."""
+    """It also imports only the kernels and packages that it needs."""
     code = """if True:
         import sys, gridsim as gs
         scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.bags(2, 10.0, seed=1))
@@ -630,7 +637,7 @@ def test_a_run_imports_one_scheduler(tmp_path):
 
 
 def test_every_table_of_a_scenario_affects_the_result(folder):
-    """What the command line runs and saves is the scenario of the file, with each of its tables."""
+    """The command runs and saves the scenario of the file with all its tables."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(5, seed=2),
         gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),
@@ -648,7 +655,7 @@ def test_every_table_of_a_scenario_affects_the_result(folder):
 
 
 def test_background_load_is_saved_with_the_scenario(folder, toy):
-    """For those who can run it; the others say so."""
+    """Schedulers that do not support it are rejected."""
     module, _, name = toy.partition(":")
     able = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
     Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{able}")

@@ -1,4 +1,4 @@
-"""Standard streams that were closed before Python began: work is done, and an answer is not lost unsaid."""
+"""Commands whose standard streams were closed before Python started: files are written, losses reported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="how a shell clo
 
 
 def command(closed: str, *arguments: str, folder: Path) -> tuple[int, str, str]:
-    """Exit code, output and errors."""
+    """Return the exit code, the output and the errors of a command."""
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "gridsim", *arguments],
         cwd=folder,
@@ -57,7 +57,7 @@ def test_commands_work_without_standard_error(tmp_path: Path) -> None:
 
 
 def test_a_closed_standard_output_is_an_error(tmp_path: Path) -> None:
-    """As on a full disk: the work is done, and files are written."""
+    """The command is executed nevertheless, and its files are written."""
     said = "gridsim: standard output: Bad file descriptor\n"
     assert command(">&-", "run", *SMALL, "--out", "run.npz", folder=tmp_path) == (2, "", said)
     assert command("<&- >&- 2>&-", "run", *SMALL, "--out", "other.npz", folder=tmp_path) == (2, "", "")
@@ -65,6 +65,6 @@ def test_a_closed_standard_output_is_an_error(tmp_path: Path) -> None:
     assert command(">&-", "--version", folder=tmp_path) == (2, "", said)
 
 
-def test_a_program_without_standard_error_has_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_omitted_without_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
     assert bar(True, 3, "runs") is None and bar("force", 3, "runs") is None

@@ -1,4 +1,4 @@
-"""`gridsim compare` on replicas, and of all schedulers that can run a scenario."""
+"""`gridsim compare` with replications, and of all schedulers that support a scenario."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
     assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
-def test_knowledge_of_run_times_is_stated() -> None:
+def test_schedulers_with_known_run_times_are_named() -> None:
     schedulers = {"easy": gs.Backfill(), "dgs": gs.DgsAsap(estimate="run")}
     text = " ".join(compare(rigid(), schedulers).format().split())
     assert "run times are known to dgs (estimate=run)" in text and "requested times are known to easy" in text
@@ -115,7 +115,7 @@ def test_default_schedulers_must_support_the_jobs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arguments", [[], ["--replicates", "2"]])
 @pytest.mark.parametrize("names", ["", "all"])
 def test_an_empty_selection_is_rejected(names: str, arguments: list[str], tmp_path: Path) -> None:
-    """Tasks so short that none of all can run them; the baseline of none was asked for."""
+    """No scheduler supports tasks that are so short."""
     file = tmp_path / "e.toml"
     bag = gs.Workload.bags(applications=1, tasks=1, task_size=1e-6, seed=1)
     file.write_text(gs.Scenario(gs.Platform.equal(1), bag, seed=1).to_toml())
@@ -124,13 +124,13 @@ def test_an_empty_selection_is_rejected(names: str, arguments: list[str], tmp_pa
     assert found.stderr == "gridsim: --schedulers must name at least one scheduler, got none\n"
 
 
-def test_runs_that_fail_are_recorded(tmp_path: Path) -> None:
+def test_failed_runs_are_recorded(tmp_path: Path) -> None:
     found = invoke(
         *SMALL, "--replicates", 2, "--time-limit", "1", "--workers", 1, "--schedulers", "fcfs,mincent"
     )
     assert found.exit_code == 1
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished" in found.stdout
-    assert found.stdout.count("failed: ") == 4  # one more would be said for all
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end" in found.stdout
+    assert found.stdout.count("failed: ") == 4  # one per run, and none for the command
     assert "not all values are finite" in found.stdout
 
 
@@ -154,8 +154,8 @@ def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
     assert found.exit_code == 2 and "--change must be KEY=VALUE" in found.stderr
 
 
-def test_bags_that_are_a_part_of_the_jobs_are_not_made_rigid(tmp_path: Path) -> None:
-    """All jobs would run, and be compared with a part of them."""
+def test_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
+    """Otherwise all jobs would be compared with some of them."""
     log, part = tmp_path / "log.swf", tmp_path / "part.toml"
     log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 60 -1 1 {k} 1 -1 -1 -1 -1 -1\n" for k in (1, 2, 3)))
     bags = gs.Workload.from_log(log, max_applications=2)
@@ -165,7 +165,7 @@ def test_bags_that_are_a_part_of_the_jobs_are_not_made_rigid(tmp_path: Path) -> 
 
 
 def test_often_interrupted_applications_are_named(tmp_path: Path) -> None:
-    """A task of 600 s on machines that stay up for 100 s on average."""
+    """Tasks of 600 s run on machines with a mean time to failure of 100 s."""
     bag = gs.Workload.of([0.0], [2], 6e5)
     gs.Scenario(gs.Platform.of([1e3, 1e3]), bag, seed=1, faults=gs.Faults.poisson(100.0, 3)).save(
         tmp_path / "s.toml"
@@ -181,7 +181,7 @@ def test_half_width_adds_replications() -> None:
     count = len(said["seeds"])
     widths = [(e["high"] - e["low"]) / 2 / e["mean"] for e in said["ratios"]["max_stretch_agg"].values()]
     assert 10 < count <= 40 and said["reached"] == (max(widths) <= 0.02)
-    # that of fewer replicas was wider: it did not run more than twice as many as it had to
+    # ten replications were too few for the half-width
     ten = invoke(*SMALL, "--replicates", 10, "--workers", 1, "--json")
     few = json.loads(ten.stdout)["ratios"]["max_stretch_agg"].values()
     assert max((e["high"] - e["low"]) / 2 / e["mean"] for e in few) > 0.02
@@ -195,7 +195,7 @@ def test_half_width_adds_replications() -> None:
     ("arguments", "count"),
     [
         (["--time-limit", "1"], 10),  # every run fails
-        (["--metrics", "messages"], 10),  # the baseline has none
+        (["--metrics", "messages"], 10),  # the baseline sends none
         (["--replicates", "1"], 5),
     ],
 )
@@ -222,7 +222,10 @@ def test_half_width_stops_at_the_maximum(arguments: list[str], count: int) -> No
         (["--replicates", "0"], "replicates must be a whole number in 1..10000000, got 0"),
         (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
         (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
-        (["--replicates", "2", "--metrics", "speed"], "metrics: unknown 'speed'; known: max_stretch"),
+        (
+            ["--replicates", "2", "--metrics", "speed"],
+            "metrics must be names of metrics, got 'speed'; known: max_stretch",
+        ),
         (["--replicates", "2", "--figure", "x.jpg"], "must end in one of .png, .svg, .pdf, got 'x.jpg'"),
         (["--workers", "0"], "--workers must be a whole number in 1..4096, got 0"),
         (["--replicates", "2", "--hold", "nodes"], "hold must be of platform"),

@@ -1,4 +1,4 @@
-"""What standard output cannot encode is escaped: no work is lost for want of a letter."""
+"""Characters that standard output cannot encode are escaped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = str(Path(gs.__file__).parents[1])
 SMALL = ["--nodes", "5", "--applications", "2", "--scheduler", "fcfs", "--no-progress"]
-#: As os.fsdecode reads a name of bytes that are not UTF-8.
+#: A file name that is not valid UTF-8, as decoded by os.fsdecode.
 ODD = "r\udcff.npz"
 
 
@@ -33,7 +33,7 @@ def said(encoding: str, *arguments: str, folder: Path) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")
 def test_file_names_may_be_invalid_utf_8(tmp_path: Path) -> None:
-    """Strict is what Python is in most locales."""
+    """Standard output is strict in most locales."""
     utf8 = "utf-8:strict"
     assert said(utf8, "run", *SMALL, "--record", "--out", ODD, folder=tmp_path).endswith("r\\udcff.npz\n")
     assert said(utf8, "validate", ODD, folder=tmp_path).startswith("r\\udcff.npz: ")
@@ -53,7 +53,7 @@ def test_file_names_may_be_invalid_utf_8(tmp_path: Path) -> None:
     [
         ("latin-1", "日本.npz", "\\u65e5\\u672c.npz"),
         ("cp1252", "é日.npz", "é\\u65e5.npz"),
-        ("cp1251", "é😀.npz", "\\u00e9\\ud83d\\ude00.npz"),  # not as Python spells them: JSON has no \x, \U
+        ("cp1251", "é😀.npz", "\\u00e9\\ud83d\\ude00.npz"),  # JSON has no escapes \x and \U
         ("utf-8", "é日😀.npz", "é日😀.npz"),
     ],
 )
@@ -79,7 +79,7 @@ workload = {kind = "bags", seed = 1, applications = 2}
 
 
 def test_axis_names_of_a_sweep_are_escaped(tmp_path: Path) -> None:
-    """Its column is of ASCII, wherever the table goes."""
+    """Columns of tables have ASCII names."""
     (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
     sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]
     text = said("latin-1", *sweep, folder=tmp_path)

@@ -1,4 +1,4 @@
-"""What is said where a module of an extra is not installed, and where a bar is shown."""
+"""Errors on missing extras, and progress bars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 import gridsim as gs
 from gridsim.cli.output import progress_of
 from gridsim.support import progress
-from gridsim.support.extras import MissingExtra, need
+from gridsim.support.extras import MissingExtra, import_extra
 
 pytestmark = pytest.mark.slow
 
@@ -82,16 +82,16 @@ def test_a_broken_module_is_not_reported_as_a_missing_extra(monkeypatch, tmp_pat
     (tmp_path / "broken_module.py").write_text("import a_module_that_nobody_has")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has") as caught:
-        need("broken_module", "data", "x")
+        import_extra("broken_module", "data", "x")
     assert not isinstance(caught.value, MissingExtra)
-    assert need("os.path", "data", "x") is os.path
+    assert import_extra("os.path", "data", "x") is os.path
 
 
-# -- bars -------------------------------------------------------------------------------------------------
+# -- progress ---------------------------------------------------------------------------------------------
 
 
 class Stream(io.StringIO):
-    """A standard error that is a terminal, or not."""
+    """A standard error stream that may be a terminal."""
 
     def __init__(self, terminal):
         super().__init__()
@@ -114,13 +114,13 @@ def stderr(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still unless it is set: ``clock.now = 5.0``."""
+    """Return a clock that is set by hand: ``clock.now = 5.0``."""
     made = SimpleNamespace(now=0.0)
     monkeypatch.setattr(progress, "monotonic", lambda: made.now)
     return made
 
 
-def test_a_terminal_has_a_bar(stderr, clock):
+def test_terminal_shows_a_progress_bar(stderr, clock):
     for wanted in (True, "force"):
         stream = stderr(terminal=True)
         with progress.bar(wanted, 3, "runs", "title") as bar:
@@ -135,7 +135,7 @@ def test_a_terminal_has_a_bar(stderr, clock):
     assert progress.bar(False, 3, "runs") is None and stream.getvalue() == ""
 
 
-def test_a_log_has_a_line_in_ten_seconds_and_one_at_the_end(stderr, clock):
+def test_progress_in_a_log_has_a_line_per_ten_seconds_and_a_last_one(stderr, clock):
     stream = stderr(terminal=False)
     assert progress.bar(True, 3, "runs") is None
     with progress.bar("force", 9, "runs", "title") as bar:
@@ -150,7 +150,7 @@ def test_a_log_has_a_line_in_ten_seconds_and_one_at_the_end(stderr, clock):
 
 
 @pytest.mark.parametrize("widgets", [True, False])
-def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
+def test_notebook_shows_its_own_progress_bar(stderr, monkeypatch, widgets):
     stream, made = stderr(terminal=False), []
     shell = SimpleNamespace(config={"IPKernelApp": {}})
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
@@ -160,7 +160,7 @@ def test_a_notebook_has_its_own_bar(stderr, monkeypatch, widgets):
     assert list(progress.with_progress("ab", True, 2, "runs")) == ["a", "b"]
     assert made[-1:] == (["end"] if widgets else [])
     assert ("2/2" in stream.getvalue()) == (not widgets)
-    shell.config = {}  # IPython in a shell
+    shell.config = {}  # IPython in a shell has no such configuration
     assert progress.bar(True, 2, "runs") is None
 
 
@@ -189,13 +189,13 @@ def test_invalid_progress_is_rejected():
         (False, True, False),
     ],
 )
-def test_the_command_line_is_silent_with_json(wanted, as_json, given):
+def test_json_output_hides_progress_by_default(wanted, as_json, given):
     assert progress_of(wanted, as_json) == given
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 @pytest.mark.parametrize("flags", [(), ("--json",), ("--json", "--progress")])
-def test_commands_show_a_bar_on_a_terminal(flags, tmp_path):
+def test_commands_show_a_progress_bar_on_a_terminal(flags, tmp_path):
     import pty
     import termios
 
@@ -207,7 +207,7 @@ def test_commands_show_a_bar_on_a_terminal(flags, tmp_path):
     )
     os.close(theirs)
     shown = b""
-    with suppress(OSError):  # at the end: nobody can write there any more
+    with suppress(OSError):  # raised at the end, since no process has the terminal open
         while more := os.read(mine, 4096):
             shown += more
     os.close(mine)

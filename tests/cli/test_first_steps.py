@@ -1,4 +1,4 @@
-"""What a newcomer does first: lists, files to begin with, units in text, and what a log of the work says."""
+"""First steps with the command line: lists, example files, units in strings, warnings and verbosity."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def good(*words: object) -> str:
 @pytest.mark.parametrize(
     "what", ["schedulers", "metrics", "workloads", "traces", "parameters fair-tree", "parameters mincent"]
 )
-def test_lists_fit_the_terminal_and_have_json(what: str) -> None:
+def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
     text = good("list", *what.split())
     rows = json.loads(good("list", *what.split(), "--json"))
     assert max(map(len, text.splitlines())) <= 100
@@ -59,7 +59,7 @@ def test_the_shell_completes_schedulers() -> None:
     assert [each.value for each in found] == ["mincent,fair-tree", "mincent,fair-tree-root"]
 
 
-# -- files to begin with ------------------------------------------------------------------------------------
+# -- example files ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_init_keeps_existing_files(begun: Path) -> None:
     assert "next: cd new && gridsim compare log.toml" in good("init", "traces", "new")
 
 
-def test_the_scenarios_run(begun: Path) -> None:
+def test_example_scenarios_run(begun: Path) -> None:
     for file in ("scenario.toml", "log.toml"):
         text = good("compare", file, "--schedulers", "mincent,fcfs")
         assert "has the lowest max stretch" in text
@@ -98,12 +98,12 @@ def test_the_scenarios_run(begun: Path) -> None:
     assert not invoke("trace", "lint", "hosts.avt").exit_code
 
 
-def test_the_study_runs(begun: Path) -> None:
+def test_example_study_runs(begun: Path) -> None:
     said = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
     assert len(said["cells"]) == 18 and not any(cell["error"] for cell in said["cells"])
 
 
-def test_the_scheduler_and_its_test_run(begun: Path) -> None:
+def test_example_scheduler_and_its_test_run(begun: Path) -> None:
     text = good("compare", "scenario.toml", "--schedulers", "dealing:Dealing,mincent")
     assert "dealing:Dealing" in text
     namespace: dict[str, object] = {}
@@ -113,7 +113,7 @@ def test_the_scheduler_and_its_test_run(begun: Path) -> None:
             test()  # type: ignore[operator]
 
 
-# -- units in text ------------------------------------------------------------------------------------------
+# -- units in strings ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ bandwidth = "1 Mbit/s"
     assert scenario.replaced({"network.latency": "1 s"}).network.latency == 1.0
     assert gs.FairTree(heartbeat="5 min") == gs.FairTree(heartbeat=300.0)  # type: ignore[arg-type]
     with pytest.raises(
-        gs.ScenarioError, match=r"network.latency must be .*'5 parsec' \(a text needs a unit: ns"
+        gs.ScenarioError, match=r"network.latency must be .*'5 parsec' \(a string requires a unit: ns"
     ):
         scenario.replaced({"network.latency": "5 parsec"})
     flags = ("--nodes", 9, "--applications", 2, "--scheduler", "mincent", "--json")
@@ -178,7 +178,7 @@ bandwidth = "1 Mbit/s"
     assert all(unit in units for unit, units in UNITS.items() if unit in ("s", "Mflop", "Mflop/s"))
 
 
-# -- failures, unusual values, the log of the work ----------------------------------------------------------
+# -- failures, unusual values, verbosity --------------------------------------------------------------------
 
 
 def test_flags_set_failures(begun: Path) -> None:
@@ -214,7 +214,7 @@ def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
     scenario = usual.replaced({entry: value})
     for run in (gs.simulate, lambda s, name, **how: gs.compare(s, [name], **how)):
         with pytest.warns(gs.ModelWarning, match=f"unusual: .*{said}") as caught, suppress(gs.ScenarioError):
-            run(scenario, "mincent", time_limit=100.0)  # it may fail too often to end
+            run(scenario, "mincent", time_limit=100.0)  # machines may fail too often for the run to end
         assert len(caught) == 1 and caught[0].filename == __file__
 
 
@@ -228,14 +228,16 @@ def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[s
 
 def test_listed_outages_warn_only_where_machines_fail_often() -> None:
     assert not _unusual_faults(4, [0], [10.0]) and not _unusual_faults(1, [0], [10.0])
-    assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # one outage of all
-    assert not _unusual_faults(4, [0] * 50, [10.0 * k for k in range(1, 51)])  # one machine of four
+    assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # one outage of all machines
+    assert not _unusual_faults(
+        4, [0] * 50, [10.0 * k for k in range(1, 51)]
+    )  # outages of one machine of four
     assert not _unusual_faults(2, [0, 1] * 2, [900.0, 900.0, 1800.0, 1800.0])
-    often = [10.0 * (1 + k // 2) for k in range(40)]  # up for 10 s, then for 9 s 19 times, of 201 s in all
+    often = [10.0 * (1 + k // 2) for k in range(40)]  # up for 10 s, then 19 times for 9 s, within 201 s
     assert _unusual_faults(2, [0, 1] * 20, often) == [
-        'faults make each machine fail after 9.05 s on average (in s, or as text: "4 h")'
+        'faults make each machine fail after 9.05 s on average (in s, or with a unit: "4 h")'
     ]
-    # the third machine never fails, and is up all the time
+    # the third machine is always up
     assert "fail after 14.075 s" in _unusual_faults(3, [0, 1] * 20, often)[0]
 
 

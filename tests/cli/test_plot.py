@@ -1,4 +1,4 @@
-"""The command plot."""
+"""The command `gridsim plot`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def invoke(*arguments: object) -> Any:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with fair-tree.npz and fcfs.npz, of recorded runs."""
+    """Return a folder with fair-tree.npz and fcfs.npz, results of recorded runs."""
     folder = tmp_path_factory.mktemp("results")
     small = ["--nodes", 9, "--applications", 3, "--no-progress"]
     done = invoke("compare", *small, "--schedulers", "fair-tree,fcfs", "--record", "--out", folder)
@@ -85,7 +85,7 @@ def test_invalid_arguments_are_rejected(
     assert found.stderr.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
-def test_a_result_is_not_drawn_twice_or_over(saved: Path) -> None:
+def test_repeated_results_are_rejected(saved: Path) -> None:
     file = saved / "fcfs.npz"
     found = invoke("plot", file, file, "--kind", "series", "--figure", saved / "x.png")
-    assert found.exit_code == 2 and f"PATH {file} is named twice" in found.stderr
+    assert found.exit_code == 2 and f"PATH must name each file once, got {file} twice" in found.stderr

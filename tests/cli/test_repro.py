@@ -55,7 +55,7 @@ def test_a_repeated_run_has_the_same_digest(name: str, record: bool, tmp_path: P
 
 
 def test_a_new_process_gives_the_same_digest(tmp_path: Path) -> None:
-    """Where nothing has been imported before."""
+    """In it no module has been imported before."""
     gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3))).save(tmp_path / "r.gridsim")
     done = subprocess.run(
         [sys.executable, "-m", "gridsim", "repro", "r.gridsim"],
@@ -78,7 +78,7 @@ def altered(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.R
     )
 
 
-def test_the_first_difference_is_named(tmp_path: Path) -> None:
+def test_first_difference_is_reported(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)), record=True)
     start = result.tables["schedule"]["start"]
     late, early = int(np.argmax(start)), int(np.argmin(start))
@@ -117,7 +117,7 @@ def test_different_facts_are_described() -> None:
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    assert first_difference(result, other) == "facts['bound'] is 1.0, and 3.0"
+    assert first_difference(result, other) == "facts['bound'] is 1.0, versus 3.0"
 
 
 def test_missing_and_additional_events_are_described() -> None:
@@ -129,7 +129,7 @@ def test_missing_and_additional_events_are_described() -> None:
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    assert "nothing" in str(first_difference(fewer, result)) or "and start" in str(
+    assert "nothing" in str(first_difference(fewer, result)) or "versus start" in str(
         first_difference(fewer, result)
     )
 
@@ -162,7 +162,7 @@ class Mine(gs.Scheduler, frozen=True, kw_only=True):
 """
 
 
-def test_a_file_does_not_decide_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_files_do_not_select_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_pull.py").write_text(MINE)
     monkeypatch.chdir(tmp_path)
     arguments = ["run", "--nodes", "8", "--scheduler", "my_pull:Mine", "--out", "r.gridsim", "--no-progress"]
@@ -177,7 +177,7 @@ def test_a_file_does_not_decide_imports(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
-def test_other_files_are_rejected(tmp_path: Path) -> None:
+def test_files_without_a_result_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "no").write_text("no")
     for path in (tmp_path / "no", tmp_path / "none"):
         done = invoke(path)

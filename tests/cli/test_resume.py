@@ -1,4 +1,4 @@
-"""The commands around checkpoints; tests/invariants/test_checkpoints.py has what runs come to."""
+"""Checkpoints in the command line; tests/invariants/test_checkpoints.py compares resumed runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def invoke(*arguments: object) -> Any:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A checkpoint of a run that went to its end, and what it said."""
+    """Return a checkpoint of a completed run, and the JSON answer of the run."""
     file = tmp_path / "run.checkpoint"
     done = invoke("run", *SMALL, "--checkpoint", file, "--checkpoint-every", 0, "--json")
     assert done.exit_code == 0, done.stderr
@@ -55,7 +55,7 @@ def test_the_default_checkpoint_is_in_the_current_folder(
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == ["gridsim.checkpoint"]
-    # every 600 s: none in such a short run
+    # the default interval of 600 s is longer than the run
     assert invoke("run", *SMALL, "--checkpoint", "other").exit_code == 0
     assert not Path("other").exists()
 
@@ -63,7 +63,7 @@ def test_the_default_checkpoint_is_in_the_current_folder(
 def test_a_checkpoint_of_another_run_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor if it is over, as its file does not say so; the same run, another time, replaces its own."""
+    """It is kept even if that run has ended; a repeated run replaces its own checkpoint."""
     monkeypatch.chdir(tmp_path)
     assert invoke("run", *SMALL, "--checkpoint-every", 0).exit_code == 0
     file = Path("gridsim.checkpoint")
@@ -76,12 +76,12 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
     ):
         refused = invoke("run", *SMALL, *other, "--checkpoint-every", 0)
         assert refused.exit_code == 2 and refused.stdout == ""
-        said = "checkpoint gridsim.checkpoint holds another run, of fair-tree after "
+        said = "checkpoint must not be gridsim.checkpoint, which has another run, of fair-tree after "
         assert said in refused.stderr and "name another file, or remove that one" in refused.stderr
         assert refused.stderr.count("\n") == 1 and file.read_bytes() == before
     assert invoke("run", *SMALL, "--threads", 2, "--checkpoint-every", 0).exit_code == 0
     assert file.read_bytes() != before
-    file.write_bytes(before[:1000])  # with which nothing goes on
+    file.write_bytes(before[:1000])  # a damaged checkpoint is replaced
     assert invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0).exit_code == 0
     assert invoke("resume", file).exit_code == 0
 
@@ -89,7 +89,7 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
 def test_simultaneous_runs_do_not_share_a_checkpoint(
     kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another run is kept there when this one has been for a while: that is said, and this one goes on."""
+    """If another run replaces the file, a warning is written and the run continues."""
     other, _ = kept
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     looks = 0
@@ -109,8 +109,10 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
     monkeypatch.setattr(CheckpointWriter, "__call__", interrupted)
     monkeypatch.chdir(other.parent)
     done = invoke("run", *SMALL, "--seed", 2, "--checkpoint-every", 0)
-    assert done.exit_code == 130 and "has the run" not in done.stderr
-    assert "gridsim.checkpoint: no checkpoint could be written (it holds another run, of fair" in done.stderr
+    assert done.exit_code == 130 and "the run is saved" not in done.stderr
+    assert (
+        "gridsim.checkpoint: no checkpoint could be written (the file has another run, of fair" in done.stderr
+    )
     assert file.read_bytes() == content
 
 
@@ -118,7 +120,7 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
 def test_the_first_of_two_runs_keeps_its_checkpoint(
     before: bytes | None, kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other one comes while the first checkpoint is written."""
+    """The other run starts while the first checkpoint is being written."""
     other, _ = kept
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     if before is not None:
@@ -134,7 +136,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     assert done.exit_code == 0
     told = done.stderr.splitlines()
     assert "no checkpoint could be written (another process has replaced the file)" in told[0]
-    assert "holds another run" in told[1]
+    assert "has another run" in told[1]
     assert file.read_bytes() == content
     assert sorted(path.name for path in other.parent.iterdir()) == [
         "gridsim.checkpoint",
@@ -147,7 +149,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
     [
         (["run", *SMALL, "--checkpoint", "a", "--out", "a"], "--out and --checkpoint name the same file, a"),
         (["run", *SMALL, "--checkpoint", "none/a"], "none: no such folder"),
-        (["run", *SMALL, "--checkpoint", "folder"], "folder: not a regular file"),
+        (["run", *SMALL, "--checkpoint", "folder"], "--checkpoint must be a regular file, got folder"),
         (["run", *SMALL, "--checkpoint", ""], "--checkpoint must name a file, got ''"),
         (
             ["run", *SMALL, "--checkpoint-every", "-1"],
@@ -167,7 +169,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
         ),
     ],
 )
-def test_errors_are_one_line(
+def test_errors_have_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -191,7 +193,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
 
 def test_a_user_scheduler_is_resumed(tmp_path: Path) -> None:
-    """It is named, and imported only then."""
+    """It is imported only if `--scheduler` names it."""
     (tmp_path / "mine.py").write_text(MINE)
 
     def command(*arguments: object) -> Any:
@@ -222,10 +224,10 @@ def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, co
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # as in a shell, whatever the signals are of those who run the tests
+        # as in a shell, even if the tests ignore signals
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    # it writes one checkpoint after the other, for minutes: with the second it knows of the first
+    # the run writes checkpoints for minutes; when it writes the second, the first is complete
     seen: set[int] = set()
     while len(seen) < 2:
         assert process.poll() is None
@@ -234,7 +236,7 @@ def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, co
     process.send_signal(number)
     out, errors = process.communicate()
     assert process.returncode == code and out == ""
-    assert errors == f"gridsim: {word}; kept has the run: gridsim resume continues it\n"
+    assert errors == f"gridsim: {word}; the run is saved in kept: gridsim resume continues it\n"
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
@@ -254,7 +256,7 @@ time.sleep(20)
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_a_signal_in_a_finalizer_is_not_lost(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """Python drops what is raised there: one in twenty, where checkpoints are written all the time."""
+    """Python discards exceptions of finalizers, which often run while checkpoints are written."""
     (tmp_path / "mine.py").write_text(LOST.format(number=int(number)))
     done = subprocess.run(
         [sys.executable, "-m", "gridsim", "run", *map(str, SMALL), "--scheduler", "mine:Mine"],

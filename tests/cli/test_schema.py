@@ -1,4 +1,4 @@
-"""The schema of scenario files: as strict as the reader about keys and types, and says what each key is."""
+"""The schema of scenario files: as strict as the reader on keys and types, with descriptions of all keys."""
 
 import json
 import os
@@ -45,12 +45,12 @@ def changed(path, value):
     return document
 
 
-def test_the_schema_is_valid_json_schema():
+def test_schema_conforms_to_json_schema():
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert json.loads(json.dumps(SCHEMA, allow_nan=False)) == SCHEMA
 
 
-def test_scenarios_of_the_documents_are_valid():
+def test_documented_scenarios_are_valid():
     blocks = []
     for page in sorted(DOCS.glob("*/*.md")):
         blocks += re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
@@ -80,13 +80,13 @@ def test_saved_scenarios_are_valid():
         ("platform.nods", 9),
         ("platform.kind", "unifrom"),
         ("platform.nodes", 1.5),
-        ("platform.speed", 1000.0),  # of another kind
+        ("platform.speed", 1000.0),  # a key of another kind
         ("workload.task_size", "large"),
         ("workload.task_size", {"low": 1.0}),
         ("workload.spread", {"kind": "normal", "ratio": 2.0}),
         ("network.latancy", 0.1),
         ("network.interfaces", "lifo"),
-        ("faults", {"kind": "poisson", "seed": 1}),  # without mean
+        ("faults", {"kind": "poisson", "seed": 1}),  # the mean is missing
         ("seed", "one"),
         ("schedulers.fair-tree.bond", 2.0),
         ("schedulers.fairtree", {}),
@@ -130,7 +130,7 @@ def test_the_command_prints_the_schema(tmp_path):
 
 
 def test_descriptions_are_missing_without_docstrings(tmp_path):
-    """``python -OO`` drops them; all else is there."""
+    """``python -OO`` drops docstrings; the rest of the schema is unchanged."""
 
     def undescribed(part):
         if isinstance(part, list):

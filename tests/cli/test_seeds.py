@@ -1,4 +1,4 @@
-"""Shell, files and Python have one default seed, and say where a result depends on it."""
+"""The shell, files and Python have the same default seed, and state which results depend on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.studies.compare import compare
 
-#: A job log: 30 jobs of 1 to 4 processors, of which some outlive what their users have asked for.
+#: A job log: 30 jobs of 1 to 4 processors, some of which outlive their requested times.
 LOG = "; MaxProcs: 8\n" + "".join(
     f"{k} {20 * k} -1 {30 + 7 * k % 50} {1 + k % 4} -1 -1 -1 {40 + 11 * k % 60} -1 1 {k % 5} 1 -1 1 1 -1 -1\n"
     for k in range(1, 31)
@@ -20,7 +20,7 @@ SCHEDULERS = ("dgs-asap", "metascheduler", "asap", "backfill")
 
 
 def said(*arguments: object) -> dict[str, str]:
-    """Scheduler -> digest, as the shell has it."""
+    """Return scheduler -> digest of the command."""
     found = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
     assert found.exit_code == 0, found.output
     return {row["name"]: row["digest"] for row in json.loads(found.stdout)["schedulers"]}
@@ -38,7 +38,7 @@ def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path
     assert shell == made(own, SCHEDULERS)
     other = gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_from_log(file, seed=7), seed=7)
     assert made(other, SCHEDULERS)["metascheduler"] != shell["metascheduler"]
-    # the draw decides where jobs are submitted, which is nothing to a central queue
+    # the seed decides at which machines jobs are submitted, which does not affect a central queue
     alone = compare(own, ["backfill", "asap"])
     assert "drawn at random" not in alone.format() and "drawn" not in str(alone["asap"])
     text = " ".join(compare(own, ["backfill", "dgs-asap"]).format().split())

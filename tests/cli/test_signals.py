@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 def python(
-    *arguments: str, folder: Path, heeded: bool = True, **environment: str
+    *arguments: str, folder: Path, handled: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Where both signals are heeded or ignored, whatever they are of those who run the tests."""
+    """Run Python with default handlers of both signals, or with both ignored."""
 
-    def born() -> None:
+    def set_signals() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL if heeded else signal.SIG_IGN)
+            signal.signal(number, signal.SIG_DFL if handled else signal.SIG_IGN)
 
     return subprocess.run(
         [sys.executable, *arguments],
@@ -34,7 +34,7 @@ def python(
         capture_output=True,
         text=True,
         timeout=120,
-        preexec_fn=born,
+        preexec_fn=set_signals,
     )
 
 
@@ -46,10 +46,10 @@ import atexit, os
 def send():
     os.kill(os.getpid(), {number})
 
-atexit.register(send)  # when the command is over
+atexit.register(send)  # runs after the command has ended
 try:
     send()
-finally:  # while it ends
+finally:  # while the command ends
     try:
         send()
         send()
@@ -67,7 +67,7 @@ def test_only_the_first_signal_raises(tmp_path: Path, number: int, code: int, wo
 
 @each_signal
 def test_a_signal_within_exec_ends_the_command(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """As that of dataclasses is, where most of the imports' time goes."""
+    """Python itself would end with SIGINT after a plain KeyboardInterrupt in an ``exec``."""
     (tmp_path / "mine.py").write_text(f"exec('import os; os.kill(os.getpid(), {int(number)})')")
     done = python(*RUN, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
@@ -76,14 +76,14 @@ def test_a_signal_within_exec_ends_the_command(tmp_path: Path, number: int, code
 LAST = """
 import atexit, os, signal, sys
 from gridsim.cli.signals import install_handlers
-atexit.register(os.kill, os.getpid(), {number})  # before heed: after all that it does
+atexit.register(os.kill, os.getpid(), {number})  # runs after the functions of gridsim
 install_handlers()
 """
 
 
 @each_signal
 def test_a_signal_at_exit_has_no_effect(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """When Python ends it gives the signals back to the system."""
+    """At exit Python restores the default action of signals."""
     done = python("-c", LAST.format(number=int(number)), folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -114,12 +114,12 @@ def test_a_late_second_signal_ends_the_process(tmp_path: Path, number: int, code
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"gridsim: {word}\n")
 
 
-#: In the place of a module that is imported early.
+#: A replacement of a module that is imported early.
 IMPORTED = """
 import os
 try:
     os.kill(os.getpid(), {number})
-except BaseException:  # as some modules do about what they import
+except BaseException:  # as in some modules around their imports
     pass
 raise ImportError("by halves")
 """
@@ -143,7 +143,7 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
 
 @each_signal
 def test_ignored_signals_stay_ignored(tmp_path: Path, number: int, code: int, word: str) -> None:
-    """As by nohup, or in the background of a shell."""
+    """They are ignored under nohup, and in the background of a shell."""
     (tmp_path / "mine.py").write_text(SENT.format(number=int(number)))
-    done = python(*RUN, folder=tmp_path, heeded=False)
+    done = python(*RUN, folder=tmp_path, handled=False)
     assert (done.returncode, done.stderr) == (0, "") and "digest" in done.stdout

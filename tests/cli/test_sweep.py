@@ -1,4 +1,4 @@
-"""`gridsim sweep`: from a file to tables, killed and gone on with."""
+"""`gridsim sweep`: tables and figures of a file, and sweeps that are killed and resumed."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     digests = [each.digest for each in Sweep.from_toml(file).run().measured]
     assert [cell["digest"] for cell in said["cells"]] == digests
     assert said["points"][0]["ratios"]["max_stretch"]["fcfs"]["mean"] > 1
-    # a larger grid takes the old cells from the store
+    # a larger grid reuses the stored runs
     file.write_text(FILE.replace("[10, 20]", "[10, 20, 30]").replace("replicates = 5", "replicates = 6"))
     assert invoke("sweep", file, "--workers", 1).exit_code == 0
     assert len(Store(store)) == 3 * 2 * 3 * 6
 
 
-def test_a_store_behind_a_link_is_named(file: Path, tmp_path: Path) -> None:
+def test_default_store_behind_a_link_is_rejected(file: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (link := file.with_suffix(".store")).symlink_to(tmp_path / "elsewhere")
     found = invoke("sweep", file, "--workers", 1)
-    said = f"gridsim: --store must be given, since the default store {link} is a symbolic link\n"
+    said = f"gridsim: --store is required, since the default store {link} is a symbolic link\n"
     assert (found.exit_code, found.stderr) == (2, said)
     assert not list((tmp_path / "elsewhere").iterdir())
 
@@ -111,10 +111,10 @@ def test_invalid_input_creates_no_files(file: Path, arguments: list[str], said: 
 @pytest.mark.parametrize(
     "arguments", [["--json"], ["--out", "cells.csv"], ["--out", "cells.parquet"], ["--figure", "made.png"]]
 )
-def test_values_that_are_hard_to_write_are_swept_and_saved(
+def test_large_numbers_and_non_ascii_labels_are_saved(
     file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
-    """What is run can be told, in every form."""
+    """They are large whole numbers and letters outside ASCII."""
     monkeypatch.chdir(file.parent)
     file.write_text(
         f"""
@@ -140,7 +140,7 @@ from pathlib import Path
 import gridsim as gs
 
 class Gated(gs.Fcfs, frozen=True, kw_only=True):
-    "Runs that begin behind as many as are allowed wait until more are."
+    "FCFS whose runs wait at the start until enough runs are allowed."
     name = "gated"
 
     def start(self, run):
@@ -154,12 +154,12 @@ class Gated(gs.Fcfs, frozen=True, kw_only=True):
 
 @pytest.fixture
 def gate(file: Path) -> Iterator[Path]:
-    """A folder with a file for each run of `gated_scheduler:Gated` that has begun."""
+    """Yield a folder with a file for each started run of `gated_scheduler:Gated`."""
     (file.parent / "gated_scheduler.py").write_text(GATED)
     folder = file.parent / "begun"
     folder.mkdir()
     yield folder
-    (file.parent / "allowed").write_text("1000")  # for workers that wait
+    (file.parent / "allowed").write_text("1000")  # release waiting workers
 
 
 def _start(file: Path, gate: Path, allowed: int) -> subprocess.Popen[str]:
@@ -173,13 +173,13 @@ def _start(file: Path, gate: Path, allowed: int) -> subprocess.Popen[str]:
         [*command, "--schedulers", "gated_scheduler:Gated,mincent,fair-tree"],
         env={**os.environ, "PYTHONPATH": path, "GATE": str(gate)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=file.parent, start_new_session=True,
-        # who runs the tests in the background has them ignore it
+        # tests in the background of a shell ignore SIGINT
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 
-def _until_stuck(process: subprocess.Popen[str], gate: Path, allowed: int) -> None:
-    """Until both workers wait at the gate, so that the sweep is in the midst of it."""
+def _wait_for_gate(process: subprocess.Popen[str], gate: Path, allowed: int) -> None:
+    """Wait until both workers wait at the gate, so that the sweep is incomplete."""
     while len(os.listdir(gate)) < allowed + 2:
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
@@ -196,15 +196,15 @@ def _keys(shards: set[Path]) -> list[str]:
 
 
 def test_a_killed_sweep_is_resumed(file: Path, gate: Path) -> None:
-    """Five times SIGKILL, to all of it or to the parent alone: no cell lost, kept twice or corrupt."""
+    """After five SIGKILLs, of all processes or of the parent only, each run is stored exactly once."""
     store, draw = file.with_suffix(".store"), np.random.Generator(np.random.PCG64(5))
     before: set[Path] = set()
     for attempt in range(5):
         allowed = int(draw.integers(1, 5))
         with _start(file, gate, allowed) as process:
             if attempt < 3:
-                _until_stuck(process, gate, allowed)
-            else:  # anywhere between the first run and there
+                _wait_for_gate(process, gate, allowed)
+            else:  # at a random time after the first run has started
                 while not os.listdir(gate):
                     assert process.poll() is None
                     time.sleep(float(draw.uniform(0, 0.02)))
@@ -213,7 +213,7 @@ def test_a_killed_sweep_is_resumed(file: Path, gate: Path) -> None:
             else:
                 process.kill()
         after = _shards(store)
-        assert before <= after  # what was there stays as it is
+        assert before <= after  # stored runs are unchanged
         before = after
     assert 0 < len(_keys(before)) < 60
     with _start(file, gate, 1000) as process:
@@ -232,14 +232,14 @@ def test_a_killed_sweep_is_resumed(file: Path, gate: Path) -> None:
 def test_an_interrupted_sweep_keeps_its_runs(
     file: Path, gate: Path, number: int, code: int, word: str
 ) -> None:
-    """Sent to all processes: what was finished stays, and how to go on is said."""
+    """All processes get the signal; finished runs are stored, and the message states how to continue."""
     store = file.with_suffix(".store")
     with _start(file, gate, 6) as process:
-        _until_stuck(process, gate, 6)
+        _wait_for_gate(process, gate, 6)
         os.killpg(process.pid, number)
         out, errors = process.communicate()
     kept = len(Store(store))
     said = r"(\d+) of 60 runs are done, which are in study.store: the same again goes on from there"
     assert process.returncode == code and out == ""
     assert (told := re.fullmatch(f"gridsim: {word}: {said}", errors.strip())), errors
-    assert 0 < int(told[1]) <= kept < 60  # runs that end while it is said are kept as well
+    assert 0 < int(told[1]) <= kept < 60  # runs that end after the message are stored as well

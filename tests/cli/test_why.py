@@ -1,4 +1,4 @@
-"""The command why, and what run and compare save for it."""
+"""The command `gridsim why`, and the decisions that `run` and `compare` save for it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_decisions_are_explained(saved: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((3,), "has no application 3 of 3"),
-        ((0, "--task", 10**6), "has no task 1000000 of"),
-        ((0, "--task", -1), "has no task -1 of"),
+        ((3,), "application must be in 0..2, got 3"),
+        ((0, "--task", 10**6), "task must be in 0.."),
+        ((0, "--task", -1), "task must be in 0.."),
         (("first",), "'first' is not a valid integer"),
     ],
 )
@@ -68,7 +68,7 @@ def test_results_without_decisions_are_rejected(tmp_path: Path) -> None:
 def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     line = "{} {} -1 50 {} -1 -1 {} 60 -1 1 1 -1 -1 -1 -1 -1 -1"
     jobs = [line.format(*job) for job in ((1007, 0, 3, 3), (9, 10, 4, 4), (30, 20, 2, 2))]
-    jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # it has no run time, and is left out
+    jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # without a run time it is left out
     (tmp_path / "own.swf").write_text("\n".join(jobs))
     saved, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
     flags = ["--job-log", tmp_path / "own.swf", "--rigid", "--nodes", 4, "--record", "--decisions"]
@@ -76,16 +76,18 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     found = invoke("why", saved, "--job", 9)
     assert found.stdout.startswith("application 1 (job 9 of the log): ")
     assert found.stdout == invoke("why", saved, 1).stdout
-    assert "has no job 8 of the log" in invoke("why", saved, "--job", 8).stderr
+    assert "job must be the number of a job in the log, got 8" in invoke("why", saved, "--job", 8).stderr
     assert "one of APPLICATION and --job" in invoke("why", saved).stderr
     told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
     assert told.endswith("jobs have their numbers in the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]
-    assert invoke("validate", out, "--job-log", tmp_path / "own.swf").exit_code == 1  # it has job 8
+    assert (
+        invoke("validate", out, "--job-log", tmp_path / "own.swf").exit_code == 1
+    )  # the log has job 8, the table lacks it
     copies = gs.Workload.jobs_from_log(tmp_path / "own.swf", copies=2, seed=1)
     with pytest.warns(gs.TraceWarning, match="unknown run time"):
         result = gs.simulate(gs.Scenario(gs.Platform.equal(4), copies), "backfill")
     gs.to_swf(result, out)
     assert [row.split()[0] for row in out.read_text().splitlines() if row[0] != ";"] == list("123456")
-    with pytest.raises(gs.ScenarioError, match="job 9 of the log is several applications"):
+    with pytest.raises(gs.ScenarioError, match="job 9 of the log has several applications"):
         result.row_of_job(9)

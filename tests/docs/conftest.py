@@ -1,4 +1,4 @@
-"""A folder for the code of the documents, with what stands for the files of its readers."""
+"""A folder in which the code of the documentation runs, with small files in place of a reader's."""
 
 import gzip
 import sys
@@ -14,7 +14,7 @@ LOG = "".join(
 )
 PAGE = (Path(__file__).parents[2] / "docs/guides/trace.md").read_text()
 FILES = {
-    "sacct.txt": PAGE[PAGE.index("JobIDRaw|User|State") :].partition("```")[0],  # as it is shown there
+    "sacct.txt": PAGE[PAGE.index("JobIDRaw|User|State") :].partition("```")[0],  # as the page shows it
     "seti_hosts.csv": "cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,3,2.0,1.5,3.0\n",
     "LCG-2005-a.swf.gz": LOG,
     "scenario.toml": default_scenario()
@@ -25,7 +25,7 @@ FILES = {
 }
 
 
-def made_in(folder, module):
+def is_in(folder, module):
     return str(getattr(module, "__file__", None) or "").startswith(str(folder))
 
 
@@ -42,5 +42,5 @@ def folder(tmp_path, monkeypatch):
     yield tmp_path
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
-    for name in [name for name, module in sys.modules.items() if made_in(tmp_path, module)]:
+    for name in [name for name, module in sys.modules.items() if is_in(tmp_path, module)]:
         del sys.modules[name]

@@ -1,4 +1,4 @@
-"""What the documents say of the packages and modules is so."""
+"""The page on the architecture matches the packages and modules."""
 
 import re
 from importlib.util import find_spec
@@ -25,23 +25,25 @@ PACKAGES = {
 TEXT = PAGE.read_text()
 
 
-def named():
+def named_modules():
     return set(re.findall(r"`(grid(?:sim|core)(?:\.\w+)*)`", TEXT))
 
 
-def test_modules_that_are_named_exist():
-    assert {"gridsim.simulation.simulate", "gridcore.queues.edf"} <= named()
-    assert not {name for name in named() if find_spec(name) is None}
+def test_modules_named_on_the_page_exist():
+    assert {"gridsim.simulation.simulate", "gridcore.queues.edf"} <= named_modules()
+    assert not {name for name in named_modules() if find_spec(name) is None}
 
 
-def test_every_package_and_kernel_is_drawn_or_named():
+def test_every_package_and_kernel_is_on_the_page():
     drawn = set(re.findall(r"\w+", TEXT.split("```")[1]))
     kernels = {path.stem for path in HOMES[0].rglob("*.pyx")}
     assert not {name for name in kernels if name not in drawn}
-    assert not {name for name in PACKAGES if name not in named() and name.rpartition(".")[2] not in drawn}
+    assert not {
+        name for name in PACKAGES if name not in named_modules() and name.rpartition(".")[2] not in drawn
+    }
 
 
-def test_decisions_are_numbered_listed_and_whole():
+def test_decisions_are_numbered_listed_and_complete():
     files = sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
     assert [name[:4] for name in files] == [f"{k:04}" for k in range(1, len(files) + 1)]
     index = (DECISIONS / "README.md").read_text()

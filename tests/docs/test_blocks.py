@@ -1,7 +1,7 @@
-"""The code of the documents: every block of README, tutorial and guides runs, and prints what the page shows.
+"""Code in the documentation: blocks of README, tutorial and guides run, and print what the page shows.
 
-The blocks of a page run in order in one folder, which has a few stand-ins for files of the reader.  A block
-without a language, or called sh, is for the shell; one called text is what was printed before it.
+The blocks of a page run in order in one folder, which has a few small files in place of a reader's.  A block
+without a language, or with sh, is for the shell; one with text is the output of the block before it.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ DOCS = ROOT / "docs"
 if not DOCS.is_dir():
     pytest.skip("the documents are not part of this copy", allow_module_level=True)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-#: Of these all code runs; of the others what is Python.
+#: Pages of which all code runs; of other pages only Python runs.
 GUIDES = [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "guides").glob("*.md"))]
 
-#: What is run in a smaller size, which says as much about whether it runs: page -> (as it is there, here).
+#: Page -> (text on the page, replacement), for code that runs in a smaller size here.
 SMALLER = {
     "docs/guides/checks.md": [
         ("--nodes 100", "--nodes 20"),
@@ -52,7 +52,7 @@ SMALLER = {
         ("examples=20", "examples=4"),
     ],
 }
-#: What is not run: page -> {first line: why}.
+#: Page -> {first line: reason}, for code that is not run.
 NOT_RUN = {
     "docs/tutorial.md": {"python3 -m venv .venv": "installs"},
     "README.md": {
@@ -74,13 +74,13 @@ NOT_RUN = {
         "import polars as pl": "polars is no extra of ours",
     },
 }
-#: What needs the extra jit, which the tests do not.
+#: Code that needs the extra jit, without which the tests also run.
 COMPILED = re.compile(r'nodes="compiled"|--node-form compiled')
-#: Put at the end of commands that start processes, which is tested where they are.
-HERE = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(?!.*--workers)")
+#: Commands that start worker processes, and run without them here.
+STARTS_WORKERS = re.compile(r"^gridsim (compare .*--(replicates|half-width)|sweep|ladder)(?!.*--workers)")
 
 
-#: Those take long.
+#: Pages whose code takes long.
 LONG = {"cookbook.md", "experiments.md", "lemmas.md", "plots.md", "tutorial.md"}
 page_of = pytest.mark.parametrize(
     "page",
@@ -109,21 +109,21 @@ def blocks(page):
 
 
 def commands(code):
-    """The commands of a block: a line each, without comments; with the exit code that the comment tells."""
+    """Yield each command of a block, without its comment, and the exit code that the comment states."""
     for line in code.replace("\\\n", " ").splitlines():
         plain, _, comment = re.sub(r" +", " ", line).strip().partition(" #")
-        told = re.search(r"exit code (\d+)", comment)
+        stated = re.search(r"exit code (\d+)", comment)
         for command in plain.split(" && "):
             if command and not command.startswith("#"):
-                yield command.strip(), int(told[1]) if told else 0
+                yield command.strip(), int(stated[1]) if stated else 0
 
 
 def run_python(code, namespace, where):
-    if saved := re.match(r"# (\w+\.py)\n", code):  # "save this as"
+    if saved := re.match(r"# (\w+\.py)\n", code):  # a comment on the first line names the file
         Path(saved[1]).write_text(code)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        for category in (TraceWarning, ModelWarning):  # what a page is about may be wrong with a log
+        for category in (TraceWarning, ModelWarning):  # pages may be about such warnings
             warnings.simplefilter("ignore", category)
         exec(compile(code, where, "exec"), namespace)
     return printed.getvalue()
@@ -134,7 +134,7 @@ def run_shell(code, skipped, where):
     for command, exit_code in commands(code):
         if command in skipped:
             continue
-        words = shlex.split(command + (" --workers 1" if HERE.match(command) else ""))
+        words = shlex.split(command + (" --workers 1" if STARTS_WORKERS.match(command) else ""))
         words = [each for word in words for each in (sorted(glob(word)) if "*" in word else [word])]
         assert words[0] == "gridsim", f"{where}: {command} is not run, and NOT_RUN does not say why"
         done = CliRunner().invoke(cli, words[1:])
@@ -143,7 +143,7 @@ def run_shell(code, skipped, where):
     return printed
 
 
-#: What is not the same from run to run.
+#: Patterns of output that varies from run to run.
 VARYING = (r"wall time +[\d.]+ m?s", r"peak memory +\d+ MB", r"[\d.]+ (?=[0-9a-f]{16}$)")
 
 
@@ -155,7 +155,7 @@ def lines(printed):
 
 
 def check_text(shown, printed, where):
-    """The lines of `shown` are those of `printed`, but where ... leaves some out."""
+    """Check that `shown` has the lines of `printed`, except where ... leaves some out."""
     here, said = 0, lines(printed.strip("\n"))
     parts = re.split(r"^\s*\.\.\.\s*$", shown, flags=re.MULTILINE)
     for number, part in enumerate(parts):
@@ -168,7 +168,7 @@ def check_text(shown, printed, where):
 
 
 @page_of
-def test_blocks_run_in_order(page, folder):
+def test_code_blocks_of_a_page_run_and_print_what_it_shows(page, folder):
     name, guide = name_of(page), page in GUIDES
     namespace, printed = {"__name__": "__main__"}, ""
     skipped = set(NOT_RUN.get(name, {}))
@@ -189,7 +189,7 @@ def test_blocks_run_in_order(page, folder):
 
 
 @guide_of
-def test_shortened_and_skipped_passages_exist_in_the_page(page):
+def test_replaced_and_skipped_code_is_on_the_page(page):
     text = page.read_text()
     for there, _ in SMALLER.get(name_of(page), []):
         assert there in text, there
@@ -197,7 +197,7 @@ def test_shortened_and_skipped_passages_exist_in_the_page(page):
         assert first in text, first
 
 
-def test_every_page_with_exceptions_exists():
+def test_pages_with_replaced_or_skipped_code_exist():
     assert {*SMALLER, *NOT_RUN} <= {name_of(page) for page in GUIDES}
 
 

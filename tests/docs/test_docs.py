@@ -1,4 +1,4 @@
-"""The documents: their links lead somewhere, and their tables are complete and right."""
+"""The documentation: links have targets, and tables are complete and correct."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.scenario_flags import default_scenario, setting_of
+from gridsim.cli.scenario_flags import default_scenario, parse_setting
 from gridsim.results.schema import TABLES
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.studies.compare import applicable
@@ -35,26 +35,26 @@ def prose(page):
 
 
 def headings(page):
-    """The anchors of a page, as GitHub makes them."""
+    """Return the anchors of the headings of a page, as GitHub generates them."""
     found = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in found}
 
 
 def sections(page):
-    """Heading -> text up to the next heading."""
+    """Return heading -> text up to the next heading."""
     parts = re.split(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def table(text):
-    """The rows of the first table of `text`: key -> cells, keys and cells without backquotes."""
+    """Return first cell -> row of the first table in `text`, with cells without backquotes."""
     lines = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)[2:]
     rows = [[cell.strip().strip("`") for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
     return {row[0]: row for row in rows}
 
 
 def names(text):
-    """Whatever stands in backquotes."""
+    """Return the words in backquotes."""
     return set(re.findall(r"`([^`]+)`", text))
 
 
@@ -66,8 +66,8 @@ def test_toml_blocks_are_scenarios_or_sweeps(page, folder):
         if toml.startswith("scenario ="):
             default_scenario().save("scenario.toml")
             Path("sweep.toml").write_text(toml)
-            made = gs.Sweep.from_toml("sweep.toml")
-            assert len(made.cells) == 2 * 2 * 2 * 3 * made.replicates
+            sweep = gs.Sweep.from_toml("sweep.toml")
+            assert len(sweep.cells) == 2 * 2 * 2 * 3 * sweep.replicates
             continue
         scenario = gs.Scenario.from_toml(toml)
         assert len(scenario.workload.realize(scenario.platform))
@@ -89,7 +89,7 @@ def test_links_and_images_exist(page):
 @page_of
 def test_settings_of_known_schedulers_are_valid(page):
     for setting in re.findall(r"--set ([^\s'`]+|'[^']+')", page.read_text()):
-        name, parameter, value = setting_of(setting.strip("'"))
+        name, parameter, value = parse_setting(setting.strip("'"))
         if ":" not in name and name.islower():  # neither module:Class nor NAME.PARAM=VALUE
             make_scheduler(name, {parameter: value})
 
@@ -97,7 +97,7 @@ def test_settings_of_known_schedulers_are_valid(page):
 # -- schedulers.md, cohorts.md ------------------------------------------------------------------------------
 
 
-def test_the_node_programs_run_compiled_with_equal_digests(folder):
+def test_compiled_node_programs_of_the_guide_have_equal_digests(folder):
     pytest.importorskip("numba", reason="needs the extra jit")
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(20, seed=1),
@@ -116,7 +116,7 @@ def test_the_node_programs_run_compiled_with_equal_digests(folder):
 
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
-def test_the_example_scheduler_runs_from_the_shell_and_keeps_the_law(folder, interfaces):
+def test_the_example_scheduler_runs_from_the_shell_with_any_cohort_limit(folder, interfaces):
     code = blocks(DOCS / "guides/cohorts.md", "python")[0]
     (folder / "dealer.py").write_text(code)
     shell = CliRunner()
@@ -156,18 +156,18 @@ RIGID = gs.Scenario(
     gs.Workload.jobs(20, utilization=0.8, max_nodes=9, seed=2, constraints=gs.Constraints(memory=(0.0,))),
     seed=3,
 )
-EVERYBODY = applicable(SMALL)[0] | applicable(RIGID)[0]
+ALL_SCHEDULERS = applicable(SMALL)[0] | applicable(RIGID)[0]
 
 
 def test_the_tests_cover_every_registered_scheduler():
-    assert {type(scheduler) for scheduler in EVERYBODY.values()} == {
+    assert {type(scheduler) for scheduler in ALL_SCHEDULERS.values()} == {
         kind for kind, _ in registered().values()
     }
 
 
-@pytest.mark.parametrize("name", EVERYBODY)
+@pytest.mark.parametrize("name", ALL_SCHEDULERS)
 def test_every_column_and_fact_of_every_scheduler_is_declared(name):
-    scheduler = EVERYBODY[name]
+    scheduler = ALL_SCHEDULERS[name]
     scenario = RIGID if scheduler in applicable(RIGID, [name])[0].values() else SMALL
     result = gs.simulate(scenario, scheduler, record=("schedule", "messages", "decisions"))
     for table_name, columns in result.tables.items():
@@ -180,11 +180,11 @@ def test_every_column_and_fact_of_every_scheduler_is_declared(name):
     assert set(type(scheduler).decision_words) <= names(prose(DOCS / "guides/why.md"))
 
 
-def test_tables_of_declarations_are_those_of_the_library():
+def test_generated_tables_of_declarations_are_up_to_date():
     stale = "[path.name for path in tables.pages() if tables.declared(path.read_text()) != path.read_text()]"
     ask = f"import tables; print({stale})"
     said = subprocess.run([sys.executable, "-c", ask], cwd=DOCS, capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n", "python docs/tables.py writes them anew"
+    assert said.stdout == "[]\n", "python docs/tables.py updates them"
 
 
 # -- searches.md --------------------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def test_tables_of_declarations_are_those_of_the_library():
         (gs.Rendezvous, "rendezvous"),
     ],
 )
-def test_page_searches_names_every_parameter_with_its_default(scheduler, called):
+def test_searches_page_has_every_parameter_with_its_default(scheduler, called):
     said = sections(DOCS / "background/searches.md")
     rows = list(table(said["What they have in common"]).values())
     own = re.findall(r"^\|(.*)\|$", said["How they ask"], re.MULTILINE)[2:]
@@ -212,7 +212,7 @@ def test_page_searches_names_every_parameter_with_its_default(scheduler, called)
 # -- mapping.md ---------------------------------------------------------------------------------------------
 
 
-def test_page_mapping_names_every_parameter_with_its_default():
+def test_mapping_page_has_every_parameter_with_its_default():
     said = sections(DOCS / "background/mapping.md")
     rows, own = table(said["Parameters"]), {"mct": gs.Mct, "met": gs.Met, "olb": gs.Olb}
     own |= {each.name: each for each in (gs.SwitchingAlgorithm, gs.KPercentBest)}
@@ -227,23 +227,25 @@ def test_page_mapping_names_every_parameter_with_its_default():
 # -- scenario.md --------------------------------------------------------------------------------------------
 
 
-def test_page_scenario_names_the_tables():
+def test_scenario_page_has_every_table():
     rows = table(sections(DOCS / "reference/scenario.md")["Top level"])
     tables = {"platform", "workload", "network", "faults", "fluctuation", "schedulers"}
     assert set(rows) == {"seed", *tables}
     assert [name for name, row in rows.items() if row[3] == "required"] == ["platform", "workload"]
 
 
-def test_page_scenario_names_every_scheduler():
+def test_scenario_page_has_every_scheduler():
     said = names(sections(DOCS / "reference/scenario.md")["Schedulers"])
-    assert {name for name in registered() if not re.search(r"ET-\w+Info$", name)} <= said  # which are a range
+    assert {
+        name for name in registered() if not re.search(r"ET-\w+Info$", name)
+    } <= said  # which the page names as a range
 
 
 # -- defaults.md --------------------------------------------------------------------------------------------
 
 
-def test_page_defaults_names_every_parameter_with_its_default():
-    """So that no parameter has a default that is neither measured nor said to be no choice."""
+def test_defaults_page_has_every_parameter_with_its_default():
+    """Each default is measured, or the page states that it is no choice."""
     said = sections(DOCS / "background/defaults.md")
     known = {cls.name: cls for cls, _ in registered().values() if msgspec.structs.fields(cls)}
     for name, cls in known.items():
@@ -260,11 +262,11 @@ def test_page_defaults_names_every_parameter_with_its_default():
 # -- speed.md ------------------------------------------------------------------------------------------------
 
 
-def test_memory_is_stated_for_every_scheduler_and_also_under_failures():
+def test_speed_page_states_the_memory_of_every_scheduler():
     said = {"no": set(), "yes": set()}
     text, row = sections(DOCS / "speed.md")["How memory grows"], set()
     for line in re.findall(r"^\| *(.*?) *\| (no|yes) \|", text, re.MULTILINE):
-        row = names(line[0]) or row  # the row below a name's has none
+        row = names(line[0]) or row  # a second row of the same schedulers has no names
         said[line[1]] |= row
     assert said["no"] == set(registered())
     assert said["yes"] == {name for name, (kind, _) in registered().items() if kind.failures}

@@ -1,4 +1,4 @@
-"""Every kernel is fuzzed."""
+"""Every kernel has a target of the fuzzer."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if not (FUZZ.is_dir() and CORE.is_dir()):
     pytest.skip("fuzzer or sources are not part of this copy", allow_module_level=True)
 
 
-#: They have nothing for Python, or are parts of kernels that have targets.
-WITHIN = {path.stem for path in PARTS} | {"arguments", "decision_log", "view"}
+#: Modules without names for Python, and parts of kernels that have targets.
+WITHOUT_TARGET = {path.stem for path in PARTS} | {"arguments", "decision_log", "view"}
 
 
 def test_every_kernel_has_a_target() -> None:
-    ask = "import json, kernels; print(json.dumps(sorted(kernels.KERNELS)))"
-    said = subprocess.run([sys.executable, "-c", ask], cwd=FUZZ, capture_output=True, text=True, check=True)
+    code = "import json, kernels; print(json.dumps(sorted(kernels.KERNELS)))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
     kernels = {path.relative_to(CORE).with_suffix("") for path in CORE.rglob("*.pyx")}
-    assert set(json.loads(said.stdout)) == {
-        ".".join(each.parts) for each in kernels if each.name not in WITHIN
+    assert set(json.loads(done.stdout)) == {
+        ".".join(each.parts) for each in kernels if each.name not in WITHOUT_TARGET
     }
 
 
 def test_targets_call_existing_functions() -> None:
-    """A name that has been changed ends only those runs of the fuzzer that draw it."""
-    ask = """
+    """Otherwise a renamed function would fail only in runs of the fuzzer that draw it."""
+    code = """
 from importlib import import_module
 import kernels
 missing = [
     (kernel, part.name, name)
     for kernel, parts in kernels.KERNELS.items()
     for part in parts
-    for name in (*part.methods, *part.shown)
+    for name in (*part.methods, *part.attributes)
     if not hasattr(getattr(import_module(f"gridcore.{kernel}"), part.name), name)
 ]
 print(missing)
 """
-    said = subprocess.run([sys.executable, "-c", ask], cwd=FUZZ, capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=FUZZ, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

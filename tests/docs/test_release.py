@@ -1,4 +1,4 @@
-"""What a release says of itself: one version everywhere, the Pythons that are tested, whom it cites."""
+"""Metadata of a release: version, Python versions, dependencies and citations agree."""
 
 import importlib.metadata
 import json
@@ -22,26 +22,26 @@ def cited(key: str) -> str | None:
 
 
 def test_all_files_state_the_same_version() -> None:
-    """The version of the code: in citation, metadata and recipe, on top of the changelog, and in the tag."""
+    """The files are the code, the citation, the metadata, the recipe, the changelog and the tag."""
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
     stated = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
     assert stated and importlib.metadata.version("gridsched") == stated[1]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
-    own = stated[1]
-    assert (own, own) == (cited("version"), newest[1])
-    assert json.loads((ROOT / "codemeta.json").read_text())["version"] == own
-    assert f'{{% set version = "{own}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
+    version = stated[1]
+    assert (version, version) == (cited("version"), newest[1])
+    assert json.loads((ROOT / "codemeta.json").read_text())["version"] == version
+    assert f'{{% set version = "{version}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
     assert cited("date-released") == (None if newest[2] == "unreleased" else newest[2])
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
-        assert os.environ["GITHUB_REF_NAME"] == f"v{own}"
+        assert os.environ["GITHUB_REF_NAME"] == f"v{version}"
         assert newest[2] != "unreleased"
-        where = PROJECT["project"].get("urls", {}).get("Repository")
-        assert where and where == cited("repository-code"), "a release says where it comes from"
+        repository = PROJECT["project"].get("urls", {}).get("Repository")
+        assert repository and repository == cited("repository-code"), "a release must name its repository"
 
 
-def test_the_named_python_versions_are_built_and_tested() -> None:
+def test_stated_python_versions_are_built_and_tested() -> None:
     kinds = PROJECT["project"]["classifiers"]
     named = [found[1] for kind in kinds if (found := re.search(r":: Python :: (3\.\d+)$", kind))]
     assert PROJECT["project"]["requires-python"] == f">={named[0]}"
@@ -50,7 +50,7 @@ def test_the_named_python_versions_are_built_and_tested() -> None:
     assert f"python: {named}".replace("'", '"') in workflow
 
 
-def test_metadata_and_recipe_have_the_dependencies() -> None:
+def test_metadata_and_recipe_state_the_same_dependencies() -> None:
     needs, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
     assert json.loads((ROOT / "codemeta.json").read_text())["softwareRequirements"] == needs
     recipe = (ROOT / "conda" / "meta.yaml").read_text()
@@ -62,16 +62,16 @@ def test_metadata_and_recipe_have_the_dependencies() -> None:
         assert " ".join(re.split(r"(?=>=)", need)) in constrained
 
 
-def test_wheels_without_all_extras_are_tested_with_the_same_tools() -> None:
-    """Where a dependency of an extra has no wheel, the other extras are there, and what tests need."""
+def test_wheels_without_all_extras_have_the_same_test_tools() -> None:
+    """If a dependency of one extra has no wheel, tests use the other extras."""
     extras = PROJECT["project"]["optional-dependencies"]
     (override,) = PROJECT["tool"]["cibuildwheel"]["overrides"]
     assert override["test-requires"] == [need for need in extras["test"] if need != "gridsched[all]"]
     assert extras["all"] == [f"gridsched[{','.join(sorted([*override['test-extras'], 'plot']))}]"]
 
 
-def test_the_citation_names_every_paper_that_the_documents_follow() -> None:
-    """Who is named as the source on a page of a scheduler is somebody whom CITATION.cff names."""
+def test_the_citation_has_every_author_that_the_documentation_follows() -> None:
+    """CITATION.cff has the authors that pages of schedulers name as their source."""
     pages = sorted((ROOT / "docs" / "background").glob("*.md"))
     if not pages:
         pytest.skip("the documents are not part of this copy")

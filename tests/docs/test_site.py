@@ -27,16 +27,16 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 @pytest.fixture
 def helper(monkeypatch):
-    """A module of docs/ by its name."""
+    """Return a function that imports a module of docs/ by its name."""
     monkeypatch.syspath_prepend(DOCS)
-    made = []
+    loaded = []
 
     def load(name):
-        made.append(name)
+        loaded.append(name)
         return import_module(name)
 
     yield load
-    for name in made:
+    for name in loaded:
         sys.modules.pop(name, None)
 
 
@@ -66,7 +66,7 @@ def example(a, b=2.0, *args, c="x"):
     """
 
 
-def test_parameters_are_read():
+def test_parameters_of_a_docstring_are_parsed():
     assert first_paragraph(example) == "What it is on two lines."
     assert parameter_texts(example) == {
         "a": "Two of them, on two lines.",
@@ -78,7 +78,7 @@ def test_parameters_are_read():
 
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(gs.__path__, "gridsim.")])
 def test_documented_parameters_exist(module):
-    """Names in the sections of parameters are those of the signature, so that none outlives a renaming."""
+    """Names in the sections of parameters are those of the signature, so that none remains after a rename."""
     try:
         loaded = import_module(module)
     except ImportError as error:
@@ -99,7 +99,7 @@ def test_documented_parameters_exist(module):
             assert stated <= known, f"{module}.{name}: {stated - known}"
 
 
-def test_compiled_signatures_are_those_of_the_stubs(helper):
+def test_signatures_of_compiled_functions_come_from_the_stubs(helper):
     pytest.importorskip("sphinx")
     docstrings = helper("docstrings")
     text, result = docstrings.signature(None, "class", "", gridcore.PullQueue, None, "()", None)
@@ -111,7 +111,7 @@ def test_compiled_signatures_are_those_of_the_stubs(helper):
 # -- links --------------------------------------------------------------------------------------------------
 
 
-def test_links_out_of_the_documents_point_to_existing_pages(helper):
+def test_links_out_of_the_documentation_have_targets(helper):
     pytest.importorskip("sphinx")
     links = helper("links")
     source = ["[a](../../CONTRIBUTING.md#golden-digests) [b](../speed.md) [c](../../LICENSE)"]
@@ -121,7 +121,7 @@ def test_links_out_of_the_documents_point_to_existing_pages(helper):
     assert not links.exists("gridsim.FairTree.band") and not links.exists("gridsim.nothing")
 
 
-def test_broken_links_are_found(helper, tmp_path):
+def test_the_link_check_finds_broken_links(helper, tmp_path):
     check = helper("check_links")
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.html").write_text(
@@ -134,7 +134,7 @@ def test_broken_links_are_found(helper, tmp_path):
     assert check.broken(tmp_path) == []
 
 
-# -- what the site has ------------------------------------------------------------------------------------
+# -- contents of the site ----------------------------------------------------------------------------------
 
 
 def test_the_index_has_every_page():
@@ -168,7 +168,7 @@ def test_the_reference_has_every_public_name():
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_notebooks_are_clean(path):
+def test_notebooks_have_no_output_and_valid_links(path):
     notebook = json.loads(path.read_text())
     cells = notebook["cells"]
     assert cells[0]["cell_type"] == "markdown" and "".join(cells[0]["source"]).startswith("# ")
@@ -191,7 +191,7 @@ def test_notebooks_are_clean(path):
     ],
 )
 def test_charts_in_notebooks_do_not_change_the_backend(drawing, tmp_path):
-    """One that is loaded with the first chart shows the next figures only if it stays interactive."""
+    """An interactive backend must stay interactive after the first chart."""
     pytest.importorskip("matplotlib")
     (tmp_path / "loud.py").write_text(
         "import matplotlib\nfrom matplotlib.backends.backend_agg import *\nmatplotlib.interactive(True)\n"

@@ -1,4 +1,4 @@
-"""The calendar against a sorted list, where its pages must be made, cut, narrowed and widened."""
+"""The calendar queue against a sorted list, with times for which its pages are split and resized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ delays = st.sampled_from([0, 1, 3, 50, 10**6, 10**12])
 
 
 def drain(queue: Calendar) -> Iterator[tuple[int, ...]]:
-    while queue.front or queue.turn():
+    while queue.front or queue.fill_front():
         yield queue.front.pop(0)
 
 
@@ -27,8 +27,8 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "small pages":
             patch.setattr(calendar, "_FRONT_SIZE", 4)
-            patch.setattr(calendar, "_PAGE", 2)
-            patch.setattr(calendar, "_MIN_PAGE", 2)
+            patch.setattr(calendar, "_PAGE_SIZE", 2)
+            patch.setattr(calendar, "_MIN_PAGE_SIZE", 2)
         yield
 
 
@@ -37,7 +37,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
 def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calendar, "_FRONT_SIZE", 2)
-        patch.setattr(calendar, "_PAGE", 2)
+        patch.setattr(calendar, "_PAGE_SIZE", 2)
         queue, model = Calendar(), []
         queue.front_limit = 3
         now = 0
@@ -48,7 +48,7 @@ def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) ->
                 if entry in model:
                     model.remove(entry)
             elif what == 1 and model:
-                assert queue.front or queue.turn()
+                assert queue.front or queue.fill_front()
                 assert queue.front[0] == model[0]
                 now = queue.front.pop(0)[0]
                 del model[0]
@@ -84,7 +84,7 @@ def test_entries_are_sorted_if_their_density_changes() -> None:
         insort(model, entry)
         if i % 2000 > 700:
             for _ in range(rng.randrange(3)):
-                if queue.front or queue.turn():
+                if queue.front or queue.fill_front():
                     assert queue.front[0] == model.pop(0)
                     now = queue.front.pop(0)[0]
         if i % 500 == 0:
@@ -97,7 +97,7 @@ def test_entries_of_one_instant_stay_together() -> None:
     for i in range(5000):
         queue.add((i // 1000, 0, i))
     seen = 0
-    while queue.front or queue.turn():
+    while queue.front or queue.fill_front():
         time = queue.front[0][0]
         end = sum(entry[0] == time for entry in queue.front)
         assert end == 1000
@@ -111,10 +111,10 @@ def test_pages_adapt_to_the_number_of_entries() -> None:
     queue = Calendar()
     for i in range(20_000):
         queue.add((rng.randrange(10**9), 0, i))
-    queue.turn()
+    queue.fill_front()
     while queue.front:
         queue.front.pop()
-    queue.turn()
+    queue.fill_front()
     assert 8 < len(queue) / len(queue._pages) < 256
 
 

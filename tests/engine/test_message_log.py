@@ -1,4 +1,4 @@
-"""The log of messages: what is in it, that it is the ledger's, and that it changes nothing."""
+"""The log of messages: its rows, its agreement with the accounting, and its lack of effects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.results.table import Table
 from gridsim.simulation.simulate import Options
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 LEDGER = ("sent", "delivered", "dropped", "bytes")
@@ -37,7 +37,7 @@ class Sharing(gs.NodeProgram):
 
 
 class Sharer(gs.NodeScheduler, frozen=True, kw_only=True):
-    """Gives a task to each neighbour."""
+    """A scheduler whose nodes give a task to each neighbour."""
 
     name: ClassVar[str] = "sharer"
     policy = Sharing
@@ -77,7 +77,7 @@ def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
 
 
 def test_machines_that_are_down_send_no_messages() -> None:
-    """Machine 0 sends at 1 s; it cannot have done so if it was down from 0.9 s to 1.1 s."""
+    """Machine 0 sends at 1 s, which is impossible if it is down from 0.9 s to 1.1 s."""
     result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), Sharer(), record="messages")
     assert validate_result(result) == []
     down = dataclasses.replace(result.scenario, faults=gs.Faults.of([0], [0.9], [1.1]))
@@ -154,7 +154,7 @@ def test_the_log_agrees_with_the_accounting_and_keeps_the_digest(name: str) -> N
     assert (np.diff(log["sent"]) >= 0).all() and (log["application"] < len(result.applications)).all()
     assert (len(log) > 0) == (name != "wave")
     assert validate_result(result) == []
-    if name == "rjss":  # jobs there are named by application, and all about them is
+    if name == "rjss":  # its messages about jobs state the application
         jobs, moved = result.tables["jobs"], log["kind"] == "job"
         home = result.applications["submitter"][jobs["application"]]
         assert moved.sum() == (jobs["machine"] != home).sum() > 0
@@ -166,7 +166,7 @@ def test_a_resumed_run_has_the_same_log(name: str) -> None:
     scenario, scheduler = CASES[name]
     record = ("schedule", "messages")
     result = gs.simulate(scenario, scheduler, record=record)
-    assert differing_end(scenario, scheduler, result, record=record) is None
+    assert resume_difference(scenario, scheduler, result, record=record) is None
 
 
 def corrupted(result: gs.Result, change: Any) -> gs.Result:
@@ -231,7 +231,7 @@ def test_recordings_are_checked() -> None:
         Options(messages_limit=0)
 
 
-def test_record_all_has_what_the_scheduler_supports() -> None:
+def test_record_all_selects_the_recordings_that_a_scheduler_supports() -> None:
     class Mute(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[Any] = {}
 

@@ -1,4 +1,4 @@
-"""The engine against a reference that is obviously right: one list, sorted by the documented key."""
+"""The order of events in the engine, checked against a list sorted by the documented key."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridsim.engine.engine import ACT, DELIVERY, TIMER, Engine
 from gridsim.support.clock import NEVER
 
 ROWS = np.dtype([("node", np.int64), ("value", np.int64)])
-# Registered out of order, so that the order of registration cannot stand in for priority.
+# Kinds are registered out of order, so that the order of registration differs from that of priority.
 KINDS = {
     "d2": (DELIVERY, 2), "d0": (DELIVERY, 0), "d1": (DELIVERY, 1),
     "a1": (ACT, 1), "a0": (ACT, 0),
@@ -77,7 +77,7 @@ class Reference:
                 self.now, self.wave = time, -1
             if phase == DELIVERY:
                 self.wave = wave
-            # A cohort is what is due when its turn comes: what its own handlers post is not part of it.
+            # Events that the handlers of a cohort post are not part of the cohort.
             self.pending = self.pending[len(cohort) :]
             acted = set()
             for _, _, _, _, receiver, _, _, value in cohort:
@@ -128,7 +128,7 @@ class Adapter:
 
 
 class Program:
-    """Random orders, one per handled row until they run out; the trace says what happened."""
+    """A program that obeys one random order for each row it handles, and traces its calls."""
 
     def __init__(self, setup: list[Any], script: list[Any], limit: int | None = 0) -> None:
         self.trace: list[Any] = []
@@ -180,7 +180,7 @@ UNTIL = 40
 
 @settings(max_examples=60, deadline=None)
 @given(setups, scripts)
-def test_order_is_the_documented_one(setup: list[Any], script: list[Any]) -> None:
+def test_events_are_handled_in_the_documented_order(setup: list[Any], script: list[Any]) -> None:
     assert Program(setup, script, None).run(UNTIL) == Program(setup, script).run(UNTIL)
 
 
@@ -192,7 +192,7 @@ def test_limited_cohorts_have_the_same_order(setup: list[Any], script: list[Any]
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.integers(0, UNTIL), max_size=5))
-def test_runs_in_pieces_equal_one_run(setup: list[Any], script: list[Any], cuts: list[int]) -> None:
+def test_several_short_runs_equal_one_run(setup: list[Any], script: list[Any], cuts: list[int]) -> None:
     whole, pieces = Program(setup, script, None), Program(setup, script, None)
     whole.world.run(UNTIL)
     for until in sorted(cuts) + [UNTIL]:
@@ -222,7 +222,7 @@ def test_stopped_and_resumed_runs_equal_one_run(setup: list[Any], script: list[A
 
 
 class Messages:
-    """A source with an event list of its own: `before` each that needs a handler it runs some that do not."""
+    """A source with its own list of events, each of which it posts at its time."""
 
     def __init__(self, due: list[tuple[int, int]]) -> None:
         self.due = sorted(due)
@@ -240,7 +240,7 @@ class Messages:
 
 
 def without_values(trace: list[Any]) -> list[Any]:
-    """What a source posts has later sequence numbers than what was posted ahead, so leave out the values."""
+    """Return the trace without values, which are numbered in another order if a source posts the events."""
     return [entry[:3] if isinstance(entry, tuple) else entry for entry in trace]
 
 

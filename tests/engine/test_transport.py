@@ -1,4 +1,4 @@
-"""Messages on the engine: when they arrive, in which order they leave, and what the ledger says of them."""
+"""Messages on the engine: their times of arrival, their order of sending, and their accounting."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MS = 1_000_000
 
 
 def rows(*triples: tuple[int, int, int]) -> Any:
-    """(receiving node, sending node, value)."""
+    """Return rows of (receiving node, sending node, value)."""
     return np.array(list(triples), ROW)
 
 
 class Setup:
-    """An engine and its transport; what arrives is traced, and timer ``go`` calls `script[item]`."""
+    """An engine and its transport; arrivals are traced, and the timer ``go`` calls `script[item]`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Setup:
         self.net = Transport(self.engine, network, machines)
         self.trace: list[tuple[int, str, int, int, int]] = []
         self.script: dict[int, Any] = {}
-        # declared against the order of their priorities
+        # the order of declarations differs from that of priorities
         for name, nbytes, priority in (("slow", 5, 2), ("fast", 1, 1)):
             self.net.kind(name, ROW, nbytes, self.catch(name), priority=priority, deferred=name in deferred)
         self.engine.on("go", lambda items: [self.script[i]() for i in items], priority=0, phase=TIMER)
@@ -79,8 +79,8 @@ def test_interfaces_are_queues() -> None:
     setup = Setup()
     setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8))), ("slow", rows((1, 2, 9))))
     setup.engine.run()
-    # 5 bytes at 1000 B/s are 5 ms: 0 sends at 0 and 5 ms; the head of 2's message reaches 1 with that of the
-    # first, after it in the order of sending, and waits 5 ms for 1's interface
+    # 5 bytes at 1000 B/s take 5 ms, so 0 sends at 0 and 5 ms.  The message of 2 reaches 1 together with the
+    # first one of 0, was sent after it, and waits 5 ms for the interface of 1.
     assert setup.trace == [
         (15 * MS, "slow", 1, 0, 7),
         (20 * MS, "slow", 1, 2, 9),
@@ -114,7 +114,7 @@ def test_one_message_takes_the_same_time_in_both_modes(
 
 @BOTH
 def test_messages_on_one_machine_are_free(interfaces: str) -> None:
-    """Nodes 0 and 3 sit on machine 0: no time, no bytes, and not in the way of others."""
+    """Messages between nodes 0 and 3, both on machine 0, take no time and no bytes, and delay no others."""
     setup = Setup(interfaces=interfaces, machine_of=[0, 1, 2, 0])
     setup.at(0, ("slow", rows((3, 0, 1), (1, 0, 2), (0, 3, 3), (0, 0, 4))))
     setup.engine.run()
@@ -131,7 +131,7 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
     assert interface["bytes_in"].tolist() == [0, 5, 0]
 
 
-# -- the order in which they leave ------------------------------------------------------------------------
+# -- order of sending ------------------------------------------------------------------------
 
 
 def test_rows_of_a_sender_leave_in_the_order_of_sending() -> None:
@@ -144,7 +144,7 @@ def test_rows_of_a_sender_leave_in_the_order_of_sending() -> None:
 
 def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:
     setup = Setup(machines=4, latency=0.0)
-    # said in one instant by three timers, worst order first
+    # three timers of one instant send them in the reverse order
     setup.at(0, ("slow", rows((3, 1, 1))))
     setup.at(0, ("slow", rows((3, 0, 2), (3, 0, 3))), ("fast", rows((3, 1, 4), (3, 0, 5))))
     setup.at(0, ("fast", rows((3, 0, 6))))
@@ -157,7 +157,7 @@ def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:
 
 
 def relay(setup: Setup, machines: int) -> None:
-    """Every row that arrives makes its receiver say more, until its value is used up."""
+    """Make the receiver of each row send further rows, until the value of a row is 0."""
 
     def handler(name: str) -> Any:
         trace = setup.catch(name)
@@ -196,7 +196,7 @@ def relay(setup: Setup, machines: int) -> None:
 def test_the_division_into_cohorts_does_not_change_the_deliveries(
     interfaces: str, latency: float, bandwidth: float, start: Any
 ) -> None:
-    """Two nodes a machine, messages of both kinds that trigger one another, at one instant and later."""
+    """Each machine has two nodes; messages of both kinds trigger each other, at one instant and later."""
     seen = []
     for limit in (None, 1, 2):
         setup = Setup(
@@ -225,7 +225,7 @@ def test_the_division_into_cohorts_does_not_change_the_deliveries(
     assert len(remote) == sum(row["sent"] for row in ledger.values())
 
 
-# -- the ledger -------------------------------------------------------------------------------------------
+# -- accounting -------------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -233,7 +233,7 @@ def test_the_accounting_has_the_messages_in_flight(interfaces: str) -> None:
     setup = Setup(interfaces=interfaces)
     setup.at(0, ("fast", rows((1, 0, 1), (0, 1, 2))), ("slow", rows((2, 1, 3))))
     setup.engine.run(until=12 * MS)
-    assert list(setup.accounting()) == ["fast", "slow"]  # by priority, not as declared
+    assert list(setup.accounting()) == ["fast", "slow"]  # in order of priority, not of declaration
     fast, slow = setup.accounting().values()
     assert (fast["sent"], fast["delivered"], fast["in_flight"], fast["bytes"]) == (2, 2, 0, 2)
     assert (slow["sent"], slow["delivered"], slow["in_flight"], slow["bytes"]) == (1, 0, 1, 5)
@@ -260,14 +260,14 @@ def test_drain_passes_deferred_messages_to_handlers() -> None:
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1), (2, 0, 2), (0, 0, 3))), ("fast", rows((1, 2, 4))))
     setup.engine.run(until=15 * MS)
-    # `fast` of 2 took 1's interface before the head of `slow` was through: 11 ms, then 16 ms
+    # the `fast` message of 2 occupies the interface of 1 before `slow` arrives: 11 ms, then 16 ms
     assert setup.trace == [(11 * MS, "fast", 1, 2, 4)]
     setup.net.drain()
-    assert [entry[4] for entry in setup.trace] == [4, 3]  # on its own machine: at once
+    assert [entry[4] for entry in setup.trace] == [4, 3]  # a message within a machine arrives at once
     setup.engine.run(until=20 * MS)
     setup.net.drain()
     setup.net.drain()
-    # in order of delivery, and each once
+    # each message is drained once, in order of delivery
     assert [entry[4] for entry in setup.trace] == [4, 3, 1, 2]
     assert setup.accounting()["slow"]["delivered"] == 2
 
@@ -282,7 +282,7 @@ def test_the_accounting_drains_deferred_messages() -> None:
 
 
 def test_deferred_messages_cause_no_events() -> None:
-    """They are no events: the engine ends while they are on their way, or arrived and not handed over."""
+    """The engine ends while they are in transit, or have arrived but were not drained."""
     setup = Setup(deferred=("slow",))
     setup.at(0, ("slow", rows((1, 0, 1))))
     setup.engine.run()
@@ -302,7 +302,7 @@ def test_deferred_messages_wait_for_drain(interfaces: str) -> None:
     assert setup.trace == [(20 * MS, "slow", 1, 0, 1)]
 
 
-# -- what can be declared ---------------------------------------------------------------------------------
+# -- declarations -------------------------------------------------------------------------------------
 
 
 @BOTH
@@ -333,7 +333,7 @@ def test_unknown_kinds_are_errors() -> None:
     setup = Setup()
     with pytest.raises(KeyError, match="odd"):
         setup.net.send("odd", rows((0, 1, 2)))
-    setup.net.send("odd", rows())  # nothing said is nothing sent
+    setup.net.send("odd", rows())  # no rows, no message
 
 
 def test_messages_that_take_too_long_are_rejected() -> None:
@@ -351,7 +351,7 @@ def test_kinds_are_numbered_by_priority() -> None:
 
 
 class Clockwork:
-    """A source with instants of its own; each posts to node 0 its name."""
+    """A source with its own instants, at each of which it posts its name to node 0."""
 
     def __init__(self, engine: Engine, name: int, times: list[int], asked: list[tuple[int, int]]) -> None:
         self.name, self.times, self.asked = name, times, asked
@@ -374,19 +374,19 @@ def test_sources_advance_in_turn_up_to_the_limit_of_the_previous_one() -> None:
     Clockwork(engine, 1, [10, 30], asked)
     Clockwork(engine, 2, [10, 20], asked)
     engine.run(until=100)
-    # both posted 10 before anything of that instant was handled, the first source first
+    # both sources post their events at 10 before one is handled, the first source first
     assert ticks == [(10, [1, 2]), (20, [2]), (30, [1])]
     assert asked[:6] == [
-        (1, 100), (2, 10),  # the first is due at 10: so far the second may run
-        (1, 10), (2, 10),  # it is at 10 as well
-        (1, 10), (2, 10),  # nobody else: the instant is complete
+        (1, 100), (2, 10),  # the first source is due at 10, so the second may run until then
+        (1, 10), (2, 10),  # the second source is due at 10, too
+        (1, 10), (2, 10),  # no source is due: the instant is complete
     ]  # fmt: skip
     assert asked[6:8] == [(1, 100), (2, 30)]
     assert all(limit >= 10 for _, limit in asked)
 
 
-def test_a_source_runs_besides_the_network() -> None:
-    """A source added before `open` is asked first; the links do not run past what it has to say."""
+def test_a_source_runs_alongside_the_network() -> None:
+    """A source that is added before `open` runs first; the links do not run beyond its next event."""
     engine = Engine()
     asked: list[tuple[int, int]] = []
     heard: list[tuple[int, int]] = []
@@ -396,13 +396,13 @@ def test_a_source_runs_besides_the_network() -> None:
     Clockwork(engine, 4, [0, 2 * MS, 15 * MS], asked)
     net.open()
     engine.run()
-    # 15 ms: the source and the first delivery fall on one instant; the interface is shared, 5 ms each
+    # at 15 ms the source and the first delivery coincide; each message occupies the interface for 5 ms
     assert heard == [(15 * MS, 4), (20 * MS, 4), (30 * MS, 4)]
     assert [limit for name, limit in asked if name == 4 and limit == NEVER]
 
 
 def test_an_inner_source_runs_the_links() -> None:
-    """`run_by`: the inner source is asked instead of the links, and collects after them."""
+    """The inner source advances instead of the links, and collects its events after theirs."""
 
     class Inner:
         def __init__(self) -> None:
@@ -417,7 +417,7 @@ def test_an_inner_source_runs_the_links() -> None:
 
     setup = Setup()
     inner = Inner()
-    setup.net.run_by(inner)
+    setup.net.hand_links_to(inner)
     setup.at(0, ("slow", rows((1, 0, 1))))
     setup.engine.run()
     assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
@@ -425,11 +425,11 @@ def test_an_inner_source_runs_the_links() -> None:
     assert inner.calls[0] == ("advance", 0)
 
 
-# -- what it records ----------------------------------------------------------------------------------------
+# -- use of interfaces -------------------------------------------------------------------------------------
 
 
 def watched(*sent: float, last: float) -> Transport:
-    """Machine 1 sends a word, which takes 0.5 s, to machine 0 at these times (s); watched from 1 s on."""
+    """Return a transport in which 1 sends words of 0.5 s to 0 at these times (s), recorded from 1 s on."""
     engine = Engine()
     net = Transport(engine, Network(latency=0.0, bandwidth=1000.0, record_use=True), 2)
     net.kind("word", ROW, 500, lambda cohort: None, priority=0)
@@ -445,7 +445,7 @@ def watched(*sent: float, last: float) -> Transport:
 def test_the_use_of_interfaces_is_recorded() -> None:
     net = watched(1.0, 1.9, 15.0, 40.0, last=21.0)
     use = {name: column.tolist() for name, column in net.use().items()}
-    # 0.5 s each; at 40 s nobody looks any more
+    # each word takes 0.5 s; the use at 40 s is not recorded
     assert use == {
         "use_mean": [0.075, 0.075], "use_peak_1s": [1.0, 1.0], "use_peak_10s": [0.1, 0.1],
     }  # fmt: skip
@@ -456,12 +456,12 @@ def test_the_use_of_interfaces_is_recorded() -> None:
 
 
 def test_the_peak_use_of_ten_seconds_is_recorded() -> None:
-    """Two words of 500 bytes 8 s apart, of 10000 bytes."""
+    """Two words of 500 bytes are 8 s apart; in 10 s the interface could send 10000 bytes."""
     assert watched(1.0, 9.0, last=21.0).use()["use_peak_10s"].tolist() == [0.1, 0.1]
 
 
 def test_the_mean_use_is_over_the_recorded_time() -> None:
-    """1500 bytes of 1000 a second in 20.5 s, though there are 21 windows."""
+    """1500 bytes are sent in 20.5 s, at 1000 bytes/s; there are 21 windows."""
     assert watched(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
 
 

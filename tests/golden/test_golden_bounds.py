@@ -1,4 +1,4 @@
-"""Lower bounds worked out independently of this library, exact, with the optimum found by force."""
+"""Exact lower bounds, computed independently of this library, with the optimum by brute force."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Digests of a few runs, as they were: a result that changes must be meant to.
+"""Golden digests of runs: results may change only on purpose.
 
-When one of these fails, the same scenario has another result than before.  If that is a mistake, fix it.  If
-it is meant (a protocol fixed, a column added), say so in CHANGELOG.md, and write the digests anew, in the
-commit that makes them change::
+A failure means that the same scenario has another result than before.  If that is a mistake, fix it.  If
+it is intended (a corrected protocol, a new column), say so in CHANGELOG.md, and write the digests again in
+the commit that changes them::
 
     python tests/golden/test_golden_digests.py
 
-They hold for each build, number of threads and processes, and way to hash.  They may differ where
-floating-point functions of the platform do (exp, log and pow of another C library): then tables differ by
-rounding, and `first_difference` shows where.
+They are equal for all builds, numbers of threads and processes, and hash seeds.  They may differ with the
+floating-point functions (exp, log and pow) of another C library: then tables differ by rounding, and
+`first_difference` shows where.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def test_digest_equals_the_golden_one(case: str, golden: Any) -> None:
     assert digest(case) == golden[case]
 
 
-#: One of each scheduler; of those among volunteers, which take longest, one of each kind.
+#: A case of each scheduler, with fewer of the volunteer schedulers, which take longest.
 SOME = list(
     {
         case.partition(";")[0]: case
@@ -278,7 +278,7 @@ SOME = list(
 def test_other_interpreters_threads_and_processes_give_the_golden_digests(
     hash_seed: str, threads: int, golden: Any
 ) -> None:
-    """In an interpreter with other hashes, which has a pool of processes, each with so many threads."""
+    """The interpreter has another hash seed and a pool of processes with `threads` threads each."""
     done = subprocess.run(
         [sys.executable, __file__, str(threads)],
         env={

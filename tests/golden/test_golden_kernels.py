@@ -1,4 +1,4 @@
-"""Exact values worked out independently of this library (fractions in golden.json)."""
+"""Exact values computed independently of this library (fractions in golden.json)."""
 
 from __future__ import annotations
 

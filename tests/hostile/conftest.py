@@ -1,4 +1,4 @@
-"""What tests of hostile files share: bounds on memory and time, and a result."""
+"""Fixtures for tests of hostile files: limits on memory and time, and a result."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gridsim.model.workload import Workload
 from gridsim.scheduling.registry import make_scheduler
 from tests._helpers import clock
 
-#: Bytes that a test may take beside what the process has.
-ROOM = 1 << 30
+#: Bytes of memory that a test may take in addition to those of the process.
+MAX_MEMORY = 1 << 30
 
 
 @pytest.fixture(autouse=True)
-def bounded() -> Iterator[None]:
-    """What hangs, or takes the machine's memory, fails."""
+def limits() -> Iterator[None]:
+    """Fail a test that hangs or takes too much memory."""
 
     with open("/proc/self/statm") as stream:
         now = int(stream.read().split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, before[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (now + MAX_MEMORY, before[1]))
     with clock.bounded():
         yield
     resource.setrlimit(resource.RLIMIT_AS, before)
@@ -43,6 +43,6 @@ def result(scenario: gs.Scenario) -> gs.Result:
 
 @pytest.fixture
 def file(result: gs.Result, tmp_path: Path) -> Path:
-    """A result."""
+    """Return the path of a saved result."""
     result.save(tmp_path / "result.npz")
     return tmp_path / "result.npz"

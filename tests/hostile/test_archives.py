@@ -1,4 +1,4 @@
-"""Results, checkpoints and stores of others, some made to do harm: one clear error, nothing loaded."""
+"""Malicious or damaged results, checkpoints and stores: one clear error, and nothing is loaded."""
 
 from __future__ import annotations
 
@@ -34,43 +34,43 @@ BUSY = "tables/machines/busy.npy"
 
 
 @pytest.mark.parametrize(
-    ("member", "said"),
+    ("member", "expected"),
     [
-        (npy([1.0], shape=(10**12,)), "8 bytes for an array of (1000000000000,) of float64"),
-        (npy([1.0], shape=(2**62, 2**62)), "8 bytes for an array"),
-        (npy([1.0], shape=(-1,)), "8 bytes for an array of (-1,)"),
-        (npy([1.0, 2.0], shape=(-2, -1)), "for an array of (-2, -1)"),
-        (npy(shape=(10**12,), descr="<U0"), "0 bytes for an array of (1000000000000,) of"),
-        (npy(shape=(10**12,), descr="|V0"), "0 bytes for an array of (1000000000000,) of"),
-        (npy([1.0, 2.0], shape=(1,)), "16 bytes for an array of (1,)"),
-        (npy([1.0], descr="|O"), "holds objects"),
+        (npy([1.0], shape=(10**12,)), "must match its header, (1000000000000,) of float64, got 8 bytes"),
+        (npy([1.0], shape=(2**62, 2**62)), "must match its header"),
+        (npy([1.0], shape=(-1,)), "must match its header, (-1,) of"),
+        (npy([1.0, 2.0], shape=(-2, -1)), "must match its header, (-2, -1) of"),
+        (npy(shape=(10**12,), descr="<U0"), "must match its header, (1000000000000,) of"),
+        (npy(shape=(10**12,), descr="|V0"), "must match its header, (1000000000000,) of"),
+        (npy([1.0, 2.0], shape=(1,)), "must match its header, (1,) of float64, got 16 bytes"),
+        (npy([1.0], descr="|O"), "plain values, got objects"),
         (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional numbers or text"),
         (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional numbers or text"),
         (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional numbers or text"),
         (npy([1.0]).replace(b"'<f8'", b"exit()"), "malformed node"),
         (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a sound result file"),
-        (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "npy version (3, 0)"),
+        (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "must be 1.0 or 2.0, got (3, 0)"),
         (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a sound result file"),
         (b"", "not a sound result file"),
     ],
 )
-def test_wrong_headers_of_arrays_are_rejected(file: Path, member: bytes, said: str) -> None:
-    """Nothing is made room for before the header agrees with what is there."""
+def test_invalid_headers_of_arrays_are_rejected(file: Path, member: bytes, expected: str) -> None:
+    """Memory is allocated only if the header matches the size of the member."""
     with pytest.raises(GridSimError) as error:
         gs.Result.load(changed(file, {BUSY: member}))
     message = str(error.value)
-    assert said in message and message.startswith(f"{file}: ") and message.isprintable()
+    assert expected in message and message.startswith(f"{file}: ") and message.isprintable()
 
 
-def test_a_header_too_deep_for_the_parser_is_rejected(file: Path) -> None:
-    """The parser raises a MemoryError for it."""
+def test_a_header_nested_too_deeply_for_the_parser_is_rejected(file: Path) -> None:
+    """The parser raises a MemoryError for such a header."""
     text = b"-" * 9000 + b"1\n"
     header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
     with pytest.raises(GridSimError, match="not a sound result file .*header"):
         gs.Result.load(changed(file, {BUSY: header}))
 
 
-def test_arrays_of_other_byte_and_axis_order_are_read_equally(file: Path, result: gs.Result) -> None:
+def test_arrays_of_any_byte_and_axis_order_give_equal_results(file: Path, result: gs.Result) -> None:
     busy = result.machines["busy"]
     swapped = npy(busy.view(np.uint64).byteswap().view(np.float64), descr=">f8", fortran=True)
     assert gs.Result.load(changed(file, {BUSY: swapped})).digest == result.digest
@@ -80,7 +80,7 @@ def test_arrays_of_other_byte_and_axis_order_are_read_equally(file: Path, result
         assert read.array("a.npy").tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
 
 
-class Harm:
+class MaliciousObject:
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -90,8 +90,8 @@ class Harm:
 
 @pytest.mark.parametrize("kind", ["npy", "whole", "json"])
 def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None:
-    """One that would leave a folder behind."""
-    harm = pickle.dumps(np.array([Harm(tmp_path / "harm")], object))
+    """The pickle would create a folder if it were loaded."""
+    harm = pickle.dumps(np.array([MaliciousObject(tmp_path / "harm")], object))
     with pytest.raises(GridSimError):
         if kind == "npy":
             gs.Result.load(changed(file, {BUSY: npy(shape=(1,), descr="|O") + harm}))
@@ -103,10 +103,10 @@ def test_pickles_are_never_loaded(file: Path, tmp_path: Path, kind: str) -> None
             gs.Result.load(file)
     assert not (tmp_path / "harm").exists()
     pickle.loads(harm)
-    assert (tmp_path / "harm").exists()  # so it would have been seen
+    assert (tmp_path / "harm").exists()  # loading it does create the folder
 
 
-def test_wrong_stated_sizes_of_members_are_rejected(file: Path) -> None:
+def test_members_with_a_false_size_are_rejected(file: Path) -> None:
     whole = file.read_bytes()
     for size in (0, 8, 2**32 - 2):
         file.write_bytes(whole)
@@ -114,23 +114,25 @@ def test_wrong_stated_sizes_of_members_are_rejected(file: Path) -> None:
             gs.Result.load(stated(file, BUSY, size))
 
 
-def test_zips_that_unpack_to_more_than_the_memory_are_rejected(
+def test_archives_larger_than_the_memory_when_unpacked_are_rejected(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed(file, {f"more/{k}.npy": bytes(1 << 24) for k in range(16)})
     assert file.stat().st_size < 1 << 20
     monkeypatch.setattr("gridsim.results.archive.memory", lambda: 200 << 20)
-    with pytest.raises(GridSimError, match=r"unpacking takes 285\.\d+ MB, this machine has 209\.715 MB"):
+    with pytest.raises(
+        GridSimError, match=r"unpacking requires 285\.\d+ MB of memory, but this machine has 209\.715 MB"
+    ):
         gs.Result.load(file)
 
 
-def test_a_member_cannot_be_read_twice(tmp_path: Path) -> None:
-    """Otherwise a few bytes that name an array again and again would fill the memory."""
+def test_a_second_reference_to_a_member_is_rejected(tmp_path: Path) -> None:
+    """Otherwise many references to one array could fill the memory from a few bytes."""
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.npy", npy(np.zeros(1 << 17)))
     with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
         assert len(read.array("a.npy")) == 1 << 17
-        with pytest.raises(ValueError, match="no member a.npy, or refers to it twice"):
+        with pytest.raises(ValueError, match="must have the member a.npy"):
             read.array("a.npy")
 
 
@@ -141,8 +143,8 @@ def test_members_of_the_same_name_are_rejected(file: Path) -> None:
         gs.Result.load(file)
 
 
-def test_members_in_the_same_place_are_rejected(file: Path) -> None:
-    """They unpack to much for what the file has, and name themselves in what the one before is made of."""
+def test_overlapping_members_are_rejected(file: Path) -> None:
+    """Overlapping members unpack to much more than the size of the file."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("tables/machines/a.npy", npy(np.random.default_rng(1).random(10_000)))
         other = copy.copy(archive.getinfo("tables/machines/a.npy"))
@@ -159,7 +161,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
     members = {f"tables/machines/{name}.npy": npy([1.0, 2.0])} if isinstance(name, str) else {}
     before = sorted(tmp_path.iterdir())
     changed(file, members, lambda about: about["tables"]["machines"].append(name))
-    if name == "x" * 300:  # letters are a name
+    if name == "x" * 300:  # a long name of letters is valid
         with pytest.raises(GridSimError, match="states digest"):
             gs.Result.load(file)
     else:
@@ -179,31 +181,31 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
         lambda told: told.clear(),
     ],
 )
-def test_wrong_metadata_of_a_result_is_rejected(file: Path, about: Any) -> None:
+def test_invalid_metadata_of_a_result_are_rejected(file: Path, about: Any) -> None:
     with pytest.raises(GridSimError):
         gs.Result.load(changed(file, about=about))
 
 
 @pytest.mark.parametrize(
-    ("member", "said"),
+    ("member", "expected"),
     [
         ("applications/finish", "applications.finish must be float, got"),
         ("schedule/machine", "schedule.machine must be int, got"),
         ("messages/kind", "messages.kind must be text, got"),
     ],
 )
-def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, said: str) -> None:
+def test_columns_of_the_wrong_type_are_rejected(file: Path, member: str, expected: str) -> None:
     with zipfile.ZipFile(file) as archive:
         rows = np.load(archive.open(f"tables/{member}.npy")).shape[0]
     content = npy(np.zeros((rows + 1) // 2), shape=(rows,), descr="<f4")[: 128 + 4 * rows]
     if member == "applications/finish":
-        content, said = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
-    with pytest.raises(GridSimError, match=said):
+        content, expected = npy(np.zeros(rows), descr="<i8"), "applications.finish must be float, got int64"
+    with pytest.raises(GridSimError, match=expected):
         gs.Result.load(changed(file, {f"tables/{member}.npy": content}), verify=False)
 
 
 def test_validation_reports_implausible_values(file: Path) -> None:
-    """A wrong type of the scenario is an error instead."""
+    """A scenario of the wrong type is an error instead."""
     content = npy(np.full(2, 1e300), shape=(2,))
     found = validate_result(changed(file, {"tables/machines/speed.npy": content}))
     assert found and all(str(each).isprintable() for each in found)
@@ -212,22 +214,22 @@ def test_validation_reports_implausible_values(file: Path) -> None:
         validate_result(file)
 
 
-def test_json_that_is_nested_too_deeply_is_rejected(file: Path) -> None:
+def test_json_nested_too_deeply_is_rejected(file: Path) -> None:
     with pytest.raises(GridSimError, match="not a sound result file"):
         gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
 
 
-def test_json_of_more_values_than_fit_in_memory_is_rejected(
+def test_json_with_more_values_than_fit_into_memory_is_rejected(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each takes more memory than the file has bytes for it, under a key that nobody asks for, too."""
+    """A value takes more memory than bytes in the file, even under a key that is not used."""
 
-    def harmed(told: dict[str, Any]) -> None:
+    def add_values(told: dict[str, Any]) -> None:
         told.update(more=[[]] * (1 << 19))
-        told["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one text
+        told["provenance"]["scenario"] += "# " + ',[{"\\' * (1 << 20)  # which is one string
 
-    # with so much more that it is not refused for how small it is
-    changed(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, harmed)
+    # noise makes the file large enough to pass the check of its compression ratio
+    changed(file, {"more/noise.npy": np.random.default_rng(1).bytes(1 << 18)}, add_values)
     with pytest.raises(GridSimError, match=r"result.json must have at most 1048576 values, got 10\d{5}"):
         gs.Result.load(file)
     changed(file, about=lambda told: told.pop("more"))
@@ -237,12 +239,14 @@ def test_json_of_more_values_than_fit_in_memory_is_rejected(
         archive.writestr("a.json", json.dumps([[]] * (1 << 14)))
         archive.writestr("b.json", json.dumps([[]] * (1 << 12)))
     with open(tmp_path / "a.zip", "rb") as stream, Reader(stream) as read:
-        with pytest.raises(ValueError, match=r"a.json takes 2\.\d+ MB, this machine has 1\.\d+ MB of memory"):
+        with pytest.raises(
+            ValueError, match=r"a.json requires 2\.\d+ MB of memory, but this machine has 1\.\d+ MB"
+        ):
             read.json("a.json")
         assert len(read.json("b.json")) == 1 << 12
 
 
-#: Units of JSON that take much memory for their bytes, and letters of which texts take four bytes each.
+#: Pieces of JSON that take much memory for their bytes, and characters that take up to four bytes each.
 UNITS = {
     "objects": lambda k: '{"a":0}',
     "objects of new keys": lambda k: f'{{"{k:05}":0}}',
@@ -261,8 +265,8 @@ UNITS = {
 
 @pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
 @pytest.mark.parametrize("keyed", [False, True])
-def test_the_memory_bound_of_json_is_not_exceeded(unit: Callable[[int], str], keyed: bool) -> None:
-    """What is refused where memory is short is what it would take, measured, and not many times as much."""
+def test_json_takes_at_most_the_bound_on_its_memory(unit: Callable[[int], str], keyed: bool) -> None:
+    """The bound is at least the measured peak, and not many times as large."""
     parts = [f'"{k}":{unit(k)}' if keyed else unit(k) for k in range(20_000)]
     text = ("{%s}" if keyed else "[%s]") % ",".join(parts)
     tracemalloc.start()
@@ -273,26 +277,28 @@ def test_the_memory_bound_of_json_is_not_exceeded(unit: Callable[[int], str], ke
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
-def test_a_checkpoint_with_highly_compressed_json_is_rejected(tmp_path: Path, method: int) -> None:
-    """A checkpoint of 8 kB took 3.4 GB.  Nothing is unpacked."""
+def test_a_checkpoint_with_highly_compressed_json_is_rejected_before_unpacking(
+    tmp_path: Path, method: int
+) -> None:
+    """Such a checkpoint of 8 kB once took 3.4 GB."""
     path = tmp_path / "a.checkpoint"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("checkpoint.json", b'{"format":1,"x":[' + b'{"a":0},' * (1 << 20) + b"0]}")
     assert path.stat().st_size < 1 << 18
-    said = (
-        r"expected at most [\d.]+ MB in an archive of"
+    expected = (
+        r"must have at most [\d.]+ MB in an archive of"
         if method == zipfile.ZIP_DEFLATED
         else "must be stored or deflated"
     )
     tracemalloc.start()
-    with pytest.raises(GridSimError, match=f"not a sound checkpoint .*{said}"):
+    with pytest.raises(GridSimError, match=f"not a sound checkpoint .*{expected}"):
         Checkpoint(path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
 
 
-def test_members_in_other_compressions_are_rejected(file: Path) -> None:
-    """They may unpack to millions of times their size, as deflate never does."""
+def test_members_with_an_unsupported_compression_are_rejected(file: Path) -> None:
+    """Other methods than deflate may unpack to millions of times the size."""
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("more/a.npy", bytes(1 << 24), zipfile.ZIP_BZIP2)
     with pytest.raises(GridSimError, match="^more/a.npy"):
@@ -315,7 +321,7 @@ def test_members_in_other_compressions_are_rejected(file: Path) -> None:
         None,
     ],
 )
-def test_wrong_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
+def test_invalid_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_path: Path, harm: Any) -> None:
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
@@ -323,7 +329,7 @@ def test_wrong_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_pat
     def about(told: Any) -> None:
         told["state"]["state"]["engine"] = harm
 
-    if isinstance(harm, dict) and "generator" in harm:  # digits that JSON of Python does not read
+    if isinstance(harm, dict) and "generator" in harm:  # Python limits the digits of a number in JSON
         sys.set_int_max_str_digits(0)
     try:
         changed(path, about=about, name="checkpoint.json")
@@ -334,12 +340,14 @@ def test_wrong_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_pat
 
 
 def test_a_member_placed_before_the_file_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
-    """The system refuses to go there; it is the file that is wrong, not the disk."""
+    """The error blames the file, although the operating system rejects the position."""
     path = tmp_path / "run.checkpoint"
     simulation = Simulation(scenario, make_scheduler("mincent"), Options())
     save(path, simulation, simulation.checkpoint_header(600.0))
     content = bytearray(path.read_bytes())
-    at = content.rindex(b"PK\x05\x06") + 16  # where the directory begins, of which all else is told
+    at = (
+        content.rindex(b"PK\x05\x06") + 16
+    )  # offset of the central directory, to which other offsets are relative
     content[at : at + 4] = (int.from_bytes(content[at : at + 4], "little") + len(content)).to_bytes(
         4, "little"
     )
@@ -348,20 +356,20 @@ def test_a_member_placed_before_the_file_is_rejected(scenario: gs.Scenario, tmp_
         Checkpoint(path)
 
 
-def test_an_unreadable_end_of_the_file_raises_the_error_of_the_system() -> None:
-    """Where zip has its directory: nobody knows then whether it is one."""
+def test_a_read_error_at_the_end_of_a_file_is_raised_as_an_os_error() -> None:
+    """Without the end, which has the directory, a file cannot be recognised as an archive."""
 
-    class Failing(io.BytesIO):
+    class FailingStream(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             if self.tell() > 1:
                 raise OSError(errno.EIO, "Input/output error", "file")
             return super().read(size)
 
     with pytest.raises(OSError, match="Input/output error: 'file'"):
-        Reader(Failing(bytes(1000)))
+        Reader(FailingStream(bytes(1000)))
 
 
-def test_damaged_descriptions_of_stores_are_rejected(tmp_path: Path) -> None:
+def test_a_damaged_description_of_a_store_is_rejected(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     Store(folder)
     for text in (
@@ -378,7 +386,7 @@ def test_damaged_descriptions_of_stores_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("folder", "columns", "said"),
+    ("folder", "columns", "expected"),
     [
         ("cells", {"key": [1]}, "key is of int64"),
         ("cells", {"key": [["a"]]}, "key is of list"),
@@ -390,10 +398,12 @@ def test_damaged_descriptions_of_stores_are_rejected(tmp_path: Path) -> None:
         ("scenarios", {"scenario": ["n"]}, "toml"),
     ],
 )
-def test_shards_with_wrong_columns_are_rejected(tmp_path: Path, folder: str, columns: Any, said: str) -> None:
+def test_shards_with_invalid_columns_are_rejected(
+    tmp_path: Path, folder: str, columns: Any, expected: str
+) -> None:
     parquet, arrow = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     store = Store(tmp_path / "store")
     parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
-    ask: Any = store.find if folder == "cells" else store.scenario
-    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{said}"):
-        ask("n")
+    query: Any = store.find if folder == "cells" else store.scenario
+    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{expected}"):
+        query("n")

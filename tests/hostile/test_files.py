@@ -1,4 +1,4 @@
-"""Texts of others and their files, some made to do harm: one clear error, soon and in little room."""
+"""Malicious or damaged text files: one clear error, in little time and memory."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from click.testing import CliRunner
 import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.cli.output import file_name
-from gridsim.errors import LONGEST, GridSimError, ScenarioError, TraceFormatError
-from gridsim.model.fault_events import END, display_limit
+from gridsim.errors import MAX_MESSAGE_LENGTH, GridSimError, ScenarioError, TraceFormatError
+from gridsim.model.fault_events import CLOCK_END, display_limit
 from gridsim.model.platform import Platform
 from gridsim.model.time_zones import Zones
 from gridsim.reproduce.others.waves import hours_of
@@ -64,7 +64,7 @@ OPENERS: dict[str, Callable[[Any], Any]] = {
 
 
 def bomb(path: Path, unit: bytes, size: int) -> Path:
-    """gzip of `unit` again and again: some 200 kB for 200 MB."""
+    """Write `unit` repeated to `size` bytes, as gzip: some 200 kB for 200 MB."""
     block = unit * (1 + (1 << 20) // len(unit))
     with gzip.open(path, "wb", compresslevel=9) as stream:
         for _ in range(1 + size // len(block)):
@@ -86,9 +86,11 @@ def test_gzip_bombs_are_rejected(tmp_path: Path, unit: bytes) -> None:
 
 def test_unpacked_contents_are_limited_by_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = bomb(tmp_path / "log.swf.gz", JOB.encode(), 3 << 20)
-    assert sum(1 for _ in text_lines(path)) > 1000  # which is fine
+    assert sum(1 for _ in text_lines(path)) > 1000  # with enough memory
     monkeypatch.setattr("gridsim.traces._text.memory", lambda: 1 << 20)
-    with pytest.raises(TraceFormatError, match=r"unpacked contents must be at most 1\.0\d+ MB, the memory"):
+    with pytest.raises(
+        TraceFormatError, match=r"unpacked contents must be at most 1\.0\d+ MB, the available memory"
+    ):
         read_swf(path)
 
 
@@ -97,7 +99,7 @@ def test_overlong_lines_are_rejected(tmp_path: Path) -> None:
     path.write_bytes(b"h 1 0 10\nx " + b"1" * (LONGEST_LINE + (1 << 19)))
     with pytest.raises(TraceFormatError, match=f"line.avt:2: a line must have at most {LONGEST_LINE} bytes"):
         read_avt(path)
-    # the longest lines of real traces are far from that
+    # the longest lines of real traces are much shorter
     path.write_text("h 200000 " + " ".join(f"{2 * k} {2 * k + 1}" for k in range(200_000)))
     assert len(read_avt(path).start) == 200_000
 
@@ -123,20 +125,20 @@ def test_a_table_with_too_many_intervals_of_resources_is_rejected(tmp_path: Path
 
 # -- numbers ------------------------------------------------------------------------------------------------
 
-#: What no field of a trace may be.
+#: Words that are invalid or extreme in any field of a trace.
 NUMBERS = ["nan", "inf", "-inf", "1e19", "-1e308", "1e999", "9" * 5000, "0x10", "1_0", "", "²", "1\x1b[31m"]
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 @pytest.mark.parametrize("name", READERS)
 def test_extreme_values_in_any_field_of_a_trace_are_rejected_or_safe(name: str, tmp_path: Path) -> None:
-    """One field after the other: refused with the line, or a number that later sums cannot lose."""
+    """Each field in turn has an error with the line, or a value that keeps later sums finite."""
     read, text = READERS[name]
     split = {"fta": "\t", "hosts": ","}.get(name, " ")
     *head, row = text.removesuffix("\n").split("\n")
     path = tmp_path / ("event_trace.tab" if name == "fta" else f"a.{name}")
     words = row.split(split)
-    refused = 0
+    rejections = 0
     for place in range(len(words)):
         for number in NUMBERS:
             line = split.join([*words[:place], number, *words[place + 1 :]])
@@ -144,16 +146,16 @@ def test_extreme_values_in_any_field_of_a_trace_are_rejected_or_safe(name: str, 
             try:
                 read(path)
             except TraceFormatError as error:
-                refused += 1
+                rejections += 1
                 message = str(error)
                 assert message.startswith(f"{path}:{len(head) + 1}: ") and message.isprintable(), message
                 assert len(message) < 400
     numeric = {"swf": 18, "gwf": 11, "tr": 5, "avt": 3, "fta": 5, "hosts": 2}[name]
-    assert refused >= numeric * (len(NUMBERS) - 3)
+    assert rejections >= numeric * (len(NUMBERS) - 3)
 
 
 def test_sums_of_the_largest_allowed_values_do_not_overflow(tmp_path: Path) -> None:
-    """What is allowed does not overflow what is made of it."""
+    """Means and totals of the largest values are finite."""
     count, most = str(2**40), "1e18"
     (tmp_path / "a.csv").write_text("cpu_model,computers,gflops_core\n" + f"A,{count},{most}\n" * 100)
     hosts = read_host_speeds(tmp_path / "a.csv")
@@ -177,7 +179,7 @@ def test_sums_of_the_largest_allowed_values_do_not_overflow(tmp_path: Path) -> N
         Platform.from_hosts(tmp_path / "a.csv", 3, 1)
 
 
-def test_impossible_machine_counts_in_headers_of_logs_are_not_used(tmp_path: Path) -> None:
+def test_invalid_machine_counts_in_headers_of_logs_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.swf"
     for stated in ("²", "9" * 5000, "٣", "1073741824"):
         path.write_text(f"; MaxProcs: {stated}\n{JOB}")
@@ -216,7 +218,7 @@ FIELDS = [line.split(" = ")[0] for line in SCENARIO.splitlines() if " = " in lin
     "number", ["nan", "inf", "-inf", "-1", "9223372036854775808", "0x" + "f" * 4000, "1e308"]
 )
 def test_extreme_values_in_any_field_of_a_scenario_round_trip_or_fail(number: str) -> None:
-    """A ScenarioError that names the field, or what reads and writes the same; nothing is made of it."""
+    """A ScenarioError names the field, or the scenario survives a file; nothing is generated."""
     lines = SCENARIO.splitlines()
     for place in [k for k, line in enumerate(lines) if " = " in line and '"' not in line]:
         name = lines[place].split(" = ")[0]
@@ -232,7 +234,7 @@ def test_extreme_values_in_any_field_of_a_scenario_round_trip_or_fail(number: st
 
 
 EXTREMES = (1.7e308, 1e300, 1e-300, 5e-324, 2147483648, 9007199254740992)
-OF_RUNS = [
+RUN_FIELDS = [
     *(("platform", name) for name in ("speed", "nodes")),
     *(("workload", name) for name in ("tasks_per_node", "task_size", "interarrival")),
     *(("network", name) for name in ("latency", "bandwidth", "jitter")),
@@ -243,7 +245,7 @@ OF_RUNS = [
     "scheduler", ["fair-tree", "mincent", "fcfs", "min-min", "rjss", "rendezvous", "dgs-asap"]
 )
 def test_runs_with_extreme_values_end_or_raise_a_clear_error(scheduler: str) -> None:
-    """What is read may be too much for a run: that is refused in a line, or it runs."""
+    """A scenario that can be read either runs or has one line of error."""
     kind = "jobs" if scheduler == "dgs-asap" else "bags"
     base: dict[str, dict[str, Any]] = {
         "platform": {"kind": "equal", "nodes": 3},
@@ -251,10 +253,10 @@ def test_runs_with_extreme_values_end_or_raise_a_clear_error(scheduler: str) -> 
         "network": {},
     }
     read = 0
-    for table, name in OF_RUNS:
+    for table, name in RUN_FIELDS:
         for value in EXTREMES:
             if name in ("nodes", "task_size", "interarrival") and value == 2147483648:
-                continue  # which runs, for long
+                continue  # these runs are valid but long
             try:
                 scenario = gs.Scenario.from_document({**base, table: {**base[table], name: value}}, "x", "")
                 read += 1
@@ -266,7 +268,7 @@ def test_runs_with_extreme_values_end_or_raise_a_clear_error(scheduler: str) -> 
 
 @pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once", "fcfs", "fcfs-random", "mct", "min-min"])
 def test_a_run_beyond_the_last_instant_is_rejected(scheduler: str) -> None:
-    """Each number of it is one that may be: what comes together on a slow machine is not."""
+    """Each number is valid, but together they make the run too long on a slow machine."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 0.003]),
         gs.Workload.of([0.0], [1000], [65536.0]),
@@ -277,13 +279,13 @@ def test_a_run_beyond_the_last_instant_is_rejected(scheduler: str) -> None:
 
 
 def test_an_overflow_error_in_a_user_scheduler_is_passed_on() -> None:
-    class Mine(Scheduler, frozen=True):
+    class OverflowingScheduler(Scheduler, frozen=True):
         name = "mine"
 
         def start(self, run: Run) -> Any:
-            return Own()
+            return OverflowingPolicy()
 
-    class Own(Policy):
+    class OverflowingPolicy(Policy):
         def on_release(self, applications: list[int]) -> None:
             math.exp(1e9)
 
@@ -292,10 +294,10 @@ def test_an_overflow_error_in_a_user_scheduler_is_passed_on() -> None:
 
     scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], [1], [1.0]))
     with pytest.raises(OverflowError, match="math range error"):
-        gs.simulate(scenario, Mine())
+        gs.simulate(scenario, OverflowingScheduler())
 
 
-#: Of parameters that are numbers: the largest that a scheduler takes is somewhere between.
+#: Values of parameters, up to above the largest one that a scheduler accepts.
 STEPS = (
     5e-324,
     1e-300,
@@ -303,19 +305,19 @@ STEPS = (
     1e300,
     1.7e308,
 )
-OF_BAGS = gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
-OF_JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
+BAGS = gs.Workload.bags(applications=2, tasks_per_node=1.0, seed=1)
+JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
 
 
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
 @pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
 def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults: gs.Faults | None) -> None:
-    """Times of a scheduler that no clock can show: refused, or as good as never."""
+    """Times beyond the clock are rejected, or never come."""
     plain = make_scheduler(name)
-    workload = OF_JOBS if plain.rigid else OF_BAGS
+    workload = JOBS if plain.rigid else BAGS
     platform = gs.Platform.equal(nodes=3, attributes=gs.DrawnAttributes(side=1.0))
     scenario = gs.Scenario(platform, workload, faults=faults)
-    gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # it is a workload for it
+    gs.simulate(dataclasses.replace(scenario, faults=None), plain)  # the scheduler supports the workload
     for parameter in type(plain).__struct_fields__:
         whole = isinstance(getattr(plain, parameter), int)
         for value in STEPS:
@@ -327,7 +329,7 @@ def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults:
 
 
 def test_negative_zero_counts_as_zero() -> None:
-    """numpy refuses -0.0 where it takes 0; found by fuzzing."""
+    """numpy rejects -0.0 in places where it accepts 0."""
     platform = gs.Platform.normal(nodes=3, mean=200.0, variation=-0.0, seed=1)
     assert platform == gs.Platform.normal(nodes=3, mean=200.0, variation=0.0, seed=1)
     assert platform.speeds.tolist() == [200.0] * 3
@@ -336,12 +338,12 @@ def test_negative_zero_counts_as_zero() -> None:
 
 @pytest.mark.parametrize("value", ["nan", "[1.0, nan]", "{ deeper = [-nan] }"])
 def test_nan_is_rejected_as_a_parameter(value: str) -> None:
-    """A scenario is equal to itself; found by fuzzing."""
+    """A scenario with NaN would not be equal to itself."""
     with pytest.raises(ScenarioError, match="^schedulers.fcfs.x"):
         gs.Scenario.from_toml(f"{SCENARIO}\n[schedulers.fcfs]\nx = {value}\n")
 
 
-def test_reading_a_large_scenario_generates_nothing() -> None:
+def test_a_large_scenario_is_read_without_generating_it() -> None:
     text = SCENARIO.replace("nodes = 2", f"nodes = {2**30}").replace(
         "applications = 2", "applications = 1000000000000"
     )
@@ -352,8 +354,8 @@ def test_reading_a_large_scenario_generates_nothing() -> None:
 
 
 @pytest.mark.parametrize("horizon", ["5e12", "9e15", "1e18"])
-def test_traces_of_a_long_time_take_little_memory(horizon: str, tmp_path: Path) -> None:
-    """What is made of one is as long as the file, and not as the time that it names."""
+def test_traces_of_a_long_horizon_take_little_memory(horizon: str, tmp_path: Path) -> None:
+    """Memory is proportional to the size of the file, not to the horizon."""
     path = tmp_path / "a.avt"
     path.write_text("".join(f"h{k} 1 0 {horizon}\n" for k in range(2)))
     tracemalloc.start()
@@ -366,7 +368,7 @@ def test_traces_of_a_long_time_take_little_memory(horizon: str, tmp_path: Path) 
         tracemalloc.stop()
 
 
-#: Of traces: nothing that is up, next to nothing, and what ends before 0 or beyond the clock.
+#: Up intervals of a host: none, very short ones, and some that end before 0 or after the end of the clock.
 TIMES = (
     "1 -5 -3", "1 -1e18 1e18", "1 5e-324 1e-300", "2 0 1e-9 2e-9 3e-9", "1 0 6e-10", "1 0 86400", "1 0 5e9",
     "2 0 1 7.9999e9 8.0001e9", "2 0 1 8.00008e9 8.0001e9", "1 0 9e15", "2 0 1 9e17 1e18", "1 5e17 1e18",
@@ -375,10 +377,10 @@ TIMES = (
 
 @pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("zones", [None, Zones(zones=1), Zones(), Zones(zones=1440, night_begin=23.99)])
-def test_faults_of_extreme_traces_are_in_order_or_rejected(
+def test_faults_of_extreme_traces_are_sorted_or_rejected(
     times: str, zones: Zones | None, tmp_path: Path
 ) -> None:
-    """Refused in a line, or changes in order, from 0 to the end of the clock."""
+    """There is one line of error, or sorted changes from 0 to the end of the clock."""
     path = tmp_path / "a.avt"
     path.write_text(f"x {times}\ny 1 0 1\nnever 0\n")
     for start in (0.0, 5e-324, 1e-9, 86400.0, 8e9, 9.99e17, 1e18, 1.7e308):
@@ -394,7 +396,7 @@ def test_faults_of_extreme_traces_are_in_order_or_rejected(
             for block in islice(course.blocks, 9):
                 columns = (block.time, block.machine, block.until)
                 for time, machine, until in zip(*(column.tolist() for column in columns), strict=True):
-                    assert last <= time == due[machine] < min(until, END)
+                    assert last <= time == due[machine] < min(until, CLOCK_END)
                     due[machine], last = until, time
 
 
@@ -412,7 +414,7 @@ def test_an_error_of_a_late_release_names_the_file_of_its_log(tmp_path: Path) ->
 def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
     times: str, scheduler: str, tmp_path: Path
 ) -> None:
-    """The last two are up for a second at most before the clock ends."""
+    """In the last two traces, the host is up for at most a second before the end of the clock."""
     path = tmp_path / "a.avt"
     path.write_text(f"x {times}\n")
     faults = gs.Faults.trace(path, 1, zones=Zones())
@@ -420,7 +422,7 @@ def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
     if times in ("1 0 9e15", "1 0 1e18"):
         assert gs.simulate(scenario, make_scheduler(scheduler)).makespan > 1.0
     else:
-        with pytest.raises(ScenarioError, match="^faults must leave"):
+        with pytest.raises(ScenarioError, match="faults must leave"):
             gs.simulate(scenario, make_scheduler(scheduler))
 
 
@@ -440,14 +442,14 @@ def test_runs_with_extreme_traces_complete_or_raise_a_clear_error(
     ],
 )
 def test_malicious_toml_is_rejected_with_a_short_message(tmp_path: Path, text: str, said: str) -> None:
-    """The parser, or a message on it, would take hours or overflow the stack."""
+    """Without the checks, the parser or its message would take hours or overflow the stack."""
     path = tmp_path / "a.toml"
     path.write_text(text)
     for read in (gs.Scenario.from_toml, Sweep.from_toml):
         with pytest.raises(ScenarioError) as error:
             read(path)
         message = str(error.value)
-        assert said in message and message.isprintable() and len(message) <= LONGEST + 5
+        assert said in message and message.isprintable() and len(message) <= MAX_MESSAGE_LENGTH + 5
 
 
 @pytest.mark.parametrize(
@@ -466,13 +468,13 @@ def test_long_lists_are_read() -> None:
     assert gs.Scenario.from_toml(text).platform.nodes == 200_000
 
 
-# -- what is no file ----------------------------------------------------------------------------------------
+# -- paths --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("opener", OPENERS)
 @pytest.mark.parametrize("kind", ["zero", "null", "pipe", "folder", "link", "missing", "nul"])
 def test_paths_that_are_no_regular_files_are_rejected(opener: str, kind: str, tmp_path: Path) -> None:
-    """No reader waits for whoever writes to a pipe, or reads what never ends."""
+    """No reader waits for data in a pipe, or reads a file without an end."""
     path = {"zero": "/dev/zero", "null": "/dev/null", "nul": "a\0b"}.get(kind, str(tmp_path / kind))
     if kind == "pipe":
         os.mkfifo(path)
@@ -488,17 +490,17 @@ def test_paths_that_are_no_regular_files_are_rejected(opener: str, kind: str, tm
         assert "not a regular file" in said
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs such a file of Linux")
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem of Linux")
 @pytest.mark.parametrize("opener", OPENERS)
-def test_a_file_that_cannot_be_read_is_named(opener: str) -> None:
-    """The system does not say which file it was."""
+def test_a_read_error_names_the_file(opener: str) -> None:
+    """The error of the operating system does not name the file."""
     with pytest.raises((TraceFormatError, OSError), match="/proc/self/mem"):
         OPENERS[opener]("/proc/self/mem")
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs such a file of Linux")
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="needs /proc/self/mem of Linux")
 @pytest.mark.parametrize("command", ["validate", "run", "resume"])
-def test_a_read_error_is_reported_with_the_name_of_the_file(command: str) -> None:
+def test_commands_report_a_read_error_with_the_name_of_the_file(command: str) -> None:
     said = CliRunner().invoke(cli, [command, "/proc/self/mem"])
     assert said.exit_code == 2 and said.stderr.startswith("gridsim: /proc/self/mem: I")
 
@@ -508,14 +510,14 @@ def test_a_read_error_is_reported_with_the_name_of_the_file(command: str) -> Non
 def test_files_are_closed_when_reading_fails(
     opener: str, rest: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not left to the garbage collector, which would warn now and then."""
+    """A file that is left open gives a ResourceWarning when it is garbage-collected."""
     streams = []
 
-    def kept(*arguments: Any) -> Any:
+    def recorded_reader(*arguments: Any) -> Any:
         streams.append(BufferedReader(*arguments))
         return streams[-1]
 
-    monkeypatch.setattr(inputs, "BufferedReader", kept)
+    monkeypatch.setattr(inputs, "BufferedReader", recorded_reader)
     text = READERS[opener][1] if opener in READERS else f"{','.join(BATSIM)}\n"
     path = tmp_path / ("event_trace.tab" if opener == "fta" else "a")
     path.write_text(text + rest + text * 100)
@@ -549,7 +551,7 @@ def test_paths_in_scenarios_create_no_files_and_expose_no_contents(path: str, tm
 
 
 def test_a_checkpoint_that_names_a_pipe_is_rejected(tmp_path: Path) -> None:
-    """A checkpoint says which files the run read; they are looked at, and no more."""
+    """Files that a checkpoint names are read only if they are regular files."""
     log = tmp_path / "log.swf"
     log.write_text(JOB)
     scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.from_log(log))
@@ -563,10 +565,10 @@ def test_a_checkpoint_that_names_a_pipe_is_rejected(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x", "a/b", "..", "a\0b", "\x1b[31m", "a\nb", "C:\\x", ""])
 def test_names_of_results_become_safe_names_of_files(name: str) -> None:
-    """As for results that are saved in a folder."""
-    made = file_name(name)
-    assert os.path.basename(made) == made and made not in (".", "..") and made.isprintable()
-    assert made.endswith(".npz")
+    """Results that are saved in a folder have such names."""
+    file = file_name(name)
+    assert os.path.basename(file) == file and file not in (".", "..") and file.isprintable()
+    assert file.endswith(".npz")
 
 
 # -- terminals ----------------------------------------------------------------------------------------------
@@ -585,7 +587,7 @@ def test_quoted_texts_in_errors_are_printable(tmp_path: Path) -> None:
 
 
 def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, result: gs.Result) -> None:
-    """A result that says so of its scheduler, as an answer, as JSON, and as a log for others."""
+    """Escape sequences come from the name of a scheduler, the header of a log, and the name of a file."""
 
     def about(told: Any) -> None:
         told["scheduler"]["name"] = ESCAPE[:-1] + "\n1 2 3"
@@ -607,7 +609,7 @@ def test_output_of_commands_is_printable(file: Path, tmp_path: Path, run: Any, r
     assert all(line.startswith(str(tmp_path)) for line in run(["trace", "lint", str(named)]).splitlines())
     loaded = gs.Result.load(file)
     assert all(line.isprintable() for line in repr(gs.Table({"kind": [ESCAPE[:-1]]})).splitlines())
-    assert loaded.scheduler["name"].startswith("\x1b")  # as it was: only what is shown is changed
+    assert loaded.scheduler["name"].startswith("\x1b")  # the name in the result is unchanged
 
 
 @pytest.fixture
@@ -629,7 +631,7 @@ def test_the_memory_of_the_machine_is_known() -> None:
 
 
 def test_the_memory_limit_is_that_of_the_control_group(tmp_path: Path) -> None:
-    """The least limit of it and of those around it, of version 1 or 2, as far as they can be seen."""
+    """The limit is the smallest of the group and its ancestors, of version 1 or 2."""
     told, top = tmp_path / "cgroup", tmp_path / "fs"
     (top / "job/step").mkdir(parents=True)
     (top / "memory/batch").mkdir(parents=True)
@@ -641,7 +643,7 @@ def test_the_memory_limit_is_that_of_the_control_group(tmp_path: Path) -> None:
     assert memory_of.cgroup_limit(told, top) == 3_000_000
     (top / "memory.max").write_text("2000000\n")
     assert memory_of.cgroup_limit(told, top) == 2_000_000
-    (tmp_path / "memory.max").write_text("1\n")  # of no group
+    (tmp_path / "memory.max").write_text("1\n")  # outside of all groups
     assert memory_of.cgroup_limit(told, top) == 2_000_000
     told.write_text("7:blkio:/\n4:cpu,memory:/elsewhere/x\n0::/\n")
     assert memory_of.cgroup_limit(told, top) == 2_000_000
@@ -656,5 +658,5 @@ def test_the_usable_memory_is_limited_by_the_control_group(monkeypatch: pytest.M
 
 
 def test_a_long_error_is_cut_between_words() -> None:
-    words = str(GridSimError("word " * LONGEST)).split()
+    words = str(GridSimError("word " * MAX_MESSAGE_LENGTH)).split()
     assert set(words) == {"word", "..."} and words.count("...") == 1

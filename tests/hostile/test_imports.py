@@ -1,4 +1,4 @@
-"""No file decides what is imported: neither scenarios and sweeps nor results and checkpoints."""
+"""Files never import code: neither scenarios and sweeps nor results and checkpoints."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import gridsim
 import gridsim as gs
 from gridsim.cli.commands.repro import reproduce_result
 from gridsim.cli.main import cli
-from gridsim.support.imports import names_code
+from gridsim.support.imports import first_code_name
 
 pytestmark = pytest.mark.slow
 
 GOOD = "def first(tasks):\n    return 0\n"
-#: What lies there when the file is read: importing it leaves a mark.
+#: Content of the module when the file is read; importing it creates a file.
 TRAP = "open('sprung', 'w').close()\n" + GOOD
 SCENARIO = gs.Scenario(
     gs.Platform.desktop_grid(nodes=8, seed=1),
@@ -34,14 +34,14 @@ SCENARIO = gs.Scenario(
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a result and a checkpoint of a run with a function of `trap`, which has changed since."""
+    """Return a folder with a result and a checkpoint that name a function of the module `trap`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     trap = tmp_path / "trap.py"
     trap.write_text(GOOD)
     SCENARIO.save("scenario.toml")
-    theirs = gs.WqrFt(task_order="trap:first")
-    result = gs.simulate(SCENARIO, theirs, record="all", checkpoint="run.checkpoint", checkpoint_every=0)
+    scheduler = gs.WqrFt(task_order="trap:first")
+    result = gs.simulate(SCENARIO, scheduler, record="all", checkpoint="run.checkpoint", checkpoint_every=0)
     result.save("run.gridsim")
     del sys.modules["trap"]
     trap.write_text(TRAP)
@@ -53,7 +53,7 @@ def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(cli, arguments)
 
 
-def asleep(folder: Path) -> bool:
+def is_unimported(folder: Path) -> bool:
     return not (folder / "sprung").exists() and "trap" not in sys.modules
 
 
@@ -62,7 +62,7 @@ def asleep(folder: Path) -> bool:
     [
         ("repro", "run.gridsim"),
         ("resume", "run.checkpoint"),
-        # the class is asked for, what its parameters name is not
+        # the flag allows the class, but not the function that its parameter names
         ("repro", "run.gridsim", "--scheduler", "gridsim.schedulers.wqr.scheduler:WqrFt"),
         (
             "resume",
@@ -78,19 +78,19 @@ def test_code_named_by_a_run_is_imported_only_with_the_import_flag(
     files: Path, command: tuple[str, ...]
 ) -> None:
     done = invoke(*command)
-    assert done.exit_code == 2 and "task_order" in done.stderr and "say --import trap:first" in done.stderr
-    assert asleep(files)
+    assert done.exit_code == 2 and "task_order" in done.stderr and "add --import trap:first" in done.stderr
+    assert is_unimported(files)
     done = invoke(*command, "--import", "trap:first")
     assert done.exit_code == 0, done.output
-    assert not asleep(files)
+    assert not is_unimported(files)
 
 
 def test_reproduce_and_resume_import_no_named_code(files: Path) -> None:
-    with pytest.raises(gs.ScenarioError, match=r"task_order of the result is 'trap:first'"):
+    with pytest.raises(gs.ScenarioError, match="trap:first.*task_order"):
         reproduce_result(gs.Result.load("run.gridsim"))
-    with pytest.raises(gs.ScenarioError, match=r"task_order of the run of run.checkpoint is 'trap:first'"):
+    with pytest.raises(gs.ScenarioError, match="trap:first.*task_order"):
         gs.resume("run.checkpoint")
-    assert asleep(files)
+    assert is_unimported(files)
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_reproduce_and_resume_import_no_named_code(files: Path) -> None:
         ("export", "run.gridsim", "--format", "batsim", "--out", "jobs.csv"),
     ],
 )
-def test_looking_at_a_result_imports_nothing(files: Path, command: tuple[str, ...]) -> None:
+def test_commands_that_read_a_result_import_nothing(files: Path, command: tuple[str, ...]) -> None:
     done = invoke(*command)
     assert done.exit_code == 0, done.output
-    assert asleep(files)
+    assert is_unimported(files)
 
 
 def test_a_report_shows_the_command_that_repeats_the_run(files: Path) -> None:
@@ -122,12 +122,12 @@ def test_a_report_shows_the_command_that_repeats_the_run(files: Path) -> None:
         '[over.rule.mine]\n"schedulers.WQR-FT.task_order" = "trap:first"',
     ],
 )
-def test_a_sweep_file_that_names_code_is_rejected(files: Path, over: str) -> None:
+def test_a_sweep_file_never_imports_code(files: Path, over: str) -> None:
     table = over if over.startswith("[") else f"[over]\n{over}"
     (files / "sweep.toml").write_text(f'scenario = "scenario.toml"\nschedulers = ["WQR-FT"]\n{table}\n')
     done = invoke("sweep", "sweep.toml", "--out", "runs.csv")
     assert done.exit_code != 0 and "a file never imports code, got 'trap:first'" in done.stderr
-    assert asleep(files)
+    assert is_unimported(files)
 
 
 @pytest.mark.parametrize(
@@ -139,35 +139,35 @@ def test_a_scenario_never_imports_code(files: Path, table: str, command: str) ->
     (files / "scenario.toml").write_text(f"{SCENARIO.to_toml()}\n{table}")
     done = invoke(command, "scenario.toml")
     assert done.exit_code != 0 and "a scenario never imports code" in done.stderr
-    assert asleep(files)
+    assert is_unimported(files)
 
 
-def test_named_code_is_found_at_any_depth() -> None:
-    assert names_code({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
-    assert names_code({"os:remove": 1}) == "os:remove"
-    assert names_code(["small", 1.0, None, {"x": True}]) is None
+def test_names_of_code_are_found_at_any_depth() -> None:
+    assert first_code_name({"a": [1, "b", ("c", "os:remove")]}) == "os:remove"
+    assert first_code_name({"os:remove": 1}) == "os:remove"
+    assert first_code_name(["small", 1.0, None, {"x": True}]) is None
 
 
 # -- in the sources ---------------------------------------------------------------------------------------
 
-#: What makes code of data, or things of a pickle.
+#: Functions that turn data into code, or pickles into objects.
 _MAKES_CODE = {
     "eval", "exec", "compile", "__import__", "loads", "load", "import_module", "Unpickler", "read_pickle",
     "literal_eval", "system", "popen",
 }  # fmt: skip
-#: Where such a call stands, and why it may.
+#: Module and call -> reason why the call is safe.
 _ALLOWED = {
-    ("imports.py", "importlib.import_module"): "what the user names in a call or on the command line",
-    ("keys.py", "import_module"): "our packages, and where a scheduler that the user handed over comes from",
+    ("imports.py", "importlib.import_module"): "code that the user names in a call or on the command line",
+    ("keys.py", "import_module"): "our packages, and the module of a scheduler that the user passes",
     ("registry.py", "importlib.import_module"): "our package of schedulers",
     ("extras.py", "import_module"): "libraries of extras",
     ("progress.py", "import_module"): "tqdm",
-    ("__init__.py", "import_module"): "our modules by the names of what is in them",
-    ("reproduce.py", "import_module"): "our reproductions by their names",
+    ("__init__.py", "import_module"): "our modules, by the public names in them",
+    ("reproduce.py", "import_module"): "our reproductions, by their names",
     ("state.py", "load"): "an array of a checkpoint, by its number",
-    ("processes.py", "pickle.loads"): "what the parent sends its own workers",
+    ("processes.py", "pickle.loads"): "messages from the parent process to its workers",
 }
-#: Of files and texts, without code: JSON, TOML and results.
+#: Calls of the same names that never run code.
 _PLAIN = {
     "json.loads", "json.load", "tomllib.loads", "tomllib.load", "Result.load", "re.compile",
     "platform.system",
@@ -190,7 +190,7 @@ def test_only_the_allowed_calls_turn_data_into_code() -> None:
     assert _calls() == set(_ALLOWED)
 
 
-#: What of numpy reads arrays of files, under whatever name; and where it does.
+#: Functions of numpy that read arrays from files, and modules that may call them.
 _READS_ARRAYS = {
     "load", "read_array", "open_memmap", "memmap", "fromfile", "fromregex", "genfromtxt", "loadtxt",
     "NpzFile",
@@ -199,7 +199,7 @@ _READERS = {("jobs.py", "np.loadtxt"), ("fta.py", "np.loadtxt")}
 
 
 def array_readers(source: str) -> dict[str, ast.Call | None]:
-    """Of a module: what of numpy it has that reads arrays, as it stands there, and the call if it is one."""
+    """Return the functions of numpy in a module that read arrays -> the call, or None for other uses."""
     tree = ast.parse(source)
     numpys, found = {"numpy"}, {}
     for node in ast.walk(tree):
@@ -218,8 +218,8 @@ def array_readers(source: str) -> dict[str, ast.Call | None]:
     return found
 
 
-def test_arrays_of_files_are_never_pickles() -> None:
-    """Members of archives are read by `archive.py` itself, which takes the bytes of plain numbers."""
+def test_arrays_are_never_read_from_pickles() -> None:
+    """The module `archive` reads arrays in archives itself, from the bytes of plain numbers."""
     read, pickled = set(), []
     for package in (gridsim, gridcore):
         for path in Path(package.__file__).parent.rglob("*.py"):
@@ -253,7 +253,7 @@ scenario = "scenario.toml"
 schedulers = ["fcfs"]
 replicates = 2
 """
-#: What Python imports as workers begin, and before they know where else to look.
+#: Modules that Python imports at the start of a worker, before its search path is set.
 EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct", "threading", "_weakrefset")
 
 
@@ -266,7 +266,7 @@ EARLY = ("multiprocessing", "pickle", "reprlib", "selectors", "signal", "struct"
     ],
 )
 def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Path) -> None:
-    """As the command itself does, which is a script in another folder."""
+    """The command itself, a script in another folder, does not either."""
     script = tmp_path / "bin" / "gridsim"
     script.parent.mkdir()
     script.write_text("from gridsim.__main__ import main\nif __name__ == '__main__':\n    main()\n")
@@ -277,7 +277,7 @@ def test_workers_import_nothing_of_the_current_folder(command: str, tmp_path: Pa
     for name in EARLY:
         (here / f"{name}.py").write_text(f"open({name + '.sprung'!r}, 'w').close()\nraise ImportError\n")
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
-    # workers are many libraries at once: the memory of `bounded` is not theirs
+    # workers load many libraries, so that the memory limit of a test is too small for them
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
     done = subprocess.run(

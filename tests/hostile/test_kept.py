@@ -1,4 +1,4 @@
-"""Results, checkpoints and stores in which somebody changed what no digest covers: one error, and no harm."""
+"""Results, checkpoints and stores with changes that no digest covers: one clear error."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ COMMANDS = (
 
 
 @pytest.fixture
-def noted(scenario: gs.Scenario, tmp_path: Path) -> Path:
-    """A result in which all is recorded."""
-    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "noted.npz")
-    return tmp_path / "noted.npz"
+def recorded(scenario: gs.Scenario, tmp_path: Path) -> Path:
+    """Return the path of a result with all records."""
+    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "recorded.npz")
+    return tmp_path / "recorded.npz"
 
 
 @pytest.mark.parametrize(("part", "key", "value"), [("about", "every", -1.0), ("options", "threads", 10**9)])
@@ -66,46 +66,46 @@ def test_errors_in_a_checkpoint_name_its_file(
         {"decisions": {"words": {}, "dropped": 2**63}}, {"gridcore": "1\n"},
     ],
 )  # fmt: skip
-def test_provenance_of_wrong_types_is_rejected(noted: Path, change: Any) -> None:
+def test_provenance_of_wrong_types_is_rejected(recorded: Path, change: Any) -> None:
     key = next(iter(change))
-    changed(noted, about=lambda told: told["provenance"].update(change))
-    with pytest.raises(GridSimError, match=rf"noted.npz: not a sound result file \(Expected .*\$\.{key}"):
-        gs.Result.load(noted)
+    changed(recorded, about=lambda told: told["provenance"].update(change))
+    with pytest.raises(GridSimError, match=rf"recorded.npz: not a sound result file \(Expected .*\$\.{key}"):
+        gs.Result.load(recorded)
 
 
 @pytest.mark.parametrize("missing", ["words", "dropped"])
-def test_decisions_with_a_missing_field_are_rejected(noted: Path, missing: str) -> None:
-    changed(noted, about=lambda told: told["provenance"]["decisions"].pop(missing))
-    with pytest.raises(GridSimError, match=rf"noted.npz: .*missing required field `{missing}`.*decisions"):
-        gs.Result.load(noted)
+def test_decisions_with_a_missing_field_are_rejected(recorded: Path, missing: str) -> None:
+    changed(recorded, about=lambda told: told["provenance"]["decisions"].pop(missing))
+    with pytest.raises(GridSimError, match=rf"recorded.npz: .*missing required field `{missing}`.*decisions"):
+        gs.Result.load(recorded)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["repro"]])
-def test_an_error_of_a_wrong_scenario_names_the_file_of_its_result(
-    noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+def test_an_error_of_an_invalid_scenario_names_the_file_of_its_result(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    """Several files may be read at once: an error tells in which of them it is."""
+    """A command may read several files, so that an error must name the file."""
     monkeypatch.chdir(tmp_path)
-    changed(noted, about=lambda told: told["provenance"].update(scenario="[workload]\nfile = 7\n"))
-    done = CliRunner().invoke(cli, [*command, "noted.npz", *["0"] * (command == ["why"])])
+    changed(recorded, about=lambda told: told["provenance"].update(scenario="[workload]\nfile = 7\n"))
+    done = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
     if done.exit_code or command in (["validate"], ["repro"]):
         said = done.stderr.splitlines()
-        assert done.exit_code == 2 and len(said) == 1 and said[0].startswith("gridsim: noted.npz: ")
+        assert done.exit_code == 2 and len(said) == 1 and said[0].startswith("gridsim: recorded.npz: ")
 
 
 def test_commands_handle_a_result_without_provenance(
-    noted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What can be said without it is said."""
+    """Commands succeed, or fail with one line."""
     monkeypatch.chdir(tmp_path)
-    changed(noted, about=lambda told: told.update(provenance={}))
+    changed(recorded, about=lambda told: told.update(provenance={}))
     for command in COMMANDS:
-        done = CliRunner().invoke(cli, [*command, "noted.npz", *["0"] * (command == ["why"])])
+        done = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
         assert done.exit_code in (0, 2), (command, done.exception)
         if done.exit_code:
             assert done.stderr.startswith("gridsim: ") and done.stderr.count("\n") == 1
-    assert CliRunner().invoke(cli, ["repro", "noted.npz"]).stderr == (
-        "gridsim: noted.npz: the result does not contain its scenario\n"
+    assert CliRunner().invoke(cli, ["repro", "recorded.npz"]).stderr == (
+        "gridsim: recorded.npz: the result does not contain its scenario\n"
     )
 
 
@@ -116,13 +116,13 @@ def test_commands_handle_a_result_without_provenance(
         "{tasks!r}", "{}", "{0}", "{nothing}", "{", "{tasks:999,}", "{tasks:>99}",
     ],
 )  # fmt: skip
-def test_wrong_decision_texts_in_a_result_are_rejected(noted: Path, sentence: str) -> None:
+def test_invalid_decision_texts_in_a_result_are_rejected(recorded: Path, sentence: str) -> None:
     def words(told: Any) -> None:
         every = told["provenance"]["decisions"]["words"]
         every |= {action: [sentence, "", ""] for action in every}
 
-    done = CliRunner().invoke(cli, ["why", str(changed(noted, about=words)), "0"])
-    assert done.exit_code == 2 and done.stderr.startswith(f"gridsim: {noted}: decision_words[")
+    done = CliRunner().invoke(cli, ["why", str(changed(recorded, about=words)), "0"])
+    assert done.exit_code == 2 and done.stderr.startswith(f"gridsim: {recorded}: decision_words[")
     assert done.stderr.count("\n") == 1
 
 
@@ -132,7 +132,7 @@ def test_wrong_decision_texts_in_a_result_are_rejected(noted: Path, sentence: st
 def test_a_checkpoint_with_values_of_wrong_types_is_rejected(
     scenario: gs.Scenario, tmp_path: Path, part: str, value: Any
 ) -> None:
-    """Whatever of its state is of another type, wherever that shows."""
+    """Any value of the state may have another type."""
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_with_values_of_wrong_types_is_rejected(
 def test_a_checkpoint_that_names_other_files_is_rejected(
     scenario: gs.Scenario, tmp_path: Path, name: str
 ) -> None:
-    """They are looked at from their first byte to the last, which some files do not have."""
+    """The files of a checkpoint are hashed as a whole, and some files have no end."""
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
     changed(file, about=lambda told: told["about"].update(files={name: "0" * 64}), name="checkpoint.json")
@@ -162,7 +162,7 @@ def test_a_checkpoint_that_names_other_files_is_rejected(
         gs.resume(file)
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs such a file of Linux")
+@pytest.mark.skipif(not os.path.exists("/proc/self/pagemap"), reason="needs /proc/self/pagemap of Linux")
 def test_endless_files_are_rejected_when_hashed() -> None:
     with pytest.raises(OSError, match="has more bytes than its size"):
         sha256("/proc/self/pagemap")
@@ -187,9 +187,9 @@ def test_an_assertion_error_in_a_resumed_run_names_the_checkpoint(
         assert kept.header.scheduler.name == "fair-tree"
 
 
-def test_invalid_keys_of_a_store_are_rejected(noted: Path, tmp_path: Path) -> None:
+def test_invalid_keys_of_a_store_are_rejected(recorded: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    shutil.copy(noted, tmp_path / "outside.npz")
+    shutil.copy(recorded, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
         with pytest.raises(GridSimError, match="^store: a key"):
             store.result(key)
@@ -205,7 +205,7 @@ def test_invalid_keys_of_a_store_are_rejected(noted: Path, tmp_path: Path) -> No
 def test_links_in_a_store_are_not_followed(
     scenario: gs.Scenario, tmp_path: Path, part: str, target: str
 ) -> None:
-    """Neither to read nor to write nor to remove: what is elsewhere stays as it is."""
+    """Files outside of the store are neither read, written nor removed."""
 
     def study(store: Store) -> None:
         gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
@@ -218,16 +218,16 @@ def test_links_in_a_store_are_not_followed(
         link.rename(there)
     else:
         there.write_text("mine")
-    had = sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes()
+    before = sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes()
     link.symlink_to(tmp_path / target)
     with pytest.raises(GridSimError, match=f"{link.name}: must be in the store itself, got a symbolic link"):
         study(Store(tmp_path / "store", keep_results=True))
-    assert had == (sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes())
+    assert before == (sorted(path.name for path in there.iterdir()) if there.is_dir() else there.read_bytes())
     assert not (tmp_path / "nowhere").exists()
 
 
 def _varint(number: int, length: int = 0) -> bytes:
-    """`number` as in the footer of a Parquet file (zigzag, compact protocol), in at least `length` bytes."""
+    """Return `number` as in the footer of a Parquet file (zigzag, compact), in at least `length` bytes."""
     rest, said = number << 1, bytearray()
     while rest >= 128 or len(said) + 1 < length:
         said.append(rest & 127 | 128)
@@ -235,8 +235,10 @@ def _varint(number: int, length: int = 0) -> bytes:
     return bytes([*said, rest])
 
 
-def test_shards_that_unpack_to_too_much_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that share a long text have it once in the file, and often in memory."""
+def test_shards_that_unpack_to_too_many_bytes_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long text that rows share is once in the file, but many times in memory."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     store = Store(tmp_path / "store")
     shard = store.path / "cells" / "0.parquet"
@@ -254,7 +256,7 @@ def test_shards_that_unpack_to_too_much_are_rejected(tmp_path: Path, monkeypatch
     too_much = r"it unpacks to 16 MB, at most 10\.4858 MB are read"
     with pytest.raises(GridSimError, match=too_much):
         len(store)
-    # the same file, which says first that it has one row, and only of its group how many there are
+    # the same file, with one row according to its total, but many according to its row group
     assert pq.read_metadata(shard).num_rows == 2_000_000
     content = shard.read_bytes()
     start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
@@ -263,7 +265,9 @@ def test_shards_that_unpack_to_too_much_are_rejected(tmp_path: Path, monkeypatch
     assert pq.read_metadata(shard).row_group(0).num_rows == 2_000_000
     with pytest.raises(GridSimError, match=too_much):
         len(store)
-    monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", None)  # by what they say of themselves
+    monkeypatch.setattr(
+        "pyarrow.parquet.ParquetFile.read", None
+    )  # rejected by their schema, without reading them
     for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
         pq.write_table(pa.table({"key": keys, "more": other}), shard, store_schema=False)
         with pytest.raises(GridSimError, match=rf"not a sound shard of a store \(more is of {kind}\)"):
@@ -272,7 +276,7 @@ def test_shards_that_unpack_to_too_much_are_rejected(tmp_path: Path, monkeypatch
 
 @pytest.fixture
 def shard(scenario: gs.Scenario, tmp_path: Path) -> Path:
-    """Of a store of one cell."""
+    """Return the path of the shard of a store with one run."""
     store = Store(tmp_path / "store")
     gs.sweep(scenario, {"met": gs.Met()}, {}, replicates=1, store=store)
     return next((store.path / "cells").glob("*.parquet"))
@@ -330,10 +334,10 @@ def test_optional_values_may_be_missing_in_a_row(shard: Path) -> None:
 
 
 @pytest.mark.parametrize("column", METRICS)
-def test_missing_metrics_of_a_row_are_left_out_or_nan(
+def test_metrics_missing_in_a_row_are_left_out_or_nan(
     shard: Path, column: str, scenario: gs.Scenario
 ) -> None:
-    """They are told as no number, or not at all, like those that take too long to be measured."""
+    """The same holds for metrics that take too long to compute."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = pq.read_table(shard)
     at = table.schema.get_field_index(column)
@@ -344,7 +348,7 @@ def test_missing_metrics_of_a_row_are_left_out_or_nan(
 
 
 def test_damaged_footers_of_shards_raise_errors(shard: Path) -> None:
-    """In a process of its own, which damage once ended: pyarrow's error was nobody's."""
+    """The test runs in a separate process, as uncaught errors of pyarrow once ended it."""
     code = """
 import sys
 from pathlib import Path
@@ -364,14 +368,14 @@ print(refused)
     done = subprocess.run(
         [sys.executable, "-c", code, str(shard)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        cwd=shard.parent,  # not where tests are run from: the source tree is not compiled
+        cwd=shard.parent,  # not the source tree, in which the package may not be compiled
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0 and int(done.stdout) > 50, done.stderr
 
 
-def test_a_result_of_another_cell_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
+def test_a_stored_result_of_another_run_is_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
     store = Store(tmp_path / "store", keep_results=True)
     gs.sweep(scenario, {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=1, store=store)
     one, other = (store.result_file(key) for key in store.to_arrow()["key"].to_pylist())
@@ -381,8 +385,8 @@ def test_a_result_of_another_cell_is_rejected(scenario: gs.Scenario, tmp_path: P
         store.result(other.stem)
 
 
-def test_reports_and_plots_accept_file_names_with_invalid_utf_8(noted: Path, tmp_path: Path) -> None:
-    odd = noted.rename(tmp_path / "caf\udce9.npz")
+def test_reports_and_plots_accept_file_names_with_invalid_utf_8(recorded: Path, tmp_path: Path) -> None:
+    odd = recorded.rename(tmp_path / "caf\udce9.npz")
     for command in (["report", "--out", "x.html"], ["plot", "--kind", "distribution", "--figure", "x.png"]):
         out = [*command[:-1], str(tmp_path / command[-1])]
         done = CliRunner().invoke(cli, [*out, str(odd)])
@@ -415,7 +419,7 @@ def test_a_scenario_with_invalid_utf_8_is_not_saved(tmp_path: Path) -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.from_log(log))
     with pytest.raises(
         gs.ScenarioError,
-        match=r"the texts of a scenario must be valid UTF-8, also names of files, got '\\udcff'",
+        match=r"strings of a scenario, such as names of files, must be valid UTF-8, got '\\udcff'",
     ):
         scenario.save(tmp_path / "s.toml")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["n\udcff.swf"]

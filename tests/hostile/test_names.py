@@ -1,4 +1,4 @@
-"""Names of files, schedulers, kinds and axes are text: what charts make of it is letters, not mathematics."""
+"""Names of files, schedulers, kinds and axes are drawn in charts as text, not as mathematics."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests._helpers.archives import changed, npy
 
 pytestmark = pytest.mark.slow
 
-#: No mathematics that matplotlib knows, in two spellings.
+#: Names that matplotlib would reject as invalid mathematics.
 NAMES = [r"$\frac$", r"\$\frac$ of a longer name, which goes over lines $\frac$"]
 
 
 @pytest.mark.parametrize("kind", ["distribution", "series", "gantt", "traffic", "tree"])
-def test_names_of_files_with_dollars_are_drawn(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
+def test_charts_draw_file_names_with_dollar_signs(scenario: gs.Scenario, tmp_path: Path, kind: str) -> None:
     result = gs.simulate(scenario, gs.FairTree(), record=True)
     paths = [tmp_path / f"{name}.npz" for name in NAMES]
     result.save(paths[0])
@@ -33,7 +33,7 @@ def test_names_of_files_with_dollars_are_drawn(scenario: gs.Scenario, tmp_path: 
     changed(
         paths[0], {"tables/traffic/kind.npy": kinds}, lambda told: told["scheduler"].update(name=NAMES[0])
     )
-    gs.Result.load(paths[0], verify=False).save(paths[0])  # with a digest of that
+    gs.Result.load(paths[0], verify=False).save(paths[0])  # with a digest of the changed content
     shutil.copy(paths[0], paths[1])
     for files in (paths, paths[:1]):
         out = ["plot", "--kind", kind, "--figure", str(tmp_path / "x.png")]
@@ -41,7 +41,7 @@ def test_names_of_files_with_dollars_are_drawn(scenario: gs.Scenario, tmp_path: 
         assert done.exit_code == 0, (done.output, done.exception)
 
 
-def test_names_in_studies_with_dollars_are_drawn(scenario: gs.Scenario) -> None:
+def test_charts_of_studies_draw_names_with_dollar_signs(scenario: gs.Scenario) -> None:
     over: Any = {
         NAMES[0]: {name: {"seed": k} for k, name in enumerate(NAMES)},
         NAMES[1]: {NAMES[0]: {}, "b": {}},
@@ -53,7 +53,7 @@ def test_names_in_studies_with_dollars_are_drawn(scenario: gs.Scenario) -> None:
         plots.save(made, io.BytesIO())
 
 
-def test_names_in_charts_with_dollars_are_drawn() -> None:
+def test_plot_functions_draw_names_with_dollar_signs() -> None:
     values = [Estimate(1.0, 0.5, 2.0, 2)] * 2
     made, panels = plots.figure(4)
     plots.boxes({name: [1.0, 2.0] for name in NAMES}, axes=panels[0])

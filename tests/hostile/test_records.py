@@ -1,4 +1,4 @@
-"""Results whose tables say what cannot be: machines that are none, what is no character, too few columns."""
+"""Results with invalid tables: unknown machines, invalid characters, missing columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import gridsim as gs
 from gridsim.cli.main import cli
-from gridsim.cli.result_args import display_errors
+from gridsim.cli.result_args import guard_display
 from gridsim.errors import GridSimError, ScenarioError
 from tests._helpers.archives import changed
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A result with messages, in which all is recorded."""
+def valid_result(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the path of a result with messages and all records."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 2000.0, 500.0]), gs.Workload.of([0.0, 1.0], [6, 3], [5e2] * 2)
     )
@@ -31,11 +31,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def planted(sound: Path, to: Path, place: str, value: Any) -> Path:
-    """A copy in which the last number of TABLE.COLUMN is `value`, or the column, if that is an array."""
-    to.write_bytes(sound.read_bytes())
+def copy_with(valid_result: Path, to: Path, place: str, value: Any) -> Path:
+    """Write a copy in which the last number of TABLE.COLUMN, or the column, is replaced by `value`."""
+    to.write_bytes(valid_result.read_bytes())
     member = "tables/{}/{}.npy".format(*place.split("."))
-    with zipfile.ZipFile(sound) as archive:
+    with zipfile.ZipFile(valid_result) as archive:
         column = np.load(io.BytesIO(archive.read(member)))
     if isinstance(value, np.ndarray):
         column = value
@@ -47,7 +47,7 @@ def planted(sound: Path, to: Path, place: str, value: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "said"),
+    ("place", "value", "expected"),
     [
         ("schedule.application", 2, r"schedule\.application\[\d+\] must be in 0\.\.1, got 2"),
         ("schedule.application", -1, r"schedule\.application\[\d+\] must be in 0\.\.1, got -1"),
@@ -62,19 +62,19 @@ def planted(sound: Path, to: Path, place: str, value: Any) -> Path:
         ("traffic.level", 2**62, r"traffic\.level\[\d+\] must be in 0\.\.64, got 4611686018427387904"),
     ],
 )
-def test_records_that_refer_to_missing_rows_are_rejected(
-    sound: Path, tmp_path: Path, place: str, value: Any, said: str
+def test_records_with_values_out_of_range_are_rejected(
+    valid_result: Path, tmp_path: Path, place: str, value: Any, expected: str
 ) -> None:
-    file = planted(sound, tmp_path / "bad.npz", place, value)
-    with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({said})"):
+    file = copy_with(valid_result, tmp_path / "bad.npz", place, value)
+    with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({expected})"):
         gs.Result.load(file)
 
 
 @pytest.mark.parametrize("table", ["schedule", "arrivals", "decisions", "message_log", "traffic"])
-def test_missing_columns_are_rejected(sound: Path, tmp_path: Path, table: str) -> None:
-    for column in gs.Result.load(sound).tables[table]:
+def test_missing_columns_are_rejected(valid_result: Path, tmp_path: Path, table: str) -> None:
+    for column in gs.Result.load(valid_result).tables[table]:
         file = tmp_path / f"{column}.npz"
-        file.write_bytes(sound.read_bytes())
+        file.write_bytes(valid_result.read_bytes())
         changed(file, about=lambda told, column=column: told["tables"][table].remove(column))
         with pytest.raises(
             GridSimError, match=f"not a sound result file .*{table} must have a column '{column}'"
@@ -83,46 +83,46 @@ def test_missing_columns_are_rejected(sound: Path, tmp_path: Path, table: str) -
 
 
 @pytest.mark.parametrize("code", [0x110000, 2**31, 0xD800, 0xDFFF])
-def test_invalid_characters_in_texts_are_rejected(sound: Path, tmp_path: Path, code: int) -> None:
-    count = len(gs.Result.load(sound).tables["messages"])
+def test_invalid_characters_in_texts_are_rejected(valid_result: Path, tmp_path: Path, code: int) -> None:
+    count = len(gs.Result.load(valid_result).tables["messages"])
     text = np.full(count, ord("x"), np.uint32)
     text[-1] = code
-    file = planted(sound, tmp_path / "bad.npz", "messages.kind", text.view("<U1"))
-    with pytest.raises(GridSimError, match="^column 'kind'"):
+    file = copy_with(valid_result, tmp_path / "bad.npz", "messages.kind", text.view("<U1"))
+    with pytest.raises(GridSimError, match="not a sound result file"):
         gs.Result.load(file, verify=False)
-    file.write_bytes(sound.read_bytes())
+    file.write_bytes(valid_result.read_bytes())
     changed(file, about=lambda told: told["scheduler"]["parameters"].update(update_on="\ud800"))
     with pytest.raises(GridSimError, match="not a sound result file .*surrogates not allowed"):
         gs.Result.load(file, verify=False)
 
 
-def test_commands_report_a_bad_file_on_one_line(
-    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_commands_report_an_invalid_file_on_one_line(
+    valid_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a digest that fits, and contents that no check looks for; and with one that is not looked at."""
+    """Errors that no check of the file foresees are reported in the same way."""
     monkeypatch.chdir(tmp_path)
-    planted(sound, tmp_path / "bad.npz", "schedule.application", 99)
+    copy_with(valid_result, tmp_path / "bad.npz", "schedule.application", 99)
     for command in (["validate", "bad.npz"], ["why", "bad.npz", "0"]):
         done = CliRunner().invoke(cli, command)
         assert done.exception is None or isinstance(done.exception, SystemExit), command
         assert done.exit_code in (0, 1)
-    said = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
-    with pytest.raises(GridSimError, match=said), display_errors(["a.npz"]):
+    expected = r"^a\.npz: cannot be displayed \(IndexError: index 9 is out of bounds"
+    with pytest.raises(GridSimError, match=expected), guard_display(["a.npz"]):
         np.zeros(3)[9]
-    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), display_errors(["a.npz"]):
+    with pytest.raises(ScenarioError, match=r"^a\.npz: of it$"), guard_display(["a.npz"]):
         raise ScenarioError("of it")
-    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), display_errors(["a.npz"]):
+    with pytest.raises(GridSimError, match=r"^as a\.npz is$"), guard_display(["a.npz"]):
         raise GridSimError("as a.npz is")
 
 
 def test_a_scenario_text_in_a_result_is_not_read_as_a_path(
-    sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    valid_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    gs.Result.load(sound).scenario.save("other.toml")
+    gs.Result.load(valid_result).scenario.save("other.toml")
     file = tmp_path / "bad.npz"
     for name in ("other.toml", "/etc/passwd"):
-        file.write_bytes(sound.read_bytes())
+        file.write_bytes(valid_result.read_bytes())
         changed(file, about=lambda told, name=name: told["provenance"].update(scenario=name))
         with pytest.raises(GridSimError, match="^<scenario>:1: "):
             _ = gs.Result.load(file).scenario

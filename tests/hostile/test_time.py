@@ -1,4 +1,4 @@
-"""Small texts and results that made hours of work, or GBs: each is done, or refused, at once."""
+"""Small files that once took hours or gigabytes: each is processed or rejected quickly."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_a_long_text_is_parsed_in_linear_time(text: str) -> None:
     assert toml_files.parse(f"x = '{text}'", "a") == {"x": text}
 
 
-def test_a_long_message_of_the_parser_is_read_in_linear_time() -> None:
-    """The message quotes the key."""
+def test_a_long_message_of_the_parser_is_processed_in_linear_time() -> None:
+    """The message quotes the long key."""
     with pytest.raises(ScenarioError, match="^a:1: column 2000020: Duplicate inline table key '  "):
         toml_files.parse(f'x = {{"{" " * N}" = 1, "{" " * N}" = 1}}', "a")
     with pytest.raises(ScenarioError, match=r"^a:2: at the end of the file: Expected .*$"):
@@ -46,14 +46,14 @@ def test_sweeps_of_many_axes_are_checked_quickly(scenario: gs.Scenario) -> None:
 
 
 def test_sweeps_of_many_values_are_generated_quickly(scenario: gs.Scenario) -> None:
-    """What each point changes is looked up, and not looked for."""
+    """The changes of a point are looked up rather than searched for."""
     values = {"platform.nodes": range(1, 100_001)}
     *_, (point, changes) = Sweep(scenario=scenario, schedulers={"met": gs.Met()}, over=values).points()
     assert point == changes == {"platform.nodes": 100_000}
 
 
 def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, tmp_path: Path) -> None:
-    """Where machines fluctuate they are gone through, a part of them at a time."""
+    """Under background load, validation goes through all checkpoints of a task."""
     fluctuation = gs.Fluctuation.uniform(low=0.5, high=1.0, period=0.1, seed=1)
     own = gs.Scenario(
         scenario.platform,
@@ -78,7 +78,7 @@ def test_too_frequent_checkpoints_of_tasks_are_rejected(scenario: gs.Scenario, t
 
 
 def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result:
-    """The result with other columns, as long as each other, in some of its tables."""
+    """Return the result with other columns, of equal length, in some of its tables."""
     changed = {name: Table(dict(result.tables[name]) | columns) for name, columns in tables.items()}
     return gs.Result(
         tables={**result.tables, **changed},
@@ -89,13 +89,13 @@ def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result
 
 
 def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
-    """The first row of a table, so many times, with other columns."""
+    """Return the first row of a table `count` times, with other columns."""
     table = result.tables[name]
     return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
 
 
-def test_many_instances_of_a_task_are_validated_quickly(scenario: gs.Scenario) -> None:
-    """One after the other, of no time: each was compared to each before it."""
+def test_many_replicas_of_a_task_are_validated_quickly(scenario: gs.Scenario) -> None:
+    """Each replica was once compared with all earlier ones."""
     faults = gs.Faults.exponential(up=1.0, down=0.1, seed=1)
     own = gs.Scenario(scenario.platform, scenario.workload, faults=faults)
     result = gs.simulate(own, gs.WqrFt(), record=True)
@@ -108,7 +108,7 @@ def test_many_instances_of_a_task_are_validated_quickly(scenario: gs.Scenario) -
 
 
 def test_many_kinds_of_messages_are_validated_quickly(scenario: gs.Scenario) -> None:
-    """Each kind was once looked for in the whole log."""
+    """Each kind was once searched for in the whole log."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(100_000)])
     log = repeated(result, "message_log", len(kinds), kind=kinds)
@@ -124,7 +124,7 @@ def test_many_kinds_of_messages_are_validated_quickly(scenario: gs.Scenario) -> 
 
 
 def test_many_kinds_of_messages_are_reported_quickly(scenario: gs.Scenario, tmp_path: Path) -> None:
-    """Each row of a table looked at all of them."""
+    """Each row of a table once took a pass over all rows."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(20_000)])
     tables = {name: repeated(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
@@ -133,8 +133,8 @@ def test_many_kinds_of_messages_are_reported_quickly(scenario: gs.Scenario, tmp_
     assert done.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
 
 
-def test_many_failures_under_many_rows_are_validated_quickly() -> None:
-    """Each row was held against all failures under it."""
+def test_many_failures_during_many_rows_are_validated_quickly() -> None:
+    """Each row of the schedule was once compared with all failures during it."""
     count = 10_000
     at = 1.0 + np.arange(count) * 1e-3
     scenario = gs.Scenario(
@@ -160,17 +160,17 @@ def test_many_failures_under_many_rows_are_validated_quickly() -> None:
 
 @pytest.mark.parametrize("name", ["schedule", "arrivals"])
 def test_rows_of_too_many_tasks_are_counted_in_one_message(scenario: gs.Scenario, name: str) -> None:
-    """Each task was once reported by itself."""
+    """Each task was once reported separately."""
     result = gs.simulate(scenario, gs.Rjss(), record="all")
     rows = dict(result.tables[name]) | {"tasks": result.tables[name]["tasks"] + 2**40}
     if name == "schedule":
         rows["completed"] = rows["tasks"]
     said = [str(each) for each in validate_result(with_rows(result, {name: rows}))]
-    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, there are 5 jobs" in said
+    assert f"order: {name}: has {len(rows['tasks']) * 2**40:g} tasks, but there are 5 jobs" in said
 
 
-def of_another(file: Path, scenario: gs.Scenario) -> Path:
-    """The result, which says to be of that scenario; no digest covers this."""
+def with_scenario(file: Path, scenario: gs.Scenario) -> Path:
+    """Replace the scenario that a result states, which no digest covers."""
     return changed(file, about=lambda told: told["provenance"].update(scenario=scenario.to_toml()))
 
 
@@ -178,7 +178,7 @@ def of_another(file: Path, scenario: gs.Scenario) -> Path:
     "faults",
     [
         gs.Faults.poisson(1e-6, seed=1),
-        gs.Faults.weibull(0.01, 1e-152, 1.0, 1e-300, seed=1),  # the first block does not end
+        gs.Faults.weibull(0.01, 1e-152, 1.0, 1e-300, seed=1),  # the first block has no end
         gs.Faults.zones(1, day_up=0.99, spell=1.0),
     ],
 )
@@ -187,13 +187,13 @@ def test_reports_and_plots_do_not_run_the_scenario_of_a_result(
 ) -> None:
     file = tmp_path / "a.npz"
     gs.simulate(scenario, gs.FairTree(), record="all").save(file)
-    of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
+    with_scenario(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
     monkeypatch.setattr("gridsim.model.fault_events.MAX_DISPLAYED", 100_000)
     monkeypatch.chdir(tmp_path)
     for command in (["validate"], ["export", "--format", "perfetto", "--out", "x.json"]):
         done = CliRunner().invoke(cli, [*command, "a.npz"])
         assert done.stderr == (
-            "gridsim: a.npz: faults must make at most 100000 changes to display a result, got more\n"
+            "gridsim: a.npz: faults must have at most 100000 changes for the display of a result, got more\n"
         )
     for command in (["plot", "--kind", "gantt", "--figure", "x.svg"], ["report", "--out", "x.html"]):
         assert CliRunner().invoke(cli, [*command, "a.npz"]).exit_code == 0
@@ -221,8 +221,12 @@ def test_the_limit_of_displayed_changes_does_not_apply_to_runs(monkeypatch: pyte
 def test_validation_does_not_generate_a_missing_workload(
     file: Path, scenario: gs.Scenario, change: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_another(file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change))
-    monkeypatch.setattr("gridsim.model.workload.Workload.realize", lambda *_: pytest.fail("was made"))
+    with_scenario(
+        file, gs.Scenario(**{"platform": scenario.platform, "workload": scenario.workload} | change)
+    )
+    monkeypatch.setattr(
+        "gridsim.model.workload.Workload.realize", lambda *_: pytest.fail("the workload was generated")
+    )
     (found,) = validate_result(file)
     assert f"{found.where} {found.message}" == said
 
@@ -234,14 +238,14 @@ def test_jobs_beyond_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) ->
         gs.Workload.job_streams(seed=1, horizon=1e8).realize(platform)
 
 
-def test_charts_of_machines_that_are_down_forever_are_drawn_quickly(
+def test_machines_that_never_recover_are_displayed_quickly(
     scenario: gs.Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing happens in any block but the first, and there are 1e10."""
+    """There are 1e10 blocks, and only the first has changes."""
     file = tmp_path / "a.npz"
     gs.simulate(scenario, gs.FairTree(), record="all").save(file)
     faults = gs.Faults.weibull(1.0, 1e-9, 1.0, 1e300, seed=1)
-    of_another(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
+    with_scenario(file, gs.Scenario(scenario.platform, scenario.workload, faults=faults))
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["validate", "a.npz"])
     assert done.exit_code == 1 and "dead machine: schedule[0]" in done.stdout, done.output

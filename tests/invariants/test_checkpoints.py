@@ -1,7 +1,7 @@
-"""A run that was cut off goes on from its checkpoint, and ends as if nothing had happened.
+"""An interrupted run resumes from its checkpoint, and ends like an uninterrupted one.
 
-`check_scheduler` tests that for every scheduler and scenario; here is what lies around
-it: the file, processes that are killed, and what is refused.
+`check_scheduler` tests this for every scheduler and scenario.  The tests here cover the file, processes that
+are killed, and invalid checkpoints.
 """
 
 from __future__ import annotations
@@ -29,26 +29,28 @@ from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
 
-class Cut(Exception):
-    """The run ends here."""
+class Interrupted(Exception):
+    """Exception that interrupts a run."""
 
 
-def cut_at(path: Path, wave: int, scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> None:
-    """Run up to some wave, or to the last one before the end, keep it in a file, and go no further."""
+def interrupt_at(
+    path: Path, wave: int, scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any
+) -> None:
+    """Run up to a wave, or to the last one before the end, save a checkpoint there, and stop."""
     for _ in range(2):
         simulation = Simulation(scenario, scheduler, Options(**options))
-        seen = Seen(simulation, path, wave)
-        simulation.engine.at_wave_end(seen)
+        interruption = Interruption(simulation, path, wave)
+        simulation.engine.at_wave_end(interruption)
         try:
             simulation.run()
-        except Cut:
+        except Interrupted:
             break
-        wave = seen.waves - 1  # of the last one the run knows that it ends
+        wave = interruption.waves - 1  # no checkpoint is possible at the last wave
     assert path.exists()
 
 
-class Seen:
-    """Counts the waves of a run, keeps it at one of them, and ends it there."""
+class Interruption:
+    """Handler of wave ends that saves a checkpoint at one wave, and interrupts the run there."""
 
     def __init__(self, simulation: Simulation, path: Path, last: int) -> None:
         self.simulation, self.path, self.last, self.waves = simulation, path, last, 0
@@ -57,11 +59,11 @@ class Seen:
         self.waves += 1
         if self.waves == self.last:
             save(self.path, self.simulation, self.simulation.checkpoint_header(600.0))
-            raise Cut
+            raise Interrupted
 
 
-#: Of each scheduler, with all that can be under way: failures, jitter, queues, and none of it.
-CHOSEN = [
+#: Cases of each scheduler: with failures, jitter, and queues, and without any of these.
+SELECTED = [
     case
     for case in CASES
     if case.split("; ", 1)[1]
@@ -71,8 +73,8 @@ CHOSEN = [
 ]
 
 
-#: One of each kind of policy; the others are slow.
-FEW = {
+#: One case of each kind of policy; the others are slow.
+FAST = {
     f"{name}; fifo; {'outages' if name.startswith('migration') else 'resets'}"
     for name in (
         "fair-tree, on change", "dgs-asap, pull", "wqr-ft", "backfill", "expanding-ring", "migration-linger",
@@ -81,34 +83,34 @@ FEW = {
 
 
 def test_the_selected_cases_exist() -> None:
-    assert set(CHOSEN) > FEW
+    assert set(SELECTED) > FAST
 
 
 @pytest.mark.parametrize(
-    "case", [case if case in FEW else pytest.param(case, marks=pytest.mark.slow) for case in CHOSEN]
+    "case", [case if case in FAST else pytest.param(case, marks=pytest.mark.slow) for case in SELECTED]
 )
 def test_a_resumed_run_ends_like_the_uninterrupted_one(case: str, tmp_path: Path) -> None:
     name, network, faults = CASES[case]
     scenario = golden_scenario(name, network, faults)
     scheduler = EVERY[name]
-    whole = gs.simulate(scenario, scheduler, record=True)
+    uninterrupted = gs.simulate(scenario, scheduler, record=True)
     file = tmp_path / "run.checkpoint"
     for wave in (1, 40):
-        cut_at(file, wave, scenario, scheduler, record=True)
-        again = gs.resume(file)
-        assert again.digest == whole.digest and again.tables == whole.tables
-        assert again.provenance["events"] == whole.provenance["events"]
-        assert again.provenance["resumed"] == 1 and again.scheduler == whole.scheduler
+        interrupt_at(file, wave, scenario, scheduler, record=True)
+        resumed = gs.resume(file)
+        assert resumed.digest == uninterrupted.digest and resumed.tables == uninterrupted.tables
+        assert resumed.provenance["events"] == uninterrupted.provenance["events"]
+        assert resumed.provenance["resumed"] == 1 and resumed.scheduler == uninterrupted.scheduler
 
 
 def test_other_cohorts_and_threads_do_not_change_resumed_runs(tmp_path: Path) -> None:
     scenario, scheduler = golden_scenario("fair-tree", "equal", "outages"), EVERY["fair-tree"]
-    whole = gs.simulate(scenario, scheduler)
+    uninterrupted = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
     for options in ({"cohort_limit": 2}, {"threads": 2}):
-        cut_at(file, 12, scenario, scheduler, **options)
+        interrupt_at(file, 12, scenario, scheduler, **options)
         for threads in (1, 2):
-            assert gs.resume(file, threads=threads).digest == whole.digest
+            assert gs.resume(file, threads=threads).digest == uninterrupted.digest
 
 
 def test_writing_checkpoints_does_not_change_the_result(tmp_path: Path) -> None:
@@ -117,28 +119,28 @@ def test_writing_checkpoints_does_not_change_the_result(tmp_path: Path) -> None:
     kept = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0.0)
     assert kept.digest == gs.simulate(scenario, scheduler).digest
     assert kept.provenance["resumed"] == 0
-    # and again from what is left: from the last wave before the end
-    once = gs.resume(file)
-    assert once.digest == kept.digest and once.provenance["wall_seconds"] > 0.0
+    # the checkpoint that remains is of the last wave before the end
+    resumed = gs.resume(file)
+    assert resumed.digest == kept.digest and resumed.provenance["wall_seconds"] > 0.0
     assert gs.resume(file).digest == kept.digest
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint"]
 
 
 def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
-    """Each time a little further, from what the one before has left."""
+    """Each run continues from the checkpoint of the previous one for a few waves."""
     scenario = golden_scenario("fair-tree", "jitter", "outages")
     scheduler = EVERY["fair-tree, on change"]
-    whole = gs.simulate(scenario, scheduler)
+    uninterrupted = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
-    cut_at(file, 5, scenario, scheduler)
+    interrupt_at(file, 5, scenario, scheduler)
     for _ in range(6):
         simulation = Simulation(scenario, scheduler, Options())
         with Checkpoint(file) as kept:
             kept.restore(simulation)
-        simulation.engine.at_wave_end(Seen(simulation, file, 3))
-        with pytest.raises(Cut):
+        simulation.engine.at_wave_end(Interruption(simulation, file, 3))
+        with pytest.raises(Interrupted):
             simulation.run()
-    assert gs.resume(file).digest == whole.digest
+    assert gs.resume(file).digest == uninterrupted.digest
 
 
 # -- processes that are killed ------------------------------------------------------------------------------
@@ -146,7 +148,7 @@ def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
 LONG = ["--nodes", "200", "--applications", "40", "--seed", "5", "--no-progress"]
 
 
-def command(*arguments: object, cwd: Path, **further: Any) -> Any:
+def start_command(*arguments: object, cwd: Path, **options: Any) -> Any:
     return subprocess.Popen(
         [sys.executable, "-m", "gridsim", *map(str, arguments)],
         cwd=cwd,
@@ -154,38 +156,38 @@ def command(*arguments: object, cwd: Path, **further: Any) -> Any:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **further,
+        **options,
     )
 
 
-def answer(process: Any) -> Any:
-    said, complaint = process.communicate()
-    assert process.returncode == 0, complaint
-    return json.loads(said)
+def json_output(process: Any) -> Any:
+    stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr
+    return json.loads(stdout)
 
 
-def kill_and_resume(count: int, folder: Path, scheduler: str, chance: random.Random) -> None:
-    """`count` runs, each killed at a moment of its life, and taken up again until it is through."""
-    whole = answer(command("run", *LONG, "--scheduler", scheduler, "--json", cwd=folder))
-    life = whole["wall_seconds"]
+def kill_and_resume(count: int, folder: Path, scheduler: str, draw: random.Random) -> None:
+    """Kill `count` runs at random times, and resume each until its end."""
+    uninterrupted = json_output(start_command("run", *LONG, "--scheduler", scheduler, "--json", cwd=folder))
+    duration = uninterrupted["wall_seconds"]
     killed = 0
     while killed < count:
         for file in folder.iterdir():
             file.unlink()
-        process = command(
+        process = start_command(
             "run", *LONG, "--scheduler", scheduler, "--checkpoint-every", "0", "--json", cwd=folder
         )
         file = folder / "gridsim.checkpoint"
         while not file.exists() and process.poll() is None:
             time.sleep(0.002)
-        time.sleep(chance.uniform(0.0, 2.0 * life))  # keeping it takes time too
+        time.sleep(draw.uniform(0.0, 2.0 * duration))  # writing checkpoints takes time, too
         process.send_signal(signal.SIGKILL)
         process.communicate()
         if process.returncode == 0:
-            continue  # it was through
+            continue  # the run had ended
         killed += 1
-        end = answer(command("resume", "gridsim.checkpoint", "--json", cwd=folder))
-        assert end["digest"] == whole["digest"]
+        end = json_output(start_command("resume", "gridsim.checkpoint", "--json", cwd=folder))
+        assert end["digest"] == uninterrupted["digest"]
         assert end["provenance"]["resumed"] == 1
 
 
@@ -197,63 +199,63 @@ def test_a_killed_run_can_be_resumed(tmp_path: Path) -> None:
 
 @pytest.mark.claims
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-@pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once"])  # the others are through too soon
+@pytest.mark.parametrize("scheduler", ["fair-tree", "mincent-once"])  # runs of other schedulers end too soon
 def test_twenty_killed_runs_can_be_resumed(scheduler: str, tmp_path: Path) -> None:
     kill_and_resume(20, tmp_path, scheduler, random.Random(2))
 
 
-SAVES = """
+SAVE_REPEATEDLY = """
 import sys, gridsim as gs
 from gridsim.simulation.checkpoint import Checkpoint, save
 from gridsim.support.provenance import code_version
 from gridsim.simulation.simulate import Options, Simulation
 with Checkpoint(sys.argv[1]) as kept:
-    about = kept.header
+    header = kept.header
     simulation = Simulation(
-        gs.Scenario.from_toml(about.scenario), gs.FairTree(), Options()
+        gs.Scenario.from_toml(header.scenario), gs.FairTree(), Options()
     )
     kept.restore(simulation)
 print("ready", flush=True)
 while True:
-    save(sys.argv[1], simulation, about)
+    save(sys.argv[1], simulation, header)
 """
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_kill_during_writing_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
-    """A process that does nothing but write: at any moment the file is one of the two, whole."""
+def test_a_kill_during_writing_leaves_a_complete_checkpoint(tmp_path: Path) -> None:
+    """The process only writes checkpoints; at any moment the file is the old or the new one, complete."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=300, seed=1), gs.Workload.bags(20, interarrival=4.0, seed=2), seed=3
     )
-    whole = gs.simulate(scenario, gs.FairTree()).digest
-    file, chance = tmp_path / "run.checkpoint", random.Random(4)
-    cut_at(file, 25, scenario, gs.FairTree())
+    uninterrupted = gs.simulate(scenario, gs.FairTree()).digest
+    file, draw = tmp_path / "run.checkpoint", random.Random(4)
+    interrupt_at(file, 25, scenario, gs.FairTree())
     for _ in range(5):
         process = subprocess.Popen(
-            [sys.executable, "-c", SAVES, str(file)],
+            [sys.executable, "-c", SAVE_REPEATEDLY, str(file)],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
             stdout=subprocess.PIPE,
             text=True,
         )
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        time.sleep(chance.uniform(0.0, 0.1))
+        time.sleep(draw.uniform(0.0, 0.1))
         process.kill()
         process.communicate()
         with Checkpoint(file) as kept:
             assert kept.header.resumed == 0
-        assert gs.resume(file).digest == whole
-        assert list(tmp_path.iterdir()) == [file]  # what was left is removed
+        assert gs.resume(file).digest == uninterrupted
+        assert list(tmp_path.iterdir()) == [file]  # temporary files are removed
 
 
-# -- what is refused ----------------------------------------------------------------------------------------
+# -- invalid checkpoints ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("kept") / "run.checkpoint"
-    cut_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), EVERY["fair-tree"])
+    interrupt_at(file, 20, golden_scenario("fair-tree", "fifo", "outages"), EVERY["fair-tree"])
     return file
 
 
@@ -268,13 +270,13 @@ def test_wrong_checkpoints_and_schedulers_are_rejected_at_once(kept: Path, tmp_p
 
 def test_damaged_checkpoints_are_rejected(kept: Path, tmp_path: Path) -> None:
     good, bad = kept.read_bytes(), tmp_path / "bad.checkpoint"
-    chance = random.Random(3)
+    draw = random.Random(3)
     for _ in range(40):
         damaged = bytearray(good)
-        damaged[chance.randrange(len(good))] ^= 1 << chance.randrange(8)
+        damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
         bad.write_bytes(damaged)
         try:
-            gs.resume(bad)  # padding, dates and the like are not looked at
+            gs.resume(bad)  # padding, dates and the like are not checked
         except gs.GridSimError as error:
             assert str(error).startswith(str(bad)) or "has changed" in str(error) or "must be" in str(error)
     for length in (0, 10, len(good) // 2, len(good) - 1):
@@ -283,8 +285,8 @@ def test_damaged_checkpoints_are_rejected(kept: Path, tmp_path: Path) -> None:
             gs.resume(bad)
 
 
-def rewritten(source: Path, target: Path, **changes: Any) -> Path:
-    """A checkpoint with another `checkpoint.json`."""
+def with_header(source: Path, target: Path, **changes: Any) -> Path:
+    """Write a copy of a checkpoint with changed entries of `checkpoint.json`."""
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
         for name in old.namelist():
             content = old.read(name)
@@ -299,7 +301,7 @@ def test_checkpoints_of_another_version_or_machine_are_rejected(
 ) -> None:
     for key, value in (("code", "0.1.0+0123456789abcdef"), ("byteorder", "middle"), ("format", 99)):
         with pytest.raises(gs.GridSimError, match=f"{key} of a checkpoint .* got {re.escape(repr(value))}"):
-            gs.resume(rewritten(kept, tmp_path / "other", **{key: value}))
+            gs.resume(with_header(kept, tmp_path / "other", **{key: value}))
     code_version.cache_clear()
     monkeypatch.setattr(np, "__version__", "9.9.9")
     with pytest.raises(gs.GridSimError, match="code of a checkpoint"):
@@ -311,23 +313,23 @@ def test_checkpoints_of_another_version_or_machine_are_rejected(
 
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
 def test_a_checkpoint_without_a_valid_state_is_rejected(kept: Path, tmp_path: Path, state: Any) -> None:
-    file = rewritten(kept, tmp_path / "other", state=state)
+    file = with_header(kept, tmp_path / "other", state=state)
     with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
         gs.resume(file)
 
 
 def entry(state: Any, *path: str) -> Any:
-    """The state or the value that lies there."""
+    """Return the entry at `path` of a saved state."""
     for name in path:
         state = state["state"][name]
     return state
 
 
-def without(state: Any, *path: str) -> None:
+def delete(state: Any, *path: str) -> None:
     del entry(state, *path[:-1])["state"][path[-1]]
 
 
-def instead(value: Any, *path: str) -> Any:
+def replacement(value: Any, *path: str) -> Any:
     def change(state: Any) -> None:
         entry(state, *path[:-1])["state"][path[-1]] = value
 
@@ -338,31 +340,31 @@ def instead(value: Any, *path: str) -> Any:
     "change",
     [
         *(
-            lambda state, path=path: without(state, *path)
+            lambda state, path=path: delete(state, *path)
             for path in (
                 ["network"], ["released"], ["policy", "accepted"], ["policy", "flow"], ["engine", "now"],
                 ["policy", "tree", "nodes"], ["outages", "up"], ["released", "count"],
             )
         ),
-        instead(-1, "engine"),
-        instead(-1, "policy"),
-        instead({"state": {}}, "policy", "accepted"),
-        instead({"set": [1]}, "policy", "updates"),
-        instead(1.5, "policy", "reported"),
-        instead(5, "policy", "on_release"),
-        instead("boo", "scenario"),
-        instead({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),
-        instead(10**12, "outages", "taken"),
-        instead(-1, "outages", "at"),
+        replacement(-1, "engine"),
+        replacement(-1, "policy"),
+        replacement({"state": {}}, "policy", "accepted"),
+        replacement({"set": [1]}, "policy", "updates"),
+        replacement(1.5, "policy", "reported"),
+        replacement(5, "policy", "on_release"),
+        replacement("boo", "scenario"),
+        replacement({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),
+        replacement(10**12, "outages", "taken"),
+        replacement(-1, "outages", "at"),
     ],
 )  # fmt: skip
 def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: Path, change: Any) -> None:
-    """One line, before anything is run."""
+    """The error is one line, and nothing is run."""
     with zipfile.ZipFile(kept) as archive:
         state = json.loads(archive.read("checkpoint.json"))["state"]
     change(state)
     with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
-        gs.resume(rewritten(kept, tmp_path / "other", state=state))
+        gs.resume(with_header(kept, tmp_path / "other", state=state))
 
 
 @pytest.mark.parametrize(
@@ -375,12 +377,12 @@ def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: 
 )  # fmt: skip
 def test_wrong_entries_about_the_run_are_rejected(kept: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     with zipfile.ZipFile(kept) as archive:
-        about = json.loads(archive.read("checkpoint.json"))["about"]
+        header = json.loads(archive.read("checkpoint.json"))["about"]
     with pytest.raises((gs.GridSimError, FileNotFoundError)):
-        gs.resume(rewritten(kept, tmp_path / "other", about=about | change))
+        gs.resume(with_header(kept, tmp_path / "other", about=header | change))
 
 
-#: In a process that may crash.
+#: Script that resumes checkpoints in a process that may crash.
 RESUME_ALL = """
 import sys
 import gridsim as gs
@@ -393,7 +395,7 @@ for file in sys.argv[1:]:
 
 
 def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path) -> None:
-    """It reaches the kernels only in a message, and they check it."""
+    """The number reaches the kernels only in a message; the kernels check it."""
     with zipfile.ZipFile(kept) as archive:
         state = json.loads(archive.read("checkpoint.json"))["state"]
     losses = entry(state, "policy", "recovery", "losses")["dict"]
@@ -401,11 +403,11 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
     for number in (-1, 9, 2**40):
         at = entry(state, "engine", "now") + 1
         losses[:] = [[at, {"dict": [[number, 3]]}]]
-        files.append(rewritten(kept, tmp_path / f"{number}", state=state))
+        files.append(with_header(kept, tmp_path / f"{number}", state=state))
     done = subprocess.run(
         [sys.executable, "-c", RESUME_ALL, *files],
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
-        cwd=tmp_path,  # not where tests are run from: the source tree is not compiled
+        cwd=tmp_path,  # outside the source tree, which is not compiled
         capture_output=True,
         text=True,
         timeout=60,
@@ -413,14 +415,14 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_resume_rejects_another_scheduler(kept: Path) -> None:
+def test_resuming_with_another_scheduler_is_rejected(kept: Path) -> None:
     with pytest.raises(gs.ScenarioError, match="^scheduler"):
         gs.resume(kept, scheduler=gs.FairTree(bound=2.0))
     with pytest.raises(gs.ScenarioError, match="^scheduler"):
         gs.resume(kept, scheduler=gs.Fcfs())
 
 
-def test_resume_rejects_a_changed_trace(tmp_path: Path) -> None:
+def test_resuming_with_a_changed_trace_is_rejected(tmp_path: Path) -> None:
     log = tmp_path / "log.swf"
     line = "{} {} -1 10 1 -1 -1 1 -1 -1 1 1 1 1 -1 -1 -1 -1\n"
     log.write_text("".join(line.format(i, 10 * i) for i in range(1, 9)))
@@ -428,7 +430,7 @@ def test_resume_rejects_a_changed_trace(tmp_path: Path) -> None:
         gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.from_log(log, seed=1), seed=1
     )
     file = tmp_path / "run.checkpoint"
-    cut_at(file, 3, scenario, gs.FairTree())
+    interrupt_at(file, 3, scenario, gs.FairTree())
     assert gs.resume(file).digest == gs.simulate(scenario, gs.FairTree()).digest
     log.write_text(log.read_text() + line.format(9, 95))
     with pytest.raises(
@@ -438,7 +440,7 @@ def test_resume_rejects_a_changed_trace(tmp_path: Path) -> None:
 
 
 class Stateless(gs.Scheduler, frozen=True, kw_only=True):
-    """One that does not say what of it changes."""
+    """Scheduler that does not declare which attributes change."""
 
     def start(self, run: gs.Run) -> gs.Policy:
         policy = gs.Fcfs().start(run)
@@ -447,7 +449,7 @@ class Stateless(gs.Scheduler, frozen=True, kw_only=True):
 
 
 def test_a_scheduler_without_declared_state_is_rejected_before_the_run(tmp_path: Path) -> None:
-    """No file is written."""
+    """No checkpoint is written."""
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.SchedulerError, match="Forgetful does not declare the attributes that change"):
         gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
@@ -467,7 +469,7 @@ def test_wrong_intervals_of_checkpoints_are_rejected(every: Any, tmp_path: Path)
         gs.simulate(scenario, gs.Fcfs(), checkpoint=tmp_path / "file", checkpoint_every=every)
 
 
-# -- nodes of one's own --------------------------------------------------------------------------------------
+# -- user node programs --------------------------------------------------------------------------------------
 
 
 def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
@@ -504,11 +506,11 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
         seed=3,
         faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
     )
-    whole = gs.simulate(scenario, Asks())
-    assert whole.messages["sent"][0] > 50
+    uninterrupted = gs.simulate(scenario, Asks())
+    assert uninterrupted.messages["sent"][0] > 50
     for wave in (3, 20, 50):
-        cut_at(tmp_path / "file", wave, scenario, Asks())
-        assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == whole.digest
+        interrupt_at(tmp_path / "file", wave, scenario, Asks())
+        assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == uninterrupted.digest
     with pytest.raises(gs.ScenarioError, match="not registered: add --scheduler"):
         gs.resume(tmp_path / "file")
 
@@ -520,34 +522,34 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
     class Opens(Asks, frozen=True, kw_only=True):
         policy = Opaque
 
-    with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be kept"):
+    with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be saved"):
         gs.simulate(scenario, Opens(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
     assert not (tmp_path / "opens").exists()
 
 
-# -- mistakes of one's own -----------------------------------------------------------------------------------
+# -- errors in user code -------------------------------------------------------------------------------------
 
 
-class Late(gs.NodeProgram):
-    """A node that does not know what to do with the third application."""
+class FailsLate(gs.NodeProgram):
+    """Node that fails at the third application."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if application.number == 2:
-            raise ValueError("my own mistake")
+            raise ValueError("error in user code")
         view.enqueue(application.number, tasks)
 
 
-class Lately(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Late
+class FailsLateScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = FailsLate
 
 
 def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None:
-    """It has its traceback in a run that goes on, too; what cannot be put back is damage all the same."""
+    """The error keeps its traceback in a resumed run; a state that cannot be restored is still damage."""
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
     file = tmp_path / "file"
-    with pytest.raises(ValueError, match="^my own mistake$"):
-        gs.simulate(scenario, Lately(), checkpoint=file, checkpoint_every=0.0)
-    with pytest.raises(ValueError, match="^my own mistake$"):
-        gs.resume(file, scheduler=Lately())
+    with pytest.raises(ValueError, match="^error in user code$"):
+        gs.simulate(scenario, FailsLateScheduler(), checkpoint=file, checkpoint_every=0.0)
+    with pytest.raises(ValueError, match="^error in user code$"):
+        gs.resume(file, scheduler=FailsLateScheduler())
     with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
-        gs.resume(rewritten(file, tmp_path / "other", state={}), scheduler=Lately())
+        gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=FailsLateScheduler())

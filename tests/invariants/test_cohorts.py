@@ -1,6 +1,6 @@
-"""A cohort means what its rows one by one would mean, and a run is its scenario and its seed, no more.
+"""Results do not depend on cohorts, threads, progress bars or processes, only on scenario and seed.
 
-Compiled protocols have no cohorts: that nothing is cut there is in the tests of each, with its node program.
+Compiled protocols have no cohorts; their own tests compare them with node programs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_cohorts(scenario: gs.Scenario, scheduler: gs.Scheduler) -> None:
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
 def test_the_cohort_limit_does_not_change_fair_tree_runs(nodes: Any) -> None:
     whole, cut = (
-        gs.simulate(everyday(), gs.FairTree(), nodes=nodes, cohort_limit=limit, record="all")
+        gs.simulate(small_scenario(), gs.FairTree(), nodes=nodes, cohort_limit=limit, record="all")
         for limit in (None, 1)
     )
     assert whole.digest == cut.digest and whole.tables == cut.tables
@@ -45,7 +45,7 @@ def test_the_cohort_limit_does_not_change_runs_of_baselines(mode: str, scenario:
     check_cohorts(scenario, CENTRAL[mode])
 
 
-def everyday() -> gs.Scenario:
+def small_scenario() -> gs.Scenario:
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
         gs.Workload.bags(8, interarrival=5.0, task_size=[4000.0, 9000.0], seed=2),
@@ -58,9 +58,9 @@ ALL = {"fair-tree": gs.FairTree(), **CENTRAL}
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_progress_bar_does_not_change_the_digest(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    quiet = gs.simulate(everyday(), ALL[name])
+    quiet = gs.simulate(small_scenario(), ALL[name])
     assert capsys.readouterr() == ("", "")
-    shown = gs.simulate(everyday(), ALL[name], progress="force")
+    shown = gs.simulate(small_scenario(), ALL[name], progress="force")
     out, err = capsys.readouterr()
     assert (out, ALL[name].name in err) == ("", True)
     assert shown.digest == quiet.digest
@@ -69,20 +69,20 @@ def test_the_progress_bar_does_not_change_the_digest(name: str, capsys: pytest.C
 
 @pytest.mark.parametrize("name", ALL)
 def test_equal_seeds_give_equal_digests(name: str) -> None:
-    digests = {gs.simulate(everyday(), ALL[name]).digest for _ in range(3)}
+    digests = {gs.simulate(small_scenario(), ALL[name]).digest for _ in range(3)}
     assert len(digests) == 1
 
 
 def test_only_the_random_baseline_depends_on_the_seed() -> None:
-    first = everyday()
+    first = small_scenario()
     other = gs.Scenario(first.platform, first.workload, first.network, seed=4)
     for name, scheduler in ALL.items():
         same = gs.simulate(first, scheduler).digest == gs.simulate(other, scheduler).digest
         assert same == (name != "random"), name
 
 
-def many(interfaces: str) -> gs.Scenario:
-    """So many leaves that act at once that threads share them."""
+def large_scenario(interfaces: str) -> gs.Scenario:
+    """Return a scenario in which so many leaves act at once that threads share them."""
     return gs.Scenario(
         gs.Platform.desktop_grid(nodes=1500, seed=1),
         gs.Workload.bags(5, interarrival=20.0, task_size=[40_000.0, 90_000.0], seed=2),
@@ -103,12 +103,12 @@ def many(interfaces: str) -> gs.Scenario:
 )
 def test_threads_do_not_change_the_digest(interfaces: str, parameters: dict[str, object]) -> None:
     tree = gs.FairTree(samples=(6, 4, 3), **parameters)
-    one, *more = (gs.simulate(many(interfaces), tree, threads=threads) for threads in (1, 2, 3))
+    one, *more = (gs.simulate(large_scenario(interfaces), tree, threads=threads) for threads in (1, 2, 3))
     assert [result.digest for result in more] == [one.digest] * 2
     assert more[0].provenance["threads"] == 2
 
 
-def test_threads_do_not_change_the_digest_where_machines_fail() -> None:
+def test_threads_do_not_change_the_digest_if_machines_fail() -> None:
     failing = gs.Scenario(
         gs.Platform.desktop_grid(nodes=1500, seed=1),
         gs.Workload.bags(2, interarrival=20.0, tasks_per_node=2.0, task_size=40_000.0, seed=2),
@@ -120,10 +120,10 @@ def test_threads_do_not_change_the_digest_where_machines_fail() -> None:
     assert one.digest == two.digest and one.machines["failures"].sum() > 20
 
 
-def test_wrong_numbers_of_threads_are_rejected() -> None:
+def test_invalid_numbers_of_threads_are_rejected() -> None:
     for threads in (0, -1, 1.5, 5000):
         with pytest.raises(gs.ScenarioError, match="^threads"):
-            gs.simulate(everyday(), gs.FairTree(), threads=threads)
+            gs.simulate(small_scenario(), gs.FairTree(), threads=threads)
 
 
 CHILD = """
@@ -140,17 +140,19 @@ print(*(gs.simulate(scenario, scheduler).digest for scheduler in schedulers))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["1", "4242"])
-def test_another_process_has_the_same_digests(hash_seed: str, tmp_path: Path) -> None:
-    # the same gridsim as here, whether installed or in the source tree
+def test_digests_in_another_process_are_the_same(hash_seed: str, tmp_path: Path) -> None:
+    # import the same gridsim, whether installed or in the source tree
     package = str(Path(gs.__file__).parents[1])
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": package}
     child = subprocess.run(
         [sys.executable, "-c", CHILD],
-        input=everyday().to_toml(),
+        input=small_scenario().to_toml(),
         env=environment,
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert child.stdout.split() == [gs.simulate(everyday(), scheduler).digest for scheduler in ALL.values()]
+    assert child.stdout.split() == [
+        gs.simulate(small_scenario(), scheduler).digest for scheduler in ALL.values()
+    ]

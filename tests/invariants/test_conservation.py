@@ -1,4 +1,4 @@
-"""What no scheduler may break: tasks, messages, bytes and machine time are conserved, and bounds hold."""
+"""Every scheduler conserves tasks, messages, bytes and machine time, and respects lower bounds."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ any_scheduler = st.one_of(fair_trees(), fair_trees(), st.sampled_from(list(CENTR
 
 
 def fluid_bound(release: Any, size: Any, speed: float) -> float:
-    """Lower bound on the maximum stretch: the load is divisible, the platform one machine of `speed`.
+    """Return a lower bound on the maximum stretch: divisible load on one machine of `speed`.
 
-    For each k, all applications released from r_k on are served from r_k on; the smallest maximum of
-    (C_j - r_j) / w_j of such a set is Lawler's: again and again put that one last which bears it best.
+    For each k, the applications released from r_k on are served from r_k on.  Lawler's algorithm minimizes
+    the maximum of (C_j - r_j) / w_j: it repeatedly puts last the application with the smallest stretch there.
     """
     worst = 0.0
     for begin in release:
         waiting = [(r, w) for r, w in zip(release, size, strict=True) if r >= begin]
         end = begin + sum(w for _, w in waiting) / speed
         while waiting:
-            bears = [(end - r) / w for r, w in waiting]
-            worst = max(worst, min(bears))
-            end -= waiting.pop(bears.index(min(bears)))[1] / speed
+            stretches = [(end - r) / w for r, w in waiting]
+            worst = max(worst, min(stretches))
+            end -= waiting.pop(stretches.index(min(stretches)))[1] / speed
     return worst
 
 
-def test_the_fluid_bound_is_as_computed_by_hand() -> None:
+def test_the_fluid_bound_equals_values_computed_by_hand() -> None:
     assert fluid_bound([5.0], [100.0], 10.0) == pytest.approx(0.1)
     # (0, w=4) and (1, w=1) on speed 1: the small one goes first, and the large one ends at 5
     assert fluid_bound([0.0, 1.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
     # released together: the large one last, at 5
     assert fluid_bound([0.0, 0.0], [4.0, 1.0], 1.0) == pytest.approx(1.25)
-    # the last one alone bounds from below, whatever was before
+    # the last one alone is a bound, whatever came before
     assert fluid_bound([0.0, 9.0], [1.0, 4.0], 2.0) == pytest.approx(0.5)
 
 
@@ -59,7 +59,7 @@ def test_tasks_and_machine_time_are_conserved(scenario: gs.Scenario, scheduler: 
     done, machines = outcome.applications, outcome.machines
     tasks, release_ns = given_applications.tasks, given_applications.release_ns
 
-    # each task once, and none before its time
+    # each task is completed once, and none starts before its release
     assert (done["completed"] == tasks).all()
     assert (done["resubmitted"] == 0).all()
     assert machines["tasks"].sum() == tasks.sum()
@@ -77,7 +77,7 @@ def test_tasks_and_machine_time_are_conserved(scenario: gs.Scenario, scheduler: 
     rounding = tasks.sum() * scenario.platform.speeds.max() / NS
     assert worked == pytest.approx(given_applications.size.sum(), rel=1e-9, abs=rounding)
 
-    # and no schedule is better than the divisible load on one fast machine
+    # no schedule is better than divisible load on one fast machine
     bound = fluid_bound(
         given_applications.release.tolist(),
         given_applications.size.tolist(),
@@ -103,15 +103,15 @@ def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.F
     assert (sent == delivered + dropped + messages["in_flight"]).all()
     assert (messages["in_flight"] >= 0).all() and (delivered >= 0).all()
     assert (dropped == 0).all()
-    told = np.isin(kinds, ["spread", "request"]) & (scheduler.accept != "minimum")
-    assert (messages["bytes"] == sent * nbytes)[~told].all()
-    assert (messages["bytes"] >= sent * nbytes).all()  # what a rule of acceptance adds
+    has_extra_bytes = np.isin(kinds, ["spread", "request"]) & (scheduler.accept != "minimum")
+    assert (messages["bytes"] == sent * nbytes)[~has_extra_bytes].all()
+    assert (messages["bytes"] >= sent * nbytes).all()  # acceptance rules add bytes
     assert machines["bytes_out"].sum() == messages["bytes"].sum()
-    if not told.any():
+    if not has_extra_bytes.any():
         assert machines["bytes_in"].sum() == (delivered * nbytes).sum()
     if scenario.platform.nodes == 1:
         assert sent.sum() == 0
-    # every share that left its machine was announced: requests that climb or go down, at most one an edge
+    # requests climb and descend at most once per edge
     requests = result.tables["requests"]
     steps = int(requests["steps_up"].sum()) + int(result.applications["nodes_used"].sum()) * (
         scenario.platform.nodes.bit_length()
@@ -122,19 +122,19 @@ def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.F
 @pytest.mark.slow
 @QUICK
 @given(scenarios(), fair_trees(run_on=False))
-def test_nothing_after_the_last_placement_changes_the_schedule(
+def test_running_on_after_the_last_placement_does_not_change_the_schedule(
     scenario: gs.Scenario, scheduler: gs.FairTree
 ) -> None:
-    cut = gs.simulate(scenario, scheduler)
-    on = gs.simulate(scenario, msgspec.structs.replace(scheduler, run_on=True))
-    assert cut.applications == on.applications
+    ended = gs.simulate(scenario, scheduler)
+    run_on = gs.simulate(scenario, msgspec.structs.replace(scheduler, run_on=True))
+    assert ended.applications == run_on.applications
     for column in ("speed", "busy", "tasks", "peak_queue", "utilization"):
-        assert (cut.machines[column] == on.machines[column]).all()
+        assert (ended.machines[column] == run_on.machines[column]).all()
     for column in ("router", "steps_up", "promised", "kept"):
-        assert (cut.tables["requests"][column] == on.tables["requests"][column]).all()
-    assert cut.facts["ledger_end_s"] == on.facts["ledger_end_s"]
-    assert (on.messages["sent"] >= cut.messages["sent"]).all()
-    assert on.facts["tasks_accepted_known"] >= cut.facts["tasks_accepted_known"]
+        assert (ended.tables["requests"][column] == run_on.tables["requests"][column]).all()
+    assert ended.facts["ledger_end_s"] == run_on.facts["ledger_end_s"]
+    assert (run_on.messages["sent"] >= ended.messages["sent"]).all()
+    assert run_on.facts["tasks_accepted_known"] >= ended.facts["tasks_accepted_known"]
 
 
 @QUICK

@@ -1,4 +1,4 @@
-"""Whatever fails, whenever: every task is completed once, messages add up, and cohorts may be cut."""
+"""Under any failures, every task is completed once, messages are conserved, and cohorts do not matter."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from gridsim.scheduling import queues
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests._helpers.one_list import OneList
 from tests._helpers.scenarios import CENTRAL, fair_trees
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
 QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-#: Of several runs each; `check_scheduler` looks at more of them every night.
+#: For tests with several runs per example; `check_scheduler` covers more examples every night.
 FEWER = settings(QUICK, max_examples=12)
 limits = st.sampled_from((1, 3))
 
 
 def check(result: gs.Result) -> None:
-    """Tasks are checked by `simulate` itself; here are messages and the time machines were up."""
+    """Check messages and machines of a result; `simulate` itself checks the tasks."""
     messages = result.tables["messages"]
     sent, delivered, dropped = (messages[name] for name in ("sent", "delivered", "dropped"))
     assert (messages["in_flight"] == sent - delivered - dropped).all()
     assert (messages["in_flight"] >= 0).all() and (dropped >= 0).all()
     assert (result.machines["tasks"] >= 0).all()
     assert result.machines["tasks"].sum() == result.applications["tasks"].sum()
-    # a task that a failure cuts off is done again
+    # a task that a failure interrupts is resubmitted
     assert 0 <= result.machines["interrupted"].sum() <= result.applications["resubmitted"].sum()
 
 
@@ -59,19 +59,19 @@ def test_the_fair_tree_completes_every_task_once(
     assert gs.simulate(scenario, scheduler, cohort_limit=limit).digest == whole.digest
     requests = whole.tables["requests"]
     if scenario.platform.nodes > 1:
-        # what was submitted again came out of losses, and each request was accepted somewhere
-        again = np.zeros(len(whole.applications["tasks"]), np.int64)
-        np.add.at(again, requests["application"], requests["tasks"])
+        # requests are only for the tasks of an application and its lost tasks
+        requested = np.zeros(len(whole.applications["tasks"]), np.int64)
+        np.add.at(requested, requests["application"], requests["tasks"])
         given_tasks = whole.applications["tasks"]
-        assert (again <= given_tasks + whole.applications["resubmitted"]).all()
+        assert (requested <= given_tasks + whole.applications["resubmitted"]).all()
 
 
 @pytest.mark.parametrize(
     ("examples", "decisions"), [(2, 150), pytest.param(30, 10_000, marks=pytest.mark.claims)]
 )
-def test_promised_stretches_have_not_passed_when_they_are_promised(examples: int, decisions: int) -> None:
+def test_promised_stretches_can_still_be_met(examples: int, decisions: int) -> None:
     """Lost tasks keep their release, and no request is promised a stretch that it has already passed."""
-    seen = 0
+    decision_count = 0
 
     @settings(max_examples=examples, deadline=None)
     @given(
@@ -81,8 +81,10 @@ def test_promised_stretches_have_not_passed_when_they_are_promised(examples: int
         st.sampled_from((300.0, 2000.0)),
         st.sampled_from((None, 0.0, 25.0)),
     )
-    def law(scheduler: gs.FairTree, nodes: int, seed: int, mean: float, detection: float | None) -> None:
-        nonlocal seen
+    def check_promises(
+        scheduler: gs.FairTree, nodes: int, seed: int, mean: float, detection: float | None
+    ) -> None:
+        nonlocal decision_count
         scenario = gs.Scenario(
             gs.Platform.desktop_grid(nodes, seed),
             gs.Workload.bags(12, 200.0, 20.0, 0.9, (5e4, 2e5), seed=seed),
@@ -94,14 +96,14 @@ def test_promised_stretches_have_not_passed_when_they_are_promised(examples: int
         waited = requests["accepted"] - requests["release"]
         assert (requests["promised"] * requests["size"] >= waited * (1 - 1e-12) - 1e-9).all()
         assert ((requests["guaranteed"] == 1) == np.isfinite(requests["promised"])).all()
-        seen += len(waited)
+        decision_count += len(waited)
 
-    law()
-    assert seen >= decisions
+    check_promises()
+    assert decision_count >= decisions
 
 
 def grid(**of: Any) -> gs.Scenario:
-    """Eight machines and two bags, and these faults."""
+    """Return a scenario of eight machines and two bags, with the faults of `Faults.of`."""
     return gs.Scenario(
         gs.Platform.of([1000.0, 2000.0] * 4),
         gs.Workload.of(release=[0.0, 2.0], tasks=[40, 16], task_size=[1000.0, 3000.0], submitter=[5, 2]),
@@ -109,23 +111,27 @@ def grid(**of: Any) -> gs.Scenario:
     )
 
 
-WHAT_MAY_HAPPEN = pytest.mark.parametrize(
+failure_lists = pytest.mark.parametrize(
     "of",
     [
-        {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, as it submits
-        {"machine": [5], "down": [0.02], "up": [inf]},  # and for good
+        {"machine": [5], "down": [0.0], "up": [0.0]},  # the submitter, at the release
+        {"machine": [5], "down": [0.02], "up": [inf]},  # the submitter, forever
         {"machine": [1, 3], "down": [0.12, 0.12], "up": [0.12, 0.12]},  # parent and child at one instant
-        {"machine": [0, 1, 2], "down": [0.11] * 3, "up": [50.0] * 3},  # the upper routers, during the descent
-        {"machine": [0], "down": [0.03], "up": [0.03]},  # the root, during the first summaries' flight
-        {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all but one
-        {"machine": list(range(8)), "down": [1.0] * 8, "up": [90.0] * 8},  # everybody, for a while
-        {"machine": [3, 3, 3], "down": [1.0, 2.0, 3.0], "up": [1.0, 2.5, 3.0]},  # one again and again
-        {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two that join later
+        {
+            "machine": [0, 1, 2],
+            "down": [0.11] * 3,
+            "up": [50.0] * 3,
+        },  # the upper routers, while requests descend
+        {"machine": [0], "down": [0.03], "up": [0.03]},  # the root, while the first summaries travel
+        {"machine": list(range(7)), "down": [1.0] * 7, "up": [inf] * 7},  # all except one
+        {"machine": list(range(8)), "down": [1.0] * 8, "up": [90.0] * 8},  # all machines, for a while
+        {"machine": [3, 3, 3], "down": [1.0, 2.0, 3.0], "up": [1.0, 2.5, 3.0]},  # one machine repeatedly
+        {"machine": [6, 7], "down": [0.0, 0.0], "up": [10.0, 400.0]},  # two machines that join later
     ],
 )
 
 
-@WHAT_MAY_HAPPEN
+@failure_lists
 @pytest.mark.parametrize("detection", [None, 0.0])
 def test_the_fair_tree_handles_any_list_of_failures(of: dict[str, Any], detection: float | None) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3), detection=detection)
@@ -136,7 +142,7 @@ def test_the_fair_tree_handles_any_list_of_failures(of: dict[str, Any], detectio
     assert gs.simulate(grid(**of), scheduler, cohort_limit=1).digest == result.digest
 
 
-def test_machines_that_leave_for_good_get_no_more_work() -> None:
+def test_machines_that_leave_forever_get_no_more_work() -> None:
     result = gs.simulate(grid(machine=list(range(7)), down=[1.0] * 7, up=[inf] * 7), gs.FairTree())
     assert (result.machines["busy"][:7] <= 1.0).all()
     assert result.machines["tasks"][7] >= 56 - 7
@@ -146,7 +152,7 @@ def test_machines_that_leave_for_good_get_no_more_work() -> None:
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
 def test_a_run_without_any_machine_up_is_rejected(name: str) -> None:
     scheduler = gs.FairTree(detection=0.0) if name == "fair-tree" else CENTRAL[name]
-    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 0 s"):
+    with pytest.raises(gs.ScenarioError, match="t = 0 s: the last machine failed for good"):
         gs.simulate(grid(machine=range(8), down=[0.0] * 8, up=[inf] * 8), scheduler)
 
 
@@ -162,7 +168,7 @@ def test_machines_that_join_late_get_work() -> None:
     assert late.machines["tasks"][3] > 0
 
 
-def test_losses_are_noticed_only_after_the_detection_time() -> None:
+def test_losses_are_detected_only_after_the_detection_time() -> None:
     of: dict[str, Any] = {"machine": [1], "down": [0.5], "up": [inf]}
     makespans = [
         gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), heartbeat=300.0, detection=detection)).makespan
@@ -172,30 +178,30 @@ def test_losses_are_noticed_only_after_the_detection_time() -> None:
 
 
 def test_a_fair_tree_run_fails_when_all_machines_have_left() -> None:
-    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [1.0] * 8, "up": [inf] * 8}
-    with pytest.raises(gs.ScenarioError, match=r"^faults must leave .*; at 1 s .* with 5\d tasks left"):
-        gs.simulate(grid(**everybody), gs.FairTree())
+    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [1.0] * 8, "up": [inf] * 8}
+    with pytest.raises(gs.ScenarioError, match=r"^t = 1 s: the last machine .* with 5\d tasks unfinished"):
+        gs.simulate(grid(**all_machines), gs.FairTree())
 
 
-# -- the centralized ones -------------------------------------------------------------------------------
+# -- centralized schedulers -----------------------------------------------------------------------------
 
 
 class Watched(gs.Scheduler, frozen=True):
-    """A centralized scheduler whose machines are looked at: who is down runs nothing and gets nothing."""
+    """Centralized scheduler with assertions that machines that are down run and receive no tasks."""
 
     inner: gs.Scheduler
 
     def start(self, run: Run) -> Policy:
-        class Pulling(PullQueue):
-            def run(self, *arguments: Any, **more: bool) -> int:
+        class WatchedPullQueue(PullQueue):
+            def run(self, *arguments: Any, **options: bool) -> int:
                 before = len(self.starts()[0])
-                count = super().run(*arguments, **more)
+                count = super().run(*arguments, **options)
                 machine, _, start, _ = (column[before:] for column in self.starts())
                 assert run.up[machine].all()
                 assert (start >= latest[machine]).all()
                 return count
 
-        class Queues(TaskQueues):
+        class WatchedQueues(TaskQueues):
             def enqueue(self, machines: Any, *arguments: Any) -> None:
                 assert run.up[machines].all()
                 assert not self.is_busy(np.flatnonzero(~run.up)).any()
@@ -203,14 +209,16 @@ class Watched(gs.Scheduler, frozen=True):
 
         latest = np.zeros(len(run.speeds), np.int64)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(central, "PullQueue", lambda *arguments, log: Pulling(*arguments, log=True))
-            patch.setattr(queues, "TaskQueues", Queues)
+            patch.setattr(
+                central, "PullQueue", lambda *arguments, log: WatchedPullQueue(*arguments, log=True)
+            )
+            patch.setattr(queues, "TaskQueues", WatchedQueues)
             policy = self.inner.start(run)
-        inner = policy.on_faults
+        inner_on_faults = policy.on_faults
 
-        def on_faults(failed: Any, back: Any) -> None:
-            inner(failed, back)
-            latest[failed] = latest[back] = run.engine.now
+        def on_faults(failed: Any, recovered: Any) -> None:
+            inner_on_faults(failed, recovered)
+            latest[failed] = latest[recovered] = run.engine.now
 
         policy.on_faults = on_faults
         return policy
@@ -238,7 +246,7 @@ def test_each_centralized_scheduler_completes_every_task_once(
 @QUICK
 @given(scenario=scenarios(faults=True))
 def test_machines_of_one_kind_have_equal_rooms(scenario: gs.Scenario) -> None:
-    """Machines of one kind are all up or none, and have room for the same."""
+    """Machines of one kind are all up or all down, and have room for the same number of tasks."""
     share = central.ExactStretch.share
 
     def checked(policy: central.ExactStretch, application: int, count: int, now: int) -> Any:
@@ -282,7 +290,7 @@ def test_ect_predicts_the_times_at_which_machines_become_free(scenario: gs.Scena
 
 
 @each_central
-@WHAT_MAY_HAPPEN
+@failure_lists
 def test_centralized_schedulers_handle_any_list_of_failures(of: dict[str, Any], name: str) -> None:
     result = gs.simulate(grid(**of), CENTRAL[name])
     check(result)
@@ -296,7 +304,7 @@ def test_centralized_schedulers_handle_any_list_of_failures(of: dict[str, Any], 
 
 @each_central
 def test_faults_after_the_end_do_not_change_the_run(name: str) -> None:
-    """With faults a run goes in steps and looks for its end; what it decides is the same."""
+    """With faults, a run proceeds in steps and checks for its end, but its decisions are the same."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=30, seed=4), gs.Workload.bags(applications=12, seed=2), seed=3
     )
@@ -322,7 +330,7 @@ def test_endless_failures_end_with_the_last_task(name: str) -> None:
 
 @each_central
 def test_a_failing_machine_loses_its_task_and_repeats_it(name: str) -> None:
-    """A task of 5 s is lost after 3 s, and done again at once by a machine that is up."""
+    """A task of 5 s is lost after 3 s, and restarted at once when a machine is up."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0]),
         gs.Workload.of(release=[1.0], tasks=[2], task_size=[5000.0], submitter=[0], origin=0.0),
@@ -332,7 +340,7 @@ def test_a_failing_machine_loses_its_task_and_repeats_it(name: str) -> None:
     # 1..4 lost, 4..9 done, 9..10 lost, 20..25 done
     assert result.applications["finish"].tolist() == [25.0]
     assert result.applications["first_start"].tolist() == [1.0]
-    # bound tasks are lost while they wait, too
+    # bound tasks are also lost while they wait
     waiting = 0 if name in ("pull", "replan") else 1
     assert result.applications["resubmitted"].tolist() == [2 + waiting]
     assert result.applications["nodes_used"].tolist() == [1]
@@ -351,7 +359,7 @@ def test_centralized_schedulers_give_no_work_to_machines_that_left(name: str) ->
 
 @each_central
 def test_recovered_machines_get_work_again(name: str) -> None:
-    """7 of 8 are away for a while, in which the second application is bound; the third finds all."""
+    """7 of 8 machines are down when the second application is bound; all are up for the third."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 8),
         gs.Workload.of(
@@ -369,13 +377,13 @@ def test_recovered_machines_get_work_again(name: str) -> None:
 
 @each_central
 def test_centralized_schedulers_wait_until_a_machine_is_up(name: str) -> None:
-    """Released and lost while nobody is up."""
-    everybody = list(range(8))
-    scenario = grid(machine=everybody, down=[1.0] * 8, up=[90.0] * 7 + [95.0])
+    """Tasks are released and lost while no machine is up."""
+    all_machines = list(range(8))
+    scenario = grid(machine=all_machines, down=[1.0] * 8, up=[90.0] * 7 + [95.0])
     result = gs.simulate(scenario, CENTRAL[name])
     assert result.applications["first_start"][0] == 0.0
     assert result.applications["first_start"][1] >= 90.0
-    from_the_beginning = grid(machine=everybody, down=[0.0] * 8, up=[90.0] * 8)
+    from_the_beginning = grid(machine=all_machines, down=[0.0] * 8, up=[90.0] * 8)
     result = gs.simulate(from_the_beginning, CENTRAL[name])
     assert (result.applications["first_start"] >= 90.0).all()
     assert result.applications["resubmitted"].sum() == 0
@@ -384,19 +392,19 @@ def test_centralized_schedulers_wait_until_a_machine_is_up(name: str) -> None:
 @each_central
 @pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
 def test_a_centralized_run_fails_when_all_machines_have_left(name: str, at: float) -> None:
-    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
+    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [at] * 8, "up": [inf] * 8}
     with pytest.raises(
-        gs.ScenarioError, match=rf"^faults must leave .*; at {at:g} s .* with [2-5]\d tasks left"
+        gs.ScenarioError, match=rf"^t = {at:g} s: the last machine .* with [2-5]\d tasks unfinished"
     ):
-        gs.simulate(grid(**everybody), CENTRAL[name])
+        gs.simulate(grid(**all_machines), CENTRAL[name])
 
 
 @each_central
 def test_machines_that_leave_after_the_end_do_not_change_the_run(name: str) -> None:
     done = gs.simulate(grid(machine=[], down=[], up=[]), CENTRAL[name])
     end = done.applications["finish"].max()
-    everybody: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
-    at_the_end = gs.simulate(grid(**everybody), CENTRAL[name])
+    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
+    at_the_end = gs.simulate(grid(**all_machines), CENTRAL[name])
     assert at_the_end.digest == done.digest
 
 
@@ -406,7 +414,7 @@ def test_machines_that_leave_after_the_end_do_not_change_the_run(name: str) -> N
 @pytest.mark.parametrize("machines", [1, 2])
 @pytest.mark.parametrize("period", [50.0, 100.0, 300.0])
 def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines: int, period: float) -> None:
-    """All are away in the second half of each period, and heartbeats come as one ends."""
+    """All machines are down in the second half of each period, when heartbeats are due."""
     begins = np.arange(40) * period + period / 2
     rows = [(u, at) for u in range(machines) for at in begins]
     scenario = gs.Scenario(
@@ -421,7 +429,7 @@ def test_the_fair_tree_ends_despite_failures_in_step_with_the_heartbeat(machines
 
 
 def endless() -> gs.Scenario:
-    """A task takes 10 s, and nobody is up for longer than 5."""
+    """Return a scenario in which a task takes 10 s, and no machine is up for longer than 5 s."""
     at = np.arange(1, 2000) * 5.0
     return gs.Scenario(
         gs.Platform.of([1000.0] * 2),
@@ -430,7 +438,7 @@ def endless() -> gs.Scenario:
     )
 
 
-def in_step(offset: float) -> dict[str, Any]:
+def failures_with_heartbeat(offset: float) -> dict[str, Any]:
     at = [300.0 * k + offset for k in range(200)]
     return {"machine": [0] * len(at), "down": at, "up": at}
 
@@ -438,17 +446,24 @@ def in_step(offset: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("machines", "tasks", "of"),
     [
-        (1, 2, in_step(0.5)),
-        (2, 3, {k: [*v, *((1,) * len(v) if k == "machine" else v)] for k, v in in_step(0.5).items()}),
-        (8, 1, in_step(0.1)),
-        (8, 1, {**in_step(0.03), "machine": [2] * 200}),
+        (1, 2, failures_with_heartbeat(0.5)),
+        (
+            2,
+            3,
+            {
+                k: [*v, *((1,) * len(v) if k == "machine" else v)]
+                for k, v in failures_with_heartbeat(0.5).items()
+            },
+        ),
+        (8, 1, failures_with_heartbeat(0.1)),
+        (8, 1, {**failures_with_heartbeat(0.03), "machine": [2] * 200}),
     ],
 )
 @pytest.mark.parametrize("parameters", [{}, {"bound": 0.0}, {"accept": "minimum", "bound": 1.25}])
 def test_the_fair_tree_ends_despite_failures_soon_after_each_heartbeat(
     machines: int, tasks: int, of: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
-    """What is submitted again with a heartbeat would be lost forever."""
+    """Tasks resubmitted at a heartbeat must not be lost forever."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * machines),
         gs.Workload.of(release=[0.0], tasks=[tasks], task_size=[1000.0], submitter=[5 % machines]),
@@ -471,7 +486,7 @@ def test_a_run_ends_although_one_machine_fails_with_each_heartbeat(tmp_path: Any
 
 
 def test_a_trace_without_failures_causes_none(tmp_path: Any) -> None:
-    """It is not repeated until the end of the clock."""
+    """Such a trace is not repeated forever."""
     (tmp_path / "up.avt").write_text("a 1 0 1\nb 1 0 1\n")
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
@@ -485,15 +500,13 @@ def test_a_trace_without_failures_causes_none(tmp_path: Any) -> None:
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
 def test_a_time_limit_stops_an_endless_run(name: str) -> None:
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
-    with pytest.raises(
-        gs.ScenarioError, match=r"had not finished at the time limit of 1,000 s \(400 failures\)"
-    ):
+    with pytest.raises(gs.ScenarioError, match=r"did not end within time_limit = 1,000 s \(400 failures\)"):
         gs.simulate(endless(), scheduler, time_limit=1000.0)
 
 
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
 def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> None:
-    """One without failures, which the engine ends, and one that ends in time."""
+    """One run has no failures, the other has some; both end before the limit."""
     scheduler = gs.FairTree(samples=(6, 4, 3)) if name == "fair-tree" else CENTRAL[name]
     calm = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
@@ -507,7 +520,7 @@ def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> Non
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
-def test_wrong_time_limits_are_rejected(limit: Any) -> None:
+def test_invalid_time_limits_are_rejected(limit: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.simulate(endless(), gs.Fcfs(), time_limit=limit)
 
@@ -519,7 +532,7 @@ def test_a_late_first_start_does_not_count_as_a_failure() -> None:
 
 
 def test_a_machine_that_gets_tasks_again_is_counted_once() -> None:
-    """Each machine of four is reset twice while it has tasks."""
+    """Each of four machines is reset twice while it has tasks."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 4),
         gs.Workload.of(release=[0.0], tasks=[40], task_size=[5000.0], submitter=[0]),
@@ -530,7 +543,7 @@ def test_a_machine_that_gets_tasks_again_is_counted_once() -> None:
     assert result.applications["nodes_used"].tolist() == [4]
 
 
-# -- failures by the block ----------------------------------------------------------------------------------
+# -- failures in blocks -----------------------------------------------------------------------------------
 
 
 def run(scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> tuple[Simulation, gs.Result]:
@@ -539,25 +552,25 @@ def run(scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> tuple
 
 
 def check_blocks(scenario: gs.Scenario, time_limit: float | None = None) -> gs.Result:
-    """A policy that takes blocks ends as one that is told of each failure, and so do the books of outages."""
-    (by_block, result), (told, wanted) = (
+    """Check that a policy that takes blocks has the results and outages of one that gets single failures."""
+    (in_blocks, result), (single, expected) = (
         run(scenario, scheduler, record=True, time_limit=time_limit)
         for scheduler in (OneList(), CENTRAL["pull"])
     )
-    assert result.tables.keys() == wanted.tables.keys()
-    for name, table in wanted.tables.items():
+    assert result.tables.keys() == expected.tables.keys()
+    for name, table in expected.tables.items():
         for column, values in table.items():
             assert result.tables[name][column].tolist() == values.tolist(), (name, column)
-    end = by_block.engine.now
-    assert end == told.engine.now
+    end = in_blocks.engine.now
+    assert end == single.engine.now
     for until in (end, end + 10**9):
-        assert by_block.outages.down_time(until).tolist() == told.outages.down_time(until).tolist()
-    assert by_block.outages.up.tolist() == told.outages.up.tolist()
-    assert by_block.outages.over_at is None
+        assert in_blocks.outages.down_time(until).tolist() == single.outages.down_time(until).tolist()
+    assert in_blocks.outages.up.tolist() == single.outages.up.tolist()
+    assert in_blocks.outages.all_failed_at is None
     return result
 
 
-#: Machines that come and go for ever, and are up for less than some tasks take.
+#: Endless failures, with up times shorter than some tasks.
 renewals = st.one_of(
     st.builds(Faults.poisson, st.sampled_from((50.0, 200.0)), st.integers(0, 9)),
     st.builds(Faults.exponential, st.just(50.0), st.sampled_from((0.0, 9.0, 300.0)), st.integers(0, 9)),
@@ -575,10 +588,10 @@ def test_runs_with_failures_in_blocks_are_sound(scenario: gs.Scenario, faults: F
     check(result)
     assert validate_result(result) == []
     assert gs.simulate(scenario, OneList(), cohort_limit=1).digest == result.digest
-    assert differing_end(scenario, OneList(), result, 1e7) is None
+    assert resume_difference(scenario, OneList(), result, 1e7) is None
 
 
-@WHAT_MAY_HAPPEN
+@failure_lists
 def test_blocks_of_any_failures_equal_single_failures(of: dict[str, Any]) -> None:
     check_blocks(grid(**of))
 
@@ -587,19 +600,19 @@ def test_changes_at_the_end_of_a_run_have_no_effect() -> None:
     """The run ends first, even if all machines leave at that instant."""
     end = check_blocks(grid(machine=[0], down=[0.5], up=[0.75])).makespan
     for up in (end, end + 1.0, inf):
-        everybody: dict[str, Any] = {
+        all_machines: dict[str, Any] = {
             "machine": [0, *range(8)],
             "down": [0.5] + [end] * 8,
             "up": [0.75] + [up] * 8,
         }
-        result = gs.simulate(grid(**everybody), OneList())
+        result = gs.simulate(grid(**all_machines), OneList())
         assert result.makespan == end and result.machines["failures"].sum() == 1
-        check_blocks(grid(**everybody))
+        check_blocks(grid(**all_machines))
 
 
 @pytest.mark.slow
 def test_runs_with_many_blocks_equal_those_with_single_failures(tmp_path: Any) -> None:
-    """Rounds of a trace, blocks of drawn times."""
+    """Blocks are rounds of a trace, or parts of drawn times."""
     (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")
     long = gs.Scenario(
         gs.Platform.of([1000.0, 2000.0, 10.0]),
@@ -626,30 +639,30 @@ def test_blocks_give_the_same_error_when_all_machines_have_left(at: float, relea
         ),
         faults=Faults.of([0, 1, 1], [at, 0.0, at + 0.5], [inf, 0.25, inf]),
     )
-    said = []
+    messages = []
     for scheduler in (OneList(), CENTRAL["pull"]):
         with pytest.raises(
-            gs.ScenarioError, match=r"^faults must leave .*; at [\d.]+ s .* with \d tasks left"
+            gs.ScenarioError, match=r"^t = [\d.]+ s: the last machine .* with \d tasks unfinished"
         ) as e:
             gs.simulate(scenario, scheduler)
-        said.append(str(e.value))
-    assert said[0] == said[1]
+        messages.append(str(e.value))
+    assert messages[0] == messages[1]
 
 
 def test_a_time_limit_stops_an_endless_run_with_blocks() -> None:
-    said = r"one-list had not finished at the time limit of 1,000 s \(400 failures\)"
-    with pytest.raises(gs.ScenarioError, match=said):
+    message = r"one-list did not end within time_limit = 1,000 s \(400 failures\)"
+    with pytest.raises(gs.ScenarioError, match=message):
         gs.simulate(endless(), OneList(), time_limit=1000.0)
-    for_ever = dataclasses.replace(endless(), faults=Faults.poisson(0.1, seed=1))
-    with pytest.raises(gs.ScenarioError, match="had not finished at the time limit of 50 s"):
-        gs.simulate(for_ever, OneList(), time_limit=50.0)
+    endless_failures = dataclasses.replace(endless(), faults=Faults.poisson(0.1, seed=1))
+    with pytest.raises(gs.ScenarioError, match="did not end within time_limit = 50 s"):
+        gs.simulate(endless_failures, OneList(), time_limit=50.0)
     of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
     for limit in (5000.0, 1e300):
         check_blocks(grid(**of), time_limit=limit)
 
 
 def test_a_run_continues_after_the_last_change() -> None:
-    """A task that ends after the clock of faults: nothing fails any more."""
+    """After the last failure, a long task runs to its end."""
     slow = gs.Scenario(
         gs.Platform.of([1.0]),
         gs.Workload.of(release=[0.0], tasks=[1], task_size=[2.25e9], submitter=[0]),
@@ -658,7 +671,7 @@ def test_a_run_continues_after_the_last_change() -> None:
     assert check_blocks(slow).makespan == 8.25e9
 
 
-def test_impossible_states_of_outages_are_rejected() -> None:
+def test_invalid_states_of_outages_are_rejected() -> None:
     scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
     good = Simulation(scenario, OneList(), Options()).outages.getstate()
     for change in (
@@ -668,13 +681,13 @@ def test_impossible_states_of_outages_are_rejected() -> None:
         outages = Simulation(scenario, OneList(), Options()).outages
         with pytest.raises((ValueError, StopIteration)):
             outages.setstate({**good, **change})
-    told = Simulation(scenario, CENTRAL["pull"], Options()).outages
+    outages = Simulation(scenario, CENTRAL["pull"], Options()).outages
     with pytest.raises(ValueError, match=r"^state\['taken'\]"):
-        told.setstate({**good, "taken": 0})
+        outages.setstate({**good, "taken": 0})
 
 
 def test_the_feed_of_failures_gives_all_changes_in_order() -> None:
-    """A policy takes the blocks of the course, and none where nothing fails."""
+    """A policy takes the blocks of failures; there are none if nothing fails."""
     faults = Faults.exponential(20.0, 5.0, seed=4)
     scenario = dataclasses.replace(grid(machine=[], down=[], up=[]), faults=faults)
     feed = Simulation(scenario, OneList(), Options()).outages

@@ -1,4 +1,4 @@
-"""The texts of errors and warnings, all in one file that is reviewed as a diff.
+"""Texts of errors and warnings, collected in one file that is reviewed as a diff.
 
 ``python -m tests.invariants.test_messages`` rewrites `messages.txt`; tests elsewhere pin class and path only.
 """
@@ -15,12 +15,12 @@ import gridsim
 
 APPROVED = Path(__file__).with_name("messages.txt")
 PACKAGES = (Path(gridcore.__file__).parent, Path(gridsim.__file__).parent)
-#: Calls whose first text is a message, besides those of classes that end in Error, Warning or Exception.
+#: Calls with a message, besides those of names that end in Error, Warning or Exception.
 CALLS = frozenset({"BadParameter", "UsageError", "ConformanceError", "error", "refuse", "warn"})
 
 
 def template(node: ast.expr) -> str | None:
-    """Return a text as it stands in the source, with ``{...}`` where values go; None if it is no text."""
+    """Return a string of the source with ``{...}`` in place of values; None if `node` is no string."""
     match node:
         case ast.Constant(value=str()):
             return node.value
@@ -40,7 +40,7 @@ def template(node: ast.expr) -> str | None:
     return None
 
 
-def of_python(path: Path) -> Iterator[tuple[str, str]]:
+def python_messages(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the class or function, and the text, of each message in a module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
@@ -52,8 +52,8 @@ def of_python(path: Path) -> Iterator[tuple[str, str]]:
                         yield name, text
 
 
-def of_cython(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the same of a kernel, whose texts are literals one after the other."""
+def cython_messages(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the class and the text of each message in a kernel."""
     pieces = r'(?:f?r?"(?:[^"\\]|\\.)*"\s*)+'
     for match in re.finditer(rf"raise (\w+)\(\s*({pieces})", path.read_text(encoding="utf-8")):
         text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', match[2]))
@@ -65,9 +65,9 @@ def messages() -> list[str]:
     lines = []
     for package in PACKAGES:
         for path in sorted([*package.rglob("*.py"), *package.rglob("*.pyx")]):
-            found = of_python(path) if path.suffix == ".py" else of_cython(path)
-            place = path.relative_to(package.parent).as_posix()
-            lines += sorted({f"{place}: {name}: {' '.join(text.split())}" for name, text in found})
+            entries = python_messages(path) if path.suffix == ".py" else cython_messages(path)
+            file = path.relative_to(package.parent).as_posix()
+            lines += sorted({f"{file}: {name}: {' '.join(text.split())}" for name, text in entries})
     return lines
 
 
@@ -79,10 +79,10 @@ def test_error_messages_equal_the_approved_ones() -> None:
 def test_error_messages_are_found_in_sources(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text("def f(x):\n    raise ValueError(f'x must be > 0, got {x!r}' + (', too' if x else ''))\n")
-    assert list(of_python(path)) == [("ValueError", "x must be > 0, got {...}, too")]
+    assert list(python_messages(path)) == [("ValueError", "x must be > 0, got {...}, too")]
     kernel = tmp_path / "kernel.pyx"
     kernel.write_text('raise TypeError(f"{name} must hold "\n    "integers, got {a.dtype}")\n')
-    assert list(of_cython(kernel)) == [("TypeError", "{...} must hold integers, got {...}")]
+    assert list(cython_messages(kernel)) == [("TypeError", "{...} must hold integers, got {...}")]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Names: a value is a noun of the field, a class name stands once, and nothing imports a wing.
+"""Names: values are nouns of the field, class names are unique, and optional packages can be removed.
 
-``python -m tests.invariants.test_names`` rewrites the baseline `odd_names.txt`.  A change may only shrink it.
+``python -m tests.invariants.test_names`` rewrites the baseline `odd_names.txt`.  It may only shrink.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.invariants.test_structure import WINGS
 
 BASELINE = Path(__file__).with_name("odd_names.txt")
 PACKAGES = (Path(gridcore.__file__).parent, Path(gridsim.__file__).parent)
-#: Pronouns, question words, adverbs, and participles that end otherwise than in -ed.
+#: Pronouns, question words, adverbs, and irregular participles.
 ODD = frozenset(
     re.findall(
         r"\w+",
@@ -45,8 +45,8 @@ ESTABLISHED = frozenset(
         r"\w+",
         """
     feed need seed shed speed embed accepted allocated arrived blocked cached cancelled closed compiled
-    completed decentralized delivered displaced dropped enabled ended estimated expired extended failed
-    finished fixed idled interrupted locked migrated observed occupied ordered owed placed predicted
+    completed decentralized delivered displaced dropped enabled ended estimated expected expired extended
+    failed finished fixed idled interrupted locked migrated observed occupied ordered owed placed predicted
     preempted promised queued received recovered rejected released removed reserved restarted
     resubmitted resumed retried shared sorted started stopped submitted unused updated used visited
     weighted
@@ -54,9 +54,9 @@ ESTABLISHED = frozenset(
     )
 )
 KEYWORDS = frozenset({"None", "elif", "else", "unsigned", "while", "with", "yield", "__all__"})
-#: Locals whose uses lie within so many lines may be called as one likes.
+#: Locals that are used only within this many lines may have any name.
 SHORT = 5
-#: Class names that stand twice for a reason: a scheduler and the kernel that runs it.
+#: Class names that occur twice: for a scheduler and the kernel that runs it.
 TWICE = frozenset({"Sparrow", "Hawk", "Eagle", "Lwl", "Dlwl", "Srpt"})
 
 
@@ -110,12 +110,12 @@ def _scope(scope: ast.AST, *, local: bool) -> Iterator[str]:
     visit(scope)
     names |= {name for name, line in first.items() if not local or last[name] - line > SHORT}
     yield from sorted(names)
-    for each in inner:
-        yield from _scope(each, local=not isinstance(each, ast.ClassDef))
+    for child in inner:
+        yield from _scope(child, local=not isinstance(child, ast.ClassDef))
 
 
 def _cython_scope(code: str) -> Iterator[str]:
-    """Yield the names that a function in Cython declares or assigns, found by its words."""
+    """Yield the names that a Cython function declares or assigns."""
     code = re.sub(r'"""[\s\S]*?"""|"[^"\n]*"|\'[^\'\n]*\'|#.*|(?m:^.*\bc?import\b.*)', "", code)
     declared: set[str] = set()
     uses: dict[str, list[int]] = defaultdict(list)
@@ -131,9 +131,9 @@ def _cython_scope(code: str) -> Iterator[str]:
 
 
 def odd_names() -> tuple[list[str], int]:
-    """Return the lines of the baseline, and how many names are bound.
+    """Return the lines of the baseline, and the number of bound names.
 
-    A line is a path, and its odd names with the number of scopes; or a class name and the files it stands in.
+    A line is a path with its odd names and their numbers of scopes, or a class name with its files.
     """
     lines, count = [], 0
     classes: dict[str, list[str]] = defaultdict(list)
@@ -155,11 +155,11 @@ def odd_names() -> tuple[list[str], int]:
 
 
 def test_sources_have_no_new_odd_names() -> None:
-    """Each line of the baseline that is no longer found has to be deleted from it, so it only shrinks."""
+    """Lines of the baseline that are outdated must be deleted, so it only shrinks."""
     lines, _ = odd_names()
     baseline = BASELINE.read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line not in baseline] == [], (
-        "odd names, or class names that stand twice"
+        "odd names, or class names that occur twice"
     )
     assert [line for line in baseline if line not in lines] == [], "delete these lines of odd_names.txt"
 
@@ -174,7 +174,7 @@ def test_is_odd_accepts_ordinary_names(name: str) -> None:
     assert not is_odd(name)
 
 
-def test_a_cython_module_is_read(tmp_path: Path) -> None:
+def test_names_in_a_cython_module_are_found(tmp_path: Path) -> None:
     path = tmp_path / "kernel.pyx"
     path.write_text(
         'cdef class Queue:\n    cdef int told\n\n    def push(self, int made):\n        """found"""\n'
@@ -184,7 +184,7 @@ def test_a_cython_module_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wing", WINGS)
 def test_a_run_works_without_the_optional_packages(wing: str, tmp_path: Path) -> None:
-    """In a copy without the folder of one of them the package is imported, and a scenario runs."""
+    """A copy of gridsim without the folder of one of them can be imported and run."""
     core, sim = PACKAGES
     (tmp_path / core.name).symlink_to(core)
     (tmp_path / sim.name).mkdir()
@@ -202,7 +202,7 @@ def test_a_run_works_without_the_optional_packages(wing: str, tmp_path: Path) ->
 
 
 if __name__ == "__main__":
-    found, count = odd_names()
-    BASELINE.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
-    odd = sum(int(number) for line in found for number in re.findall(r"\*(\d+)", line))
+    lines, count = odd_names()
+    BASELINE.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    odd = sum(int(number) for line in lines for number in re.findall(r"\*(\d+)", line))
     print(f"{odd} of {count} names are odd, {100 * odd / count:.1f} %")

@@ -1,4 +1,4 @@
-"""Which way imports point, and what goes with each kernel; read from the sources, the .pyx and .pxd too."""
+"""Directions of imports, and companions of each kernel; read from the sources, including .pyx and .pxd."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ import gridsim
 from gridcore.common.stubs import stub
 
 CORE, SIM = Path(gridcore.__file__).parent, Path(gridsim.__file__).parent
-#: Compiled, and nothing in it for Python.
+#: Compiled module without names for Python.
 SHARED = CORE / "common" / "arguments.pyx"
 KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
-#: Modules of the message core, and those whose classes are for the message core only.
+#: Modules of the message core, including those with classes only for it.
 MESSAGE_CORE = (
     "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
     "node_events", "message_core", "rows", "containers",
@@ -46,25 +46,25 @@ PARTS = [
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
-ALONE = (
+WITHOUT_REFERENCE = (
     "protocol", "summary_tree", "decision_log", "negotiations", "machine_queues", "task_numbers", "transit",
     "exchange", "shared_flow", "srpt", "waiting_times", "workers", *MESSAGE_CORE,
 )  # fmt: skip
-REFERRED = [path for path in KERNELS if path.stem not in ALONE]
+WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]
 REFERENCE = Path(__file__).parents[1] / "reference"
-#: How a kernel's memory is saved, which reference implementations do not do: an invariant of whole runs.
-MEMORY = {"getstate", "setstate"}
-#: The packages of gridcore: each imports only those before it, and itself.
+#: Methods for checkpoints, which reference implementations lack; runs with checkpoints test them.
+CHECKPOINT_METHODS = {"getstate", "setstate"}
+#: Packages of gridcore; each imports only itself and earlier ones.
 CORE_ORDER = (
     "common", "queues", "network", "nodes", "probes", "fair_tree", "dgs", "work_queue", "random_walk",
     "rigid_queue", "centralized",
 )  # fmt: skip
-#: The packages of gridsim: each imports only those before it, and itself.
+#: Packages of gridsim; each imports only itself and earlier ones.
 ORDER = (
     "errors", "support", "traces", "model", "results", "engine", "validation", "scheduling", "schedulers",
     "simulation", "emulation", "plots", "studies", "report", "testing", "theory", "reproduce", "cli",
 )  # fmt: skip
-#: Packages that nothing below `cli` imports; `cli` and lazy public names may.
+#: Optional packages, which only `cli` and lazy public names import.
 WINGS = ("emulation", "report", "reproduce", "testing", "theory")
 
 
@@ -73,7 +73,7 @@ WINGS = ("emulation", "report", "reproduce", "testing", "theory")
 
 @dataclass(frozen=True)
 class Import:
-    """`target` is a module, as far as the sources show; `lazy` inside a function, `typing` for checkers."""
+    """Import of `target`, a module if known; `lazy` if in a function, `typing` if for type checkers only."""
 
     target: str
     lazy: bool = False
@@ -96,7 +96,7 @@ def modules() -> frozenset[str]:
 
 
 def _resolve(base: str, name: str | None) -> str:
-    """``from base import name`` names a module or something in one."""
+    """Return the module that ``from base import name`` imports: ``base.name`` if it is one, else `base`."""
     return f"{base}.{name}" if name is not None and f"{base}.{name}" in modules() else base
 
 
@@ -160,7 +160,7 @@ def inside(target: str, package: str) -> bool:
 
 
 def outside(path: Path, *packages: str) -> list[str]:
-    """Imports at run time of anything but the standard library and `packages`."""
+    """Return the modules imported at run time that are not in the standard library or `packages`."""
     targets = (entry.target for entry in imports(path) if not entry.typing)
     return sorted(
         {
@@ -172,7 +172,7 @@ def outside(path: Path, *packages: str) -> list[str]:
     )
 
 
-def named(paths: list[Path]) -> Any:
+def parametrize_paths(paths: list[Path]) -> Any:
     return pytest.mark.parametrize("path", paths, ids=[f"{module_name(path)}{path.suffix}" for path in paths])
 
 
@@ -193,7 +193,7 @@ def test_the_reader_of_imports_finds_all_imports() -> None:
     assert {entry.target: entry for entry in imports(SIM / "model" / "scenario.py")}["tomli_w"].lazy
 
 
-# -- which way imports point ------------------------------------------------------------------------------
+# -- directions of imports --------------------------------------------------------------------------------
 
 
 def test_gridcore_imports_only_numpy() -> None:
@@ -206,7 +206,7 @@ def test_gridcore_imports_only_numpy() -> None:
 
 @pytest.mark.parametrize("package", ["gridcore", "gridsim"])
 def test_imports_have_no_cycles(package: str) -> None:
-    """Between modules, also by imports in functions and for type checkers."""
+    """Imports in functions and for type checkers count as well."""
     graph: dict[str, set[str]] = {}
     for path in sources(".py", ".pyx", ".pxd"):
         if inside(own := module_name(path), package) and own != package:
@@ -225,7 +225,7 @@ def test_every_package_is_in_the_order(root: Path, order: tuple[str, ...]) -> No
 
 
 def test_imports_follow_the_order_of_packages() -> None:
-    """Imports in functions and for type checkers count, too."""
+    """Imports in functions and for type checkers count as well."""
     for path in sources(".py", ".pyx", ".pxd"):
         if path.parent in (SIM, CORE):
             continue
@@ -244,7 +244,7 @@ def _defines_scheduler(path: Path) -> bool:
 
 
 def test_schedulers_do_not_import_one_another() -> None:
-    """Each can be removed.  What is shared by several defines no scheduler."""
+    """Each scheduler can be removed; modules that several share define no scheduler."""
     every = (SIM / "schedulers").rglob("*.py")
     schedulers = {module_name(path): path for path in every if _defines_scheduler(path)}
     assert {"gridsim.schedulers.fair_tree.scheduler", "gridsim.schedulers.centralized.pull"} <= set(
@@ -258,7 +258,7 @@ def test_schedulers_do_not_import_one_another() -> None:
     assert set(schedulers) <= {entry.target for entry in imports(SIM / "schedulers" / "__init__.pyi")}
 
 
-@named([SIM / "engine" / "engine.py", SIM / "engine" / "calendar_queue.py"])
+@parametrize_paths([SIM / "engine" / "engine.py", SIM / "engine" / "calendar_queue.py"])
 def test_the_engine_imports_no_modules_about_grids(path: Path) -> None:
     known = (
         "gridsim.errors",
@@ -270,28 +270,30 @@ def test_the_engine_imports_no_modules_about_grids(path: Path) -> None:
 
 
 def test_validation_imports_no_code_of_the_simulator() -> None:
-    """Neither directly nor through what it imports, be it lazily."""
-    seen: set[str] = set()
-    todo = [f"gridsim.validation.{name}" for name in ("common", "results", "logs")]
-    homes = {module_name(path): path for path in sources(".py", ".pyx", ".pxd")}
-    while todo:
-        name = todo.pop()
-        if name in homes and name not in seen:
-            seen.add(name)
-            todo += [entry.target for entry in imports(homes[name]) if not entry.typing]
-    assert "gridsim.results.result" in seen and "gridsim.model.faults" in seen
-    assert not {name for name in seen for part in ("engine", *ORDER[7:]) if inside(name, f"gridsim.{part}")}
-    # types, words of errors about names, and tables of numbers in text
+    """Indirect and lazy imports count as well."""
+    visited: set[str] = set()
+    pending = [f"gridsim.validation.{name}" for name in ("common", "results", "logs")]
+    paths = {module_name(path): path for path in sources(".py", ".pyx", ".pxd")}
+    while pending:
+        name = pending.pop()
+        if name in paths and name not in visited:
+            visited.add(name)
+            pending += [entry.target for entry in imports(paths[name]) if not entry.typing]
+    assert "gridsim.results.result" in visited and "gridsim.model.faults" in visited
+    assert not {
+        name for name in visited for part in ("engine", *ORDER[7:]) if inside(name, f"gridsim.{part}")
+    }
+    # allowed: types, errors about names, and tables of numbers as text
     words = {f"gridcore.common.{name}" for name in ("arrays", "names", "whole_numbers")}
-    assert not {name for name in seen - words if inside(name, "gridcore")}
+    assert not {name for name in visited - words if inside(name, "gridcore")}
 
 
 # -- kernels and their companions -------------------------------------------------------------------------
 
 
-@named(KERNELS)
+@parametrize_paths(KERNELS)
 def test_every_kernel_has_its_companions(path: Path) -> None:
-    assert (REFERENCE / f"{path.stem}.py").is_file() == (path in REFERRED)
+    assert (REFERENCE / f"{path.stem}.py").is_file() == (path in WITH_REFERENCE)
 
 
 def test_shared_parts_of_kernels_are_not_public() -> None:
@@ -300,11 +302,11 @@ def test_shared_parts_of_kernels_are_not_public() -> None:
         assert not set(public(import_module(module_name(path)))) & set(gridcore.__all__), path
 
 
-Shape = list[tuple[str, str, str]]
+Parameters = list[tuple[str, str, str]]
 
 
-def shape(signature: inspect.Signature) -> Shape:
-    """Names, kinds and defaults of the parameters, without ``self`` or ``cls`` and types."""
+def parameters_of(signature: inspect.Signature) -> Parameters:
+    """Return names, kinds and defaults of the parameters, without ``self``, ``cls`` and types."""
     return [
         (p.name, p.kind.name, "" if p.default is p.empty else repr(p.default))
         for p in signature.parameters.values()
@@ -312,16 +314,16 @@ def shape(signature: inspect.Signature) -> Shape:
     ]
 
 
-def constructor(kernel: Path, name: str) -> Shape:
-    """The shape of a compiled class's constructor, which `inspect` does not see: read from the source."""
+def constructor(kernel: Path, name: str) -> Parameters:
+    """Return the parameters of a compiled class's constructor, read from its source."""
     classes = [node for node in ast.parse(stub(kernel, {})).body if isinstance(node, ast.ClassDef)]
     [body] = [each.body for each in classes if each.name == name]
-    [made] = [
+    [method] = [
         each for each in body if isinstance(each, ast.FunctionDef) and each.name in ("__new__", "__init__")
     ]
     namespace: dict[str, Any] = {}
-    exec(f"from __future__ import annotations\n{ast.unparse(made)}", namespace)
-    return shape(inspect.signature(namespace[made.name]))
+    exec(f"from __future__ import annotations\n{ast.unparse(method)}", namespace)
+    return parameters_of(inspect.signature(namespace[method.name]))
 
 
 def public(module: Any) -> dict[str, Any]:
@@ -332,50 +334,50 @@ def public(module: Any) -> dict[str, Any]:
     }
 
 
-@named(REFERRED)
+@parametrize_paths(WITH_REFERENCE)
 def test_reference_implementations_have_the_same_signatures(path: Path) -> None:
     kernel, reference = import_module(module_name(path)), import_module(f"tests.reference.{path.stem}")
     assert public(kernel)
-    for what, compiled in public(kernel).items():
-        plain = getattr(reference, what)
+    for name, compiled in public(kernel).items():
+        plain = getattr(reference, name)
         if not isinstance(compiled, type):
-            assert shape(inspect.signature(compiled)) == shape(inspect.signature(plain)), what
+            assert parameters_of(inspect.signature(compiled)) == parameters_of(inspect.signature(plain)), name
             continue
-        assert constructor(path, what) == shape(inspect.signature(plain)), what
+        assert constructor(path, name) == parameters_of(inspect.signature(plain)), name
         for member in dir(compiled):
             value = getattr(compiled, member)
-            if member.startswith("_") or member in MEMORY:
+            if member.startswith("_") or member in CHECKPOINT_METHODS:
                 continue
             if inspect.isgetsetdescriptor(value):
-                assert not callable(getattr(plain, member, None)), f"{what}.{member}"
+                assert not callable(getattr(plain, member, None)), f"{name}.{member}"
             else:
                 other = inspect.signature(getattr(plain, member))
-                assert shape(inspect.signature(value)) == shape(other), f"{what}.{member}"
+                assert parameters_of(inspect.signature(value)) == parameters_of(other), f"{name}.{member}"
 
 
 def test_all_kernels_are_exported() -> None:
     for path in set(KERNELS) - set(PARTS):
-        for what in public(import_module(module_name(path))):
-            assert what in gridcore.__all__, f"{module_name(path)}.{what}"
+        for name in public(import_module(module_name(path))):
+            assert name in gridcore.__all__, f"{module_name(path)}.{name}"
 
 
-# -- what the library never does --------------------------------------------------------------------------
+# -- forbidden operations ---------------------------------------------------------------------------------
 
 
 def test_random_numbers_come_from_named_streams() -> None:
-    """No global generator, and none but by a name: neither the module random nor numpy's legacy functions."""
-    # made where streams get their names, come back where states are read, seeds of replicas are spawned
-    makers = {
+    """The module random, numpy's legacy functions and unnamed generators are not used."""
+    # modules that create streams, restore states, and spawn seeds of replications
+    allowed_names = {
         "random_streams": {"PCG64", "SeedSequence"},
         "state": {"PCG64"},
         "replications": {"SeedSequence"},
     }
     for path in sources(".py", ".pyx", ".pxd"):
-        barred = {"random", "numpy.random", "secrets.randbelow"}
-        assert not {entry.target for entry in imports(path)} & barred, path
+        forbidden = {"random", "numpy.random", "secrets.randbelow"}
+        assert not {entry.target for entry in imports(path)} & forbidden, path
         code = path.read_text(encoding="utf-8")
         used = set(re.findall(r"\bn(?:p|umpy)\.random\.(\w+)", code))
-        allowed = makers.get(path.stem, set()) if path.is_relative_to(SIM) else set()
+        allowed = allowed_names.get(path.stem, set()) if path.is_relative_to(SIM) else set()
         assert used <= {"Generator"} | allowed, path
         assert not re.search(r"libc\.stdlib cimport [^\n]*\bs?rand\b", code), path
 

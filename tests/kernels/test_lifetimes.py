@@ -1,6 +1,6 @@
-"""Kernels are made, used, refused and dropped, many times: what they allocated is given back.
+"""Memory of kernels: after many constructions, uses, errors and deletions, all of it is freed.
 
-.ci/nightly runs this under LeakSanitizer, which sees every block; here the C library counts bytes in use.
+LeakSanitizer, under which the nightly tests run this, sees every block; here the C library counts bytes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ QUEUE = {"order": "small", "choice": "none", "max_replicas": 1}
 AXES = {"size": [1.0], "task_size": [1.0], "nbytes": 9}
 HUGE = [1e308, 1e308]
 LAST = 2**63 - 1
-#: Bytes that are no leak of a call.
+# : Bytes per call that do not count as a leak.
 SMALL_LEAK = 1000
-#: Of an application each: release, size, work.
+# : Per application: release, size, work.
 LARGE_QUEUE = (np.zeros(500), np.ones(500), np.ones(500))
 
-#: What is refused late, with memory in hand.
+# : Calls that fail late, after memory was allocated.
 FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "Views": lambda: gridcore.Views(9, 4, shuffle=5),
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
@@ -118,7 +118,7 @@ FAILING_CALLS |= {
 
 
 def in_use() -> int:
-    """Bytes that the C library has handed out."""
+    """Return the number of bytes that the C library has allocated."""
 
     class Info(ctypes.Structure):
         _fields_ = [(f"field_{k}", ctypes.c_size_t) for k in range(10)]
@@ -133,7 +133,7 @@ def in_use() -> int:
 
 
 def grows(call: Callable[[], Any], rounds: int = 4) -> int:
-    """Bytes that each further call leaves behind: the least of some times, as what is kept once is none."""
+    """Return the bytes that each further call leaves allocated: the least of some rounds."""
     least = sys.maxsize
     for turn in range(6):
         before = in_use()
@@ -147,7 +147,7 @@ def grows(call: Callable[[], Any], rounds: int = 4) -> int:
 
 
 def state_refused(kernel: Any, state: dict[str, Any]) -> None:
-    """A state that ends too early, wherever that is, and the whole one, which may leave little at a time."""
+    """Restore the state cut off at each entry, which must fail, and the whole state."""
     for name in state:
         with pytest.raises(ValueError, match="state has no entry"):
             kernel.setstate({key: value for key, value in state.items() if key != name})
@@ -156,7 +156,7 @@ def state_refused(kernel: Any, state: dict[str, Any]) -> None:
 
 
 def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
-    """The policy of a run that has messages, searches and so on under way."""
+    """Return the policy of a run with messages, searches and so on in progress."""
     run = Simulation(scenario, scheduler, Options(record=True))
     waves = 0
 
@@ -182,14 +182,14 @@ STATES: dict[str, Callable[[], Any]] = {
     "FairTreeProtocol": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).flow,
     "DgsProtocol": lambda: halfway(work.rigid(), gs.DgsAsap(degree=8, slot=10.0)).flow,
 }  # fmt: skip
-#: They are of whole runs, of which Python keeps something now and then.
+# : Kernels of whole runs, for which Python itself sometimes keeps memory.
 OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsProtocol")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", work.CALLS)
 def test_a_finished_kernel_frees_its_memory(name: str) -> None:
-    # of a whole run Python keeps something now and then
+    # Python itself sometimes keeps memory of a whole run
     assert grows(work.CALLS[name]) < (20_000 if name in work.RUNS else SMALL_LEAK)
 
 
@@ -214,6 +214,6 @@ def test_states_free_their_memory(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_check_detects_a_leak() -> None:
+def test_a_planted_leak_is_detected() -> None:
     malloc = ctypes.CDLL(None).malloc
-    assert grows(lambda: malloc(4000)) >= SMALL_LEAK  # others may give back some memory meanwhile
+    assert grows(lambda: malloc(4000)) >= SMALL_LEAK  # other threads may free some memory meanwhile

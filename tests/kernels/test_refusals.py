@@ -1,4 +1,4 @@
-"""Bad input: refused by kernel and reference alike, in the same words; odd but good input: accepted."""
+"""Bad input is rejected by kernel and reference with equal messages; unusual but valid input is accepted."""
 
 from __future__ import annotations
 
@@ -305,19 +305,19 @@ def test_empty_input_is_accepted(module):
 
 
 def helpers():
-    """Classes of the kernels that are for themselves only."""
+    """Return the classes of kernels that are internal."""
     for info in pkgutil.walk_packages(gridcore.__path__, "gridcore."):
         if not info.ispkg:
             module = importlib.import_module(info.name)
             if not module.__file__.endswith(".py"):
                 exports = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
                 classes = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in exports)
-                # but those of Python, such as messages, which may be copied
+                # except Python classes, such as messages, which may be copied
                 yield from (kind for kind in classes if type(kind) is type and not kind.__flags__ & 1 << 9)
 
 
-def test_helpers_cannot_be_copied():
-    # Their C pointers would not survive, nor would what was never set up.
+def test_internal_classes_cannot_be_copied():
+    # their C pointers would not survive, nor would attributes that are set up later
     kinds = list(helpers())
     names = {kind.__name__ for kind in kinds}
     assert names >= {
@@ -326,7 +326,6 @@ def test_helpers_cannot_be_copied():
         "_CheckedQueue",
         "_Debts",
         "_Guard",
-        "_Marked",
         "MessageKind",
         "NodeActions",
     }

@@ -1,9 +1,9 @@
-"""The states of kernels: they go on as they would have, and refuse what cannot be theirs.
+"""The states of kernels: they can be restored, and invalid ones are rejected.
 
-That a kernel with another one's state behaves the same is an invariant of whole runs (`check_scheduler`, and
-tests/invariants/test_checkpoints.py).  Here a state comes out again as it went in, from kernels in the midst
-of a run, and no state, however damaged, makes a kernel reach beyond its memory: a kernel can run with
-whatever it takes (also in the build with bounds checks).
+A kernel with a restored state continues as before: that is an invariant of whole runs (`check_scheduler`, and
+tests/invariants/test_checkpoints.py).  Here a restored state equals the saved one, for kernels in the middle
+of a run, and no damaged state makes a kernel access memory out of bounds: a kernel can run with any state
+that it accepts (also in the build with bounds checks).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk", 
 
 
 def backfill(events: int) -> BackfillQueue:
-    """Jobs on 70 machines, some of which fail, after so many of its events."""
+    """Return a queue of jobs on 70 machines, some of which fail, after the given number of events."""
     chance = np.random.default_rng(1)
     nodes, run, estimate = (chance.integers(1, most, 40) for most in (50, 9, 15))
     queue = BackfillQueue(70, nodes, run * 10**9, estimate * 10**9, log=True)
@@ -46,7 +46,7 @@ def backfill(events: int) -> BackfillQueue:
 
 
 def work(events: int) -> WorkQueue:
-    """Tasks of three bags on nine machines, some of which fail, after so many half seconds."""
+    """Return a queue of three bags on nine machines, some of which fail, after so many half seconds."""
     chance = np.random.default_rng(2)
     tasks, second = [9, 12, 7], 10**9
     sizes = chance.uniform(1.0, 9.0, sum(tasks))
@@ -71,7 +71,7 @@ def work(events: int) -> WorkQueue:
 
 
 def walks(events: int) -> tuple[Links, JobWalks]:
-    """Jobs that look for a node, which takes time, after so many half seconds."""
+    """Return walks of jobs with probes in progress, after the given number of half seconds."""
     chance, nodes, jobs = np.random.default_rng(3), 9, 120
     links = Links(
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
@@ -126,7 +126,7 @@ RUNS = (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull"), gs.Ra
 
 
 def states(at_wave: int) -> dict[str, dict[str, Any]]:
-    """The states of all kernels after some waves of a run, or after the last one, as copies."""
+    """Return copies of the states of all kernels after some waves of a run, or after the last one."""
     snapshots: dict[str, dict[str, Any]] = {}
     for scheduler in RUNS:
         run = simulation(scheduler)
@@ -150,7 +150,7 @@ def states(at_wave: int) -> dict[str, dict[str, Any]]:
 
 
 def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
-    """Arrays of its own, and lists instead of iterators."""
+    """Return a state with copies of arrays, and lists instead of iterators."""
     return {
         name: value
         if isinstance(value, int)
@@ -162,14 +162,14 @@ def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def fresh(name: str) -> Any:
-    """A kernel as at the beginning; of a flow, the others have their states."""
+    """Return a newly constructed kernel; the kernels on which a protocol depends have their states."""
     if name in ("backfill", "work"):
         return {name: (backfill if name == "backfill" else work)(0)}
     if name == "walk":
         return {name: walks(0)[1]}
     run = simulation(RUNS[("pull", "nodes").index(name) + 1 if name in ("pull", "nodes") else 0])
     objects = kernels(run)
-    objects["simulation"] = run  # keeps the others alive
+    objects["simulation"] = run  # keeps the other objects alive
     return objects
 
 
@@ -179,7 +179,7 @@ def snapshot(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
 
 
 def set_all(objects: dict[str, Any], snapshot: dict[str, dict[str, Any]], name: str) -> None:
-    """The states of what a kernel builds on, in order, and its own."""
+    """Restore the states of the kernels on which a kernel depends, in order, and its own."""
     for each in ("tree", "queues", "links", "flow") if name == "flow" else (name,):
         objects[each].setstate(snapshot[each])
 
@@ -192,22 +192,22 @@ def test_a_restored_state_equals_the_saved_one(name: str, snapshot: dict[str, di
     assert set(restored) == set(snapshot[name])
     for entry, value in snapshot[name].items():
         other = restored[entry]
-        if name == "tree" and entry == "nodes":  # of a debt the place may be another one
+        if name == "tree" and entry == "nodes":  # the order of debts may differ
             value, other = (np.delete(array, np.s_[4:8], axis=1) for array in (value, other))
-        if name == "tree" and entry.startswith("cells"):  # what is in use of them
+        if name == "tree" and entry.startswith("cells"):  # compare only summaries in use
             used = snapshot[name][entry.replace("cells", "references")] > 0
             value, other = (summaries(chunks, used) for chunks in (value, other))
         assert np.array_equal(value, other), entry
 
 
 def summaries(chunks: list[np.ndarray[Any, Any]], used: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Those of a pool that are in use."""
+    """Return the summaries of a pool that are in use."""
     cells = np.concatenate([*chunks, np.zeros(0, np.uint8)])
     return cells.reshape(len(used), -1)[used] if len(used) else cells
 
 
 def test_saved_states_have_pending_events() -> None:
-    """Or the tests here would be about nothing."""
+    """Otherwise the tests here would be vacuous."""
     seen = [states(wave) for wave in (5, 10, 20)]
     for name, entry in (
         ("queues", "came"), ("queues", "ran"), ("links", "messages"), ("links", "letters"),
@@ -225,7 +225,7 @@ def test_saved_states_have_pending_events() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_non_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
+def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
     objects = fresh(name)
     if name == "flow":
         for each in ("tree", "queues", "links"):
@@ -248,7 +248,7 @@ def test_non_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]])
                 objects[name].setstate({**good, entry: other})
         with pytest.raises(ValueError, match=f"state has no entry '{entry}'"):
             objects[name].setstate({key: each for key, each in good.items() if key != entry})
-    # and nothing has been changed by that but of a tree, which says so
+    # the rejected states have changed no kernel except the tree, which documents it
     if name != "tree":
         set_all(objects, snapshot, name)
 
@@ -262,7 +262,7 @@ def test_a_queue_without_room_is_rejected(snapshot: dict[str, dict[str, Any]]) -
 
 
 def go_on(objects: dict[str, Any], name: str) -> None:
-    """Use the kernel for what a run does with it; errors are welcome, crashes are not."""
+    """Use the kernel as a run does; errors are allowed, crashes are not."""
     calls: dict[str, list[Callable[[], Any]]] = {
         "queues": [
             lambda: objects["queues"].advance(10**10),
@@ -386,7 +386,7 @@ NUMBERS = (
 def test_damaged_states_do_no_harm(
     name: str, snapshot: dict[str, dict[str, Any]], data: st.DataObject
 ) -> None:
-    """Some numbers of a state are others: it is refused, or the kernel does something that is of no use."""
+    """A state with some wrong numbers is rejected, or the kernel computes useless results."""
     bad = {each: deep_copy(state) for each, state in snapshot.items()}
     victims = ("tree", "queues", "links", "flow") if name == "flow" else (name,)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -415,8 +415,8 @@ def test_damaged_states_do_no_harm(
     go_on(objects, name)
 
 
-def test_a_job_cannot_look_for_a_node_twice() -> None:
-    """It would find all nodes stamped by itself."""
+def test_a_job_with_two_searches_is_rejected() -> None:
+    """All nodes would be marked as visited by the job itself."""
     state = deep_copy(walks(10)[1].getstate())
     rows = state["searches"]
     for job, k in ((rows[0, 0], 1), (119, 0)):
@@ -426,8 +426,8 @@ def test_a_job_cannot_look_for_a_node_twice() -> None:
             walks(0)[1].setstate(bad)
 
 
-def test_jobs_that_wait_for_a_dispatcher_are_checked() -> None:
-    """Each once, behind a job that is decided on, and either before it is decided on or when it has run."""
+def test_invalid_jobs_that_wait_for_a_dispatcher_are_rejected() -> None:
+    """Each waits once, behind a job with a pending decision, for its own decision or after its run."""
     state = deep_copy(walks(20)[1].getstate())
     line, deciding = state["dispatchers"], state["searches"][0, 0]
     waits, ends = line[state["machine"][line] < 0], state["ending"][0, 1]
@@ -444,7 +444,7 @@ def test_jobs_that_wait_for_a_dispatcher_are_checked() -> None:
 
 
 def test_masked_elements_are_checked() -> None:
-    """A mask hides numbers from comparisons, and from nobody else."""
+    """A mask hides numbers from comparisons only."""
     masked = np.ma.array([5, 10**6], mask=[False, True])
     with pytest.raises(ValueError, match=r"^state\['x'\]\[1\]"):
         read({"x": masked}, {"x": ArrayEntry(np.int64, (2,), (0, 10))})
@@ -463,7 +463,7 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
     told = deep_copy(chunks)
     del states, of_each
     gc.collect()
-    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # where it was
+    _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # reuse its memory
     for those, then in ((arrays, before), (chunks, told)):
         for name, value in those.items():
             assert np.array_equal(value, then[name]), name

@@ -1,4 +1,4 @@
-"""Kernels in many threads: each gives what it gives alone, lets the GIL go, and is in one call at a time."""
+"""Kernels in many threads: equal results, a released GIL, and one call at a time per object."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ import gridcore
 from tests._helpers import thread_work as work
 
 THREADS = 8
-# without those that have no state of their own
+# except classes without a mutable state
 STATELESS = ("SummaryGrid", "RandomStream", "View", "EarliestEnds")
 CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
 ]
-#: For what handlers of nodes call, who run within the core.
+# : Methods that handlers of nodes call while the core runs.
 WITHIN_HANDLERS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
     "room",
 )  # fmt: skip
-IN_USE = "this object is in use: it is for one thread, and one call, at a time"
+IN_USE = "this object is in use by another call; make one call at a time, from one thread"
 
 
 @contextmanager
 def switching(seconds: float) -> Iterator[None]:
-    """A thread must let go of the GIL after so long if another one wants it."""
+    """Make a thread release the GIL after `seconds` if another thread waits for it."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(seconds)
     try:
@@ -50,15 +50,15 @@ def test_every_kernel_has_a_thread_test() -> None:
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(100, marks=pytest.mark.claims)])
-def test_concurrent_results_equal_sequential_ones(rounds: int) -> None:
-    """Bit for bit, though all read the same arrays at once."""
+def test_concurrent_results_equal_sequential_results(rounds: int) -> None:
+    """Bit for bit, although all threads read the same arrays."""
     alone = {name: call() for name, call in work.CALLS.items()}
     names = list(work.CALLS)
     barrier = threading.Barrier(THREADS)
 
     def one(number: int) -> None:
         for round in range(rounds):
-            # each begins elsewhere, so that all pairs meet; half of them do the same at the same time
+            # each thread begins elsewhere, so that all pairs of calls meet; half run the same calls
             first = (number // 2 * 5 + round) % len(names)
             barrier.wait(600)
             for name in names[first:] + names[:first]:
@@ -77,7 +77,7 @@ def test_concurrent_results_equal_sequential_ones(rounds: int) -> None:
 
 
 def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], times: int = 1) -> bool:
-    """Whether another thread gets its turn in `call`: only if the GIL is let go of, as nobody is made to."""
+    """Return whether another thread runs during `call`, which must release the GIL by itself."""
     go, done = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -99,7 +99,7 @@ def runs_concurrently(call: Callable[[], Any], concurrent: Callable[[], Any], ti
 
 
 def release(kind: str) -> tuple[Callable[[], Any], Any]:
-    """A call that takes long, and its object; of few integers, as numpy lets go of the GIL to copy many."""
+    """Return a long call and its object; with few integers, since NumPy releases the GIL to copy many."""
     size, most = 60_000, 10**15
     chance = np.random.default_rng(9)
     start, large = np.sort(chance.uniform(0.0, 1e3, size)), chance.uniform(1e3, 1e5, size)
@@ -132,7 +132,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
     if kind == "map_in_turn":
         etc, ready = chance.uniform(1.0, 9.0, (200, 300)), np.zeros(300)
         return lambda: gridcore.map_in_turn(etc, [400] * 200, ready, "mct"), None
-    # what does not let go of it: the other thread must wait, or this would be no proof
+    # a call that does not release the GIL: the other thread must wait, or the test proves nothing
     return lambda: sum(range(3_000_000)), None
 
 
@@ -143,8 +143,8 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
         "optimal_stretch", "map_in_turn",
     ],
 )  # fmt: skip
-def test_the_gil_is_released(kind: str) -> None:
-    """And who comes in the meantime is refused by the object, which then works on."""
+def test_long_calls_release_the_gil(kind: str) -> None:
+    """A concurrent call on the object is rejected, and the first call continues."""
 
     def turn() -> bool:
         call, of = release(kind)
@@ -157,11 +157,11 @@ def test_the_gil_is_released(kind: str) -> None:
             except RuntimeError as error:
                 refusals.append(str(error))
 
-        # a short call is over before the system has woken the other one; what keeps nothing is called again
+        # a short call ends before the other thread wakes up; calls of functions can be repeated
         came = runs_concurrently(call, concurrent, times=1 if of is not None else 300)
         if of is None:
             return came
-        assert refusals in ([], [IN_USE])  # who came while numpy copied what it was given met nobody
+        assert refusals in ([], [IN_USE])  # a call while NumPy copies the arguments is not rejected
         assert of.getstate()
         return bool(refusals)
 
@@ -176,7 +176,7 @@ def test_a_call_that_holds_the_gil_is_not_interrupted() -> None:
 
 
 class Meddler(Mapping[str, Any]):
-    """A state that calls back when it is asked for an entry."""
+    """A state that makes a call when an entry is read."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self.call = call
@@ -193,7 +193,7 @@ class Meddler(Mapping[str, Any]):
 
 
 def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[Any], dict[str, Any]]:
-    """What has the types that the kernel declares, and means nothing."""
+    """Return arguments of the declared types, with arbitrary values."""
     given: dict[str, Any] = {
         "records": np.zeros((1, 1), np.uint8), "views": np.zeros((1, 1), np.int32),
     }  # fmt: skip
@@ -212,7 +212,7 @@ def methods(kernel: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
-    """All public methods, of what an object works on too; from a callback, so that luck has no part."""
+    """All public methods, also of used objects, from a callback, so that timing is irrelevant."""
     made = work.objects()
     own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
     refused: set[tuple[str, str]] = set()
@@ -231,7 +231,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
     assert {(name, "getstate"), (name, "setstate")} <= refused
     assert len({what for what, _ in refused}) == len(own)
     for kernel in own.values():
-        assert kernel.getstate()  # it is free again
+        assert kernel.getstate()  # the object is free again
 
 
 # -- arrays that change -----------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ class Late:
 
 
 def test_kernels_use_their_own_copies_of_checked_indices() -> None:
-    """Nothing can change them during the call, nor afterwards where a kernel keeps them."""
+    """The caller cannot change them during the call, nor later if the kernel keeps them."""
     far = 2**40
     queues = gridcore.TaskQueues([1.0, 2.0])
     queues.add_applications([0.0], [1.0], [1.0])
@@ -265,7 +265,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     queue.feed(kept["time"], kept["machine"], [False, False], kept["until"])
     for array in kept.values():
         array.fill(far)
-    assert queue.run(5) == "blocks"  # both have failed, and nothing beyond the machines was touched
+    assert queue.run(5) == "blocks"  # both have failed, and no memory beyond the machines was accessed
 
     offsets = np.array([0, 1, 2])
     ones = [1.0, 1.0]
@@ -278,7 +278,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
 
 
 def test_objects_keep_copies_of_their_arguments() -> None:
-    """What was given may change: it has been checked, and is somebody else's."""
+    """The caller may change its arrays after they were checked."""
     ones, kinds, neighbours = np.ones(2), np.arange(4), np.array([[1], [0]], np.int32)
     release, node, nodes = np.array([0, 1]), np.array([0, 1]), np.array([1, 2])
     grid = gridcore.SummaryGrid([1.0], [1.0], [1.0])

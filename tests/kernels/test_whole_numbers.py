@@ -31,5 +31,5 @@ def test_zero_columns_are_rejected() -> None:
 
 
 def test_a_huge_number_of_columns_allocates_no_table() -> None:
-    """The table is not made before there is text for it."""
+    """The table is not larger than the text allows."""
     assert whole_numbers("1 2", 2**60) is None

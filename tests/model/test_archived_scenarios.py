@@ -15,16 +15,16 @@ from gridsim.errors import OutOfMemory, ScenarioError
 from gridsim.model.applications import JOB_TIMES
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.scenario import ArchivedScenario
-from gridsim.support.references import INLINE, has_references
+from gridsim.support.references import MAX_INLINE, has_references
 from gridsim.testing.cases import scenarios
 from tests.model.test_scenario import NETWORKS, PLATFORMS, SCHEDULERS, SEEDS, WORKLOADS
 
-LONG = INLINE + 1
+LONG = MAX_INLINE + 1
 RELEASE = np.arange(LONG, dtype=np.float64)
 BAGS = gs.Workload.of(RELEASE, 2, 10.0 + RELEASE)
 GRID = gs.Platform.equal(3)
-#: With a long list in every field that may have one.
-EVERY = [
+#: Scenarios with a long list in every field that may have one.
+LISTED = [
     gs.Scenario(
         gs.Platform.of(RELEASE + 1.0).linked(RELEASE + 5.0),
         gs.Workload.of(RELEASE, 2, 10.0, RELEASE.astype(int) % 3, 7, 1.0, 2.0, 3.0, 4.0),
@@ -46,7 +46,7 @@ EVERY = [
 
 @pytest.fixture
 def all_lists_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.support.references.INLINE", 0)
+    monkeypatch.setattr("gridsim.support.references.MAX_INLINE", 0)
 
 
 @pytest.mark.usefixtures("all_lists_are_long")
@@ -64,7 +64,7 @@ def test_an_archived_scenario_is_restored_exactly(scenario: gs.Scenario) -> None
     assert again.to_archive().toml == archived.toml
 
 
-@pytest.mark.parametrize("scenario", EVERY)
+@pytest.mark.parametrize("scenario", LISTED)
 def test_long_lists_are_archived_as_arrays(scenario: gs.Scenario) -> None:
     archived = scenario.to_archive()
     assert gs.Scenario.from_archive(archived) == scenario == gs.Scenario.from_toml(scenario.to_toml())
@@ -76,17 +76,17 @@ def test_long_lists_are_archived_as_arrays(scenario: gs.Scenario) -> None:
             return max(map(longest, value.values()), default=0)
         return len(value) if isinstance(value, list) else 0
 
-    assert longest(tables) <= INLINE and has_references(tables)
+    assert longest(tables) <= MAX_INLINE and has_references(tables)
     for array in archived.arrays.values():
         assert array.ndim == 1 and not array.flags.writeable
 
 
-def test_lists_of_a_hundred_entries_stay_in_the_text() -> None:
-    few = gs.Scenario(GRID, gs.Workload.of(RELEASE[:INLINE], 2, 10.0))
-    assert few.to_archive() == (few.to_toml(), {})
+def test_lists_of_a_hundred_entries_are_archived_in_the_text() -> None:
+    scenario = gs.Scenario(GRID, gs.Workload.of(RELEASE[:MAX_INLINE], 2, 10.0))
+    assert scenario.to_archive() == (scenario.to_toml(), {})
 
 
-def test_equal_lists_give_equal_texts() -> None:
+def test_equal_lists_are_archived_as_equal_texts() -> None:
     other = RELEASE.copy()
     other[70] += 1e-9
     one, same, changed = (
@@ -96,7 +96,7 @@ def test_equal_lists_give_equal_texts() -> None:
     assert one.toml == same.toml != changed.toml
 
 
-def test_columns_stay_columns_in_changed_scenarios() -> None:
+def test_a_changed_scenario_shares_the_unchanged_columns() -> None:
     scenario = gs.Scenario(GRID, BAGS, seed=1)
     again = scenario.replaced({"seed": 2, "workload.submitter": [0] * LONG})
     assert again.seed == 2 and again.workload.recipe.release is BAGS.recipe.release
@@ -104,29 +104,29 @@ def test_columns_stay_columns_in_changed_scenarios() -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "said"),
+    ("array", "expected"),
     [
         (
             None,
-            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is not in the a",
+            "release must be a list, got a reference to the array '[0-9a-f]{56}[.]{3}, which is missing",
         ),
         (RELEASE - 1.0, r"release\[0\] must be a finite number >= 0 s, got -1.0"),
         (np.full(LONG, np.nan), r"release\[0\] must be a finite number >= 0 s, got nan"),
         (np.full(LONG, "a"), r"release\[0\] must be a finite number >= 0 s, got 'a'"),
-        (RELEASE[:5], "tasks must have 5 entries as workload.release has, got 101"),
-        (RELEASE > 5, "release must refer to arrays that fit: no list has arrays of bool"),
+        (RELEASE[:5], "tasks must have 5 entries, as workload.release has, got 101"),
+        (RELEASE > 5, "release must refer to arrays of a list: no list has arrays of bool"),
     ],
 )
-def test_a_missing_or_wrong_array_is_rejected(array: Any, said: str) -> None:
+def test_a_missing_or_invalid_array_is_rejected(array: Any, expected: str) -> None:
     toml, arrays = gs.Scenario(GRID, BAGS).to_archive()
     others = dict(arrays)
     del others[(name := tomllib.loads(toml)["workload"]["release"]["array"])]
-    with pytest.raises(ScenarioError, match=f"^workload.{said}"):
+    with pytest.raises(ScenarioError, match=f"^workload.{expected}"):
         gs.Scenario.from_archive(ArchivedScenario(toml, others if array is None else {**others, name: array}))
 
 
 @pytest.mark.parametrize("name", ["5", "true", "[]", "{ array = 1 }", '"../x"'])
-def test_a_reference_names_an_array(name: str) -> None:
+def test_a_reference_to_an_unknown_array_is_rejected(name: str) -> None:
     toml = (
         f'[platform]\nkind = "equal"\nnodes = 1\n[workload]\nkind = "list"\nrelease = {{ array = {name} }}\n'
     )
@@ -135,29 +135,29 @@ def test_a_reference_names_an_array(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "expected"),
     [
-        (np.full(LONG, 2**62), "workload.sizes must refer to arrays that fit: counts must be in"),
-        (np.full(LONG, 1), "workload.sizes must refer to arrays that fit: counts must add up to"),
-        (np.full(LONG, 1.0), "workload.sizes must refer to arrays that fit: no list has arrays of"),
+        (np.full(LONG, 2**62), "workload.sizes must refer to arrays of a list: counts must be in"),
+        (np.full(LONG, 1), "workload.sizes must refer to arrays of a list: counts must add up to"),
+        (np.full(LONG, 1.0), "workload.sizes must refer to arrays of a list: no list has arrays of"),
     ],
 )
-def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, said: str) -> None:
-    toml, arrays = EVERY[1].to_archive()
+def test_wrong_counts_of_a_ragged_list_are_rejected(counts: Any, expected: str) -> None:
+    toml, arrays = LISTED[1].to_archive()
     name = tomllib.loads(toml)["workload"]["sizes"]["counts"]
-    with pytest.raises(ScenarioError, match=f"^{said}"):
+    with pytest.raises(ScenarioError, match=f"^{expected}"):
         gs.Scenario.from_archive(ArchivedScenario(toml, {**arrays, name: counts}))
 
 
 def test_arrays_larger_than_the_memory_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few packed bytes may hold many numbers, and objects made from them take even more memory."""
-    archived = EVERY[0].to_archive()
+    archived = LISTED[0].to_archive()
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 50 * LONG)
     with pytest.raises(OutOfMemory, match=r"^not enough memory for platform\.\w+: 101 entries take"):
         gs.Scenario.from_archive(archived)
 
 
-def test_a_scenario_file_has_no_references() -> None:
+def test_references_in_a_scenario_file_are_rejected() -> None:
     toml = gs.Scenario(GRID, BAGS).to_archive().toml
-    with pytest.raises(ScenarioError, match="which is not in <scenario>; Scenario.save writes lists out"):
+    with pytest.raises(ScenarioError, match="missing from <scenario>"):
         gs.Scenario.from_toml(toml)

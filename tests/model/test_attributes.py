@@ -14,22 +14,22 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, Requirements
 
-OWN = gs.ListedAttributes(memory=(1e9, 4e9, 4e9, 8e9), kinds=("cpu", "cpu", "gpu", "gpu"))
-FOUR = gs.Platform.equal(4, attributes=OWN)
-#: One machine has much memory, and the other much disk.
+ATTRIBUTES = gs.ListedAttributes(memory=(1e9, 4e9, 4e9, 8e9), kinds=("cpu", "cpu", "gpu", "gpu"))
+FOUR_MACHINES = gs.Platform.equal(4, attributes=ATTRIBUTES)
+#: One machine has more memory, and the other more disk.
 DISKS = gs.Platform.of([1.0, 2.0]).with_attributes(gs.ListedAttributes(memory=(8e9, 1e9), disk=(1.0, 4.0)))
 
 
-def test_suitable_machines_have_enough_memory_and_the_kind() -> None:
+def test_suitable_machines_have_the_required_memory_and_kind() -> None:
     jobs = gs.Workload.jobs_of(
         [3.0, 2.0, 1.0, 0.0], 1, 1.0, memory=[0.0, 4e9, 4e9, 9e8], kinds=["", "cpu", "gpu", "gpu"]
-    ).realize(FOUR)
+    ).realize(FOUR_MACHINES)
     suited = [jobs.machines_for(i) for i in range(4)]  # in order of release
     assert [np.flatnonzero(each).tolist() for each in suited if each is not None] == [
         [2, 3], [2, 3], [1], [0, 1, 2, 3]
     ]  # fmt: skip
     assert jobs.suited is not None and len(jobs.suited) == 3  # the first two are of one group
-    assert gs.Workload.jobs_of([0.0], 1, 1.0).realize(FOUR).machines_for(0) is None
+    assert gs.Workload.jobs_of([0.0], 1, 1.0).realize(FOUR_MACHINES).machines_for(0) is None
 
 
 AMOUNTS = st.sampled_from([0.0, 1.0, 2.0, 2.5, 3.0, 7.0])
@@ -45,7 +45,7 @@ def test_jobs_with_the_same_suitable_machines_are_one_group(
     def column(values: Any, count: int) -> Any:
         return np.array(data.draw(st.lists(values, min_size=count, max_size=count)))
 
-    there = Attributes(
+    attributes = Attributes(
         column(AMOUNTS, machines), column(KINDS.filter(bool), machines), None, column(AMOUNTS, machines)
     )
     wants = Requirements(
@@ -53,14 +53,14 @@ def test_jobs_with_the_same_suitable_machines_are_one_group(
     )
     if not wants.any:
         return
-    known = {"", *there.kind.tolist()}
+    known_kinds = {"", *attributes.kind.tolist()}
     rows = wants.rows()
-    if (strange := next((i for i, row in enumerate(rows) if row[1] not in known), None)) is not None:
-        with pytest.raises(ScenarioError, match=rf"^workload.kinds\[{strange}\]"):
-            wants.groups(there)
+    if (unknown := next((i for i, row in enumerate(rows) if row[1] not in known_kinds), None)) is not None:
+        with pytest.raises(ScenarioError, match=rf"^workload.kinds\[{unknown}\]"):
+            wants.groups(attributes)
         return
-    group, suited = wants.groups(there)
-    masks = [there.suit(*row).tolist() for row in rows]
+    group, suited = wants.groups(attributes)
+    masks = [attributes.suitable_machines(*row).tolist() for row in rows]
     assert suited[group].tolist() == masks
     assert suited.tolist() == [mask for i, mask in enumerate(masks) if mask not in masks[:i]]
     assert all(wants.row(i) == row for i, row in enumerate(rows))
@@ -89,10 +89,10 @@ def test_tasks_of_a_bag_have_suitable_machines() -> None:
         [1],
     ]
     assert bags.disk is not None and bags.disk.tolist() == [0.0, 0.0, 1.0, 2.0]
-    assert gs.Workload.of([0.0], 1, 1.0, memory=1e9).realize(DISKS).group is None  # which all have
+    assert gs.Workload.of([0.0], 1, 1.0, memory=1e9).realize(DISKS).group is None  # all machines suit
 
 
-def test_disks_limit_the_suitable_machines() -> None:
+def test_suitable_machines_have_the_required_disk() -> None:
     """Disks are drawn independently, and rigid jobs run on machines with enough disk."""
     drawn = [
         gs.Platform.equal(50, attributes=gs.DrawnAttributes(seed=5, memory=(1e9, 2e9), **more)).attributes
@@ -120,13 +120,13 @@ def test_constraints_leave_other_columns_of_bags_unchanged() -> None:
     assert not np.array_equal(wanting.memory, wanting.disk)
 
 
-def test_drawn_jobs_need_at_most_their_suitable_machines() -> None:
-    own = gs.DrawnAttributes(kinds=("a", "b", "b", "b"), seed=1)
+def test_drawn_jobs_need_at_most_as_many_machines_as_suit_them() -> None:
+    attributes = gs.DrawnAttributes(kinds=("a", "b", "b", "b"), seed=1)
     wanted = gs.Constraints(kinds=("a", ""))
-    platform = gs.Platform.equal(40, attributes=own)
+    platform = gs.Platform.equal(40, attributes=attributes)
     jobs = gs.Workload.jobs(300, profile="ricc2010", constraints=wanted, seed=2).realize(platform)
     assert jobs.kind is not None and platform.attributes is not None
-    most = int(platform.attributes.suit(0.0, "a").sum())
+    most = int(platform.attributes.suitable_machines(0.0, "a").sum())
     assert jobs.tasks[jobs.kind == "a"].max() == most < jobs.tasks[jobs.kind == ""].max() == 40
 
 
@@ -170,7 +170,7 @@ def _file(attributes: str) -> gs.Scenario:
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "expected"),
     [
         (
             lambda: gs.DrawnAttributes(),
@@ -197,42 +197,42 @@ def _file(attributes: str) -> gs.Scenario:
         ),
         (
             lambda: gs.Workload.jobs(seed=1, constraints={"memory": 1}),  # type: ignore[arg-type]
-            "workload.constraints must be Constraints, got {'memory': 1}",
+            "workload.constraints must be Constraints or None, got {'memory': 1}",
         ),
         (
-            lambda: gs.Workload.jobs_of([0.0], 1, 1.0, kinds="gpus").realize(FOUR),
+            lambda: gs.Workload.jobs_of([0.0], 1, 1.0, kinds="gpus").realize(FOUR_MACHINES),
             "workload.kinds[0] must be one of cpu, gpu, the kinds of the machines, or empty for any, "
             "got 'gpus'; did you mean gpu?",
         ),
         (
             lambda: gs.Workload.jobs_of([0.0], 1, 1.0, memory=1.0).realize(gs.Platform.equal(3)),
-            "platform.attributes.memory must be given for jobs that want memory, got none",
+            "platform.attributes.memory must be set for jobs",
         ),
         (
-            lambda: gs.Workload.jobs_of([0.0], 2, 1.0, memory=5e9, kinds="gpu").realize(FOUR),
+            lambda: gs.Workload.jobs_of([0.0], 2, 1.0, memory=5e9, kinds="gpu").realize(FOUR_MACHINES),
             "workload.nodes[0] must be at most 1, the number of machines with at least "
             "5e+09 bytes and kind 'gpu', got 2",
         ),
         (
-            lambda: gs.Workload.of([0.0], 1, 1.0, disk=1.0).realize(FOUR),
-            "platform.attributes.disk must be given for tasks that want disk, got none",
+            lambda: gs.Workload.of([0.0], 1, 1.0, disk=1.0).realize(FOUR_MACHINES),
+            "platform.attributes.disk must be set for tasks",
         ),
         (
-            lambda: gs.Workload.of([0.0, 0.0], 1, 1.0, memory=[8e9, 9e9]).realize(FOUR),
-            "workload.memory must leave each application a machine that can hold its tasks: machines have "
-            "memory of up to 8e+09 bytes, got at least 9e+09 bytes for application 1",
+            lambda: gs.Workload.of([0.0, 0.0], 1, 1.0, memory=[8e9, 9e9]).realize(FOUR_MACHINES),
+            "workload.memory must suit at least one machine, got at least 9e+09 bytes "
+            "for application 1; machines have memory of up to 8e+09 bytes",
         ),
         (
             lambda: gs.Workload.of([0.0], 1, 1.0, memory=8e9, disk=2.0).realize(DISKS),
-            "workload.memory and workload.disk must leave each application a machine that can hold its tasks",
+            "workload.memory and workload.disk must suit at least one machine",
         ),
         (
             lambda: gs.Workload.bags(seed=1, constraints=gs.Constraints(kinds=("gpu",))),
-            "workload.constraints.kinds must be empty for bags, whose tasks want memory and disk",
+            "workload.constraints.kinds must be empty for bags",
         ),
         (
             lambda: gs.Workload.bags(seed=1, constraints={"memory": 1}),  # type: ignore[arg-type]
-            "workload.constraints must be Constraints, got {'memory': 1}",
+            "workload.constraints must be Constraints or None, got {'memory': 1}",
         ),
         (
             lambda: gs.Platform.of([1.0]).with_attributes("gpu"),  # type: ignore[arg-type]
@@ -248,18 +248,18 @@ def _file(attributes: str) -> gs.Scenario:
         ),
     ],
 )
-def test_wrong_attributes_are_rejected(call: Callable[[], Any], said: str) -> None:
+def test_wrong_attributes_are_rejected(call: Callable[[], Any], expected: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         call()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
-def test_schedulers_without_constraints_reject_them(name: str) -> None:
+def test_schedulers_without_support_reject_constraints(name: str) -> None:
     jobs = gs.Workload.jobs_of([0.0, 1.0], 1, 1.0, kinds=["", "gpu"])
     with pytest.raises(ScenarioError) as caught:
-        gs.simulate(gs.Scenario(FOUR, jobs), name)
+        gs.simulate(gs.Scenario(FOUR_MACHINES, jobs), name)
     assert str(caught.value).startswith(
-        f"workload must have no constraints for {name}, which does not support them, "
-        "got a job that wants kind 'gpu'; schedulers that support them: "
+        f"{name} does not support constraints of the workload, "
+        "got a job that requires kind 'gpu'; schedulers that support them: "
     )

@@ -21,7 +21,7 @@ from gridsim.validation.results import validate_result
 HALF = gs.Fluctuation.of([[0.5]], 10.0)
 PLATFORM = gs.Platform.of([1000.0, 2000.0, 1000.0])
 WORKLOAD = gs.Workload.of([0.0, 40.0], [5, 4], [30_000.0, 50_000.0])
-#: With checkpoints, copies and failures.
+#: WQR-FT with checkpoints and task copies.
 WQR = gs.WqrFt(checkpoint_interval=6.0, checkpoint_cost=1.0, restore_cost=0.5, max_replicas=2)
 FAULTS = gs.Faults.of([0, 1, 0], [20.0, 33.0, 90.0], [20.0, 35.0, 95.0])
 BUSY = gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=5, series=3, steps=50)
@@ -68,25 +68,27 @@ def test_scenarios_without_background_load_are_written_without_its_table() -> No
     assert "fluctuation" not in gs.Scenario(PLATFORM, WORKLOAD).to_toml()
 
 
-def same(a: LoadProfile, b: LoadProfile) -> bool:
+def are_equal(a: LoadProfile, b: LoadProfile) -> bool:
     equal = (np.array_equal(getattr(a, name), getattr(b, name)) for name in ("factors", "series", "first"))
     return a.period == b.period and all(equal)
 
 
-def test_uniform_factors_are_drawn() -> None:
+def test_uniform_factors_are_drawn_within_their_bounds() -> None:
     recipe = gs.Fluctuation.uniform(0.25, 0.75, period=7.5, seed=3, series=20, steps=500)
-    pace = recipe.realize(400)
-    assert pace.period == 7_500_000_000
-    assert pace.factors.shape == (20, 500) and pace.factors.dtype == np.float64
-    assert 0.25 <= pace.factors.min() < 0.251 and 0.749 < pace.factors.max() <= 0.75
-    assert pace.factors.mean() == pytest.approx(0.5, abs=0.01)
-    assert np.unique(pace.factors).size == 10_000  # each row has its own
-    assert set(pace.series.tolist()) == set(range(20))
-    assert pace.first.min() >= 0 and 450 < pace.first.max() < 500
-    assert pace.series.dtype == pace.first.dtype == np.int64
-    assert same(pace, recipe.realize(400))
+    profile = recipe.realize(400)
+    assert profile.period == 7_500_000_000
+    assert profile.factors.shape == (20, 500) and profile.factors.dtype == np.float64
+    assert 0.25 <= profile.factors.min() < 0.251 and 0.749 < profile.factors.max() <= 0.75
+    assert profile.factors.mean() == pytest.approx(0.5, abs=0.01)
+    assert np.unique(profile.factors).size == 10_000  # each row has different factors
+    assert set(profile.series.tolist()) == set(range(20))
+    assert profile.first.min() >= 0 and 450 < profile.first.max() < 500
+    assert profile.series.dtype == profile.first.dtype == np.int64
+    assert are_equal(profile, recipe.realize(400))
     other = gs.Fluctuation.uniform(0.25, 0.75, period=7.5, seed=4, series=20, steps=500).realize(400)
-    assert not np.array_equal(pace.factors, other.factors) and not np.array_equal(pace.first, other.first)
+    assert not np.array_equal(profile.factors, other.factors) and not np.array_equal(
+        profile.first, other.first
+    )
 
 
 def test_more_machines_leave_the_factors_of_the_first_unchanged() -> None:
@@ -100,11 +102,11 @@ def test_equal_bounds_give_a_constant_factor() -> None:
 
 
 def test_listed_factors_are_used_exactly() -> None:
-    pace = gs.Fluctuation.of([[1, 0.5], [0.25, 0.125], [1, 1]], 1e-9).realize(5)
-    assert pace.period == 1
-    assert pace.factors.tolist() == [[1.0, 0.5], [0.25, 0.125], [1.0, 1.0]]
-    assert pace.series.tolist() == [0, 1, 2, 0, 1] and pace.first.tolist() == [0] * 5
-    assert pace.series.dtype == pace.first.dtype == np.int64
+    profile = gs.Fluctuation.of([[1, 0.5], [0.25, 0.125], [1, 1]], 1e-9).realize(5)
+    assert profile.period == 1
+    assert profile.factors.tolist() == [[1.0, 0.5], [0.25, 0.125], [1.0, 1.0]]
+    assert profile.series.tolist() == [0, 1, 2, 0, 1] and profile.first.tolist() == [0] * 5
+    assert profile.series.dtype == profile.first.dtype == np.int64
     arrays = gs.Fluctuation.of(np.array([[1.0, 0.5]]), 2, np.zeros(2, np.int64), iter([1, 0]))
     assert arrays == gs.Fluctuation.of([(1.0, 0.5)], 2.0, [0, 0], [1, 0])
     assert arrays.realize(2).first.tolist() == [1, 0]
@@ -112,8 +114,8 @@ def test_listed_factors_are_used_exactly() -> None:
 
 @pytest.mark.parametrize("fluctuation", [HALF, BUSY])
 def test_realized_arrays_are_read_only(fluctuation: gs.Fluctuation) -> None:
-    pace = fluctuation.realize(3)
-    for column in (pace.factors, pace.series, pace.first):
+    profile = fluctuation.realize(3)
+    for column in (profile.factors, profile.series, profile.first):
         with pytest.raises(ValueError, match="read-only"):
             column[:] = 0
 
@@ -139,7 +141,7 @@ LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
         (LISTED | {"factors": 0.5}, "factors must be a list of numbers, got 0.5"),
         (LISTED | {"factors": [0.5]}, "factors[0] must be a list of numbers, got 0.5"),
         (LISTED | {"factors": [[]]}, "factors[0] must have at least one factor, got 0"),
-        (LISTED | {"factors": [[1, 1], [1]]}, "factors[1] must have 2, as many as the first row, got 1"),
+        (LISTED | {"factors": [[1, 1], [1]]}, "factors[1] must have 2 factors, as many as row 0, got 1"),
         (LISTED | {"factors": [[1, 0]]}, "factors[0][1] must be a number > 0 and at most 1, got 0"),
         (LISTED | {"factors": [[1.01]]}, "factors[0][0] must be a number > 0 and at most 1, got 1.01"),
         (LISTED | {"period": 1e-10}, "period must be a number in 1e-09..1e+07 s, got 1e-10"),
@@ -149,7 +151,7 @@ LISTED: dict[str, Any] = {"factors": [[0.5, 1.0]], "period": 1.0}
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         (gs.Fluctuation.uniform if "low" in given else gs.Fluctuation.of)(**given)
     assert str(caught.value) == f"fluctuation.{message}"
@@ -171,11 +173,11 @@ def test_wrong_values_are_named(given: dict[str, Any], message: str) -> None:
         ),
         (
             '[fluctuation]\nkind = "list"\nsteps = 1',
-            "fluctuation.steps must be absent, as fluctuation.kind is list: it is a key of uniform",
+            "fluctuation.steps requires fluctuation.kind = uniform, got list; keys of list: ",
         ),
     ],
 )
-def test_wrong_tables_are_named(table: str, message: str) -> None:
+def test_invalid_tables_are_rejected(table: str, message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Scenario.from_toml(
             f"{table}\n" + gs.Scenario(PLATFORM, WORKLOAD).to_toml().removeprefix("seed = 1")
@@ -183,14 +185,14 @@ def test_wrong_tables_are_named(table: str, message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_wrong_parts_are_named() -> None:
+def test_a_part_of_the_wrong_type_is_rejected() -> None:
     wrong: Any = 0.5
     with pytest.raises(gs.ScenarioError, match="^fluctuation"):
         gs.Scenario(PLATFORM, WORKLOAD, fluctuation=wrong)
 
 
 @pytest.mark.parametrize("name", ["series", "first"])
-def test_lists_must_have_an_entry_for_each_machine(name: str) -> None:
+def test_lists_without_one_entry_per_machine_are_rejected(name: str) -> None:
     columns: dict[str, Any] = {name: [0, 0]}
     with pytest.raises(gs.ScenarioError, match=f"^fluctuation.{name}"):
         run(gs.Fluctuation.of([[1.0]], 1.0, **columns))
@@ -199,10 +201,10 @@ def test_lists_must_have_an_entry_for_each_machine(name: str) -> None:
 # -- runs ---------------------------------------------------------------------------------------------------
 
 
-UNABLE = [kind(**given) for kind, given in registered().values() if not kind.fluctuating]
+UNSUPPORTED = [kind(**given) for kind, given in registered().values() if not kind.fluctuating]
 
 
-@pytest.mark.parametrize("scheduler", UNABLE, ids=lambda scheduler: scheduler.name)
+@pytest.mark.parametrize("scheduler", UNSUPPORTED, ids=lambda scheduler: scheduler.name)
 def test_schedulers_without_support_reject_background_load(scheduler: gs.Scheduler) -> None:
     platform, workload = PLATFORM, WORKLOAD
     if scheduler.rigid:
@@ -211,23 +213,25 @@ def test_schedulers_without_support_reject_background_load(scheduler: gs.Schedul
         gs.simulate(gs.Scenario(platform, workload, fluctuation=HALF), scheduler)
 
 
-def test_the_clock_must_hold_a_task_at_the_smallest_factor() -> None:
+def test_a_task_too_long_for_the_clock_at_the_smallest_factor_is_rejected() -> None:
     workload = gs.Workload.of([0.0], 1, 1e12)
     gs.simulate(gs.Scenario(PLATFORM, workload), gs.WqrFt())
     slow = gs.Scenario(PLATFORM, workload, fluctuation=gs.Fluctuation.of([[1.0], [0.25]], 1e7))
-    with pytest.raises(gs.ScenarioError, match=r"the run needs at least 4e\+09 s if machines run at 0.25"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"^workload.task_size must .*4e\+09 s if machines run at 0.25"
+    ):
         gs.simulate(slow, gs.WqrFt())
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
-def test_factors_of_one_change_nothing(faults: gs.Faults | None) -> None:
+def test_factors_of_one_leave_the_run_unchanged(faults: gs.Faults | None) -> None:
     plain = run(None, faults=faults)
-    paced = run(gs.Fluctuation.of([[1.0, 1.0], [1.0, 1.0]], 2.5), faults=faults)
-    assert paced.digest == plain.digest
-    assert not paced.tables["cycles"]["slowed"].any()
+    profiled = run(gs.Fluctuation.of([[1.0, 1.0], [1.0, 1.0]], 2.5), faults=faults)
+    assert profiled.digest == plain.digest
+    assert not profiled.tables["cycles"]["slowed"].any()
 
 
-def test_half_the_speed_takes_twice_as_long() -> None:
+def test_tasks_take_twice_as_long_at_half_speed() -> None:
     workload = gs.Workload.of([0.0], 9, 30_000.0)
     scheduler = gs.WqrFt(checkpoint_interval=float("inf"))
     plain, half = (run(each, scheduler, workload=workload) for each in (None, HALF))
@@ -237,10 +241,10 @@ def test_half_the_speed_takes_twice_as_long() -> None:
     assert cycles["slowed"][0] == pytest.approx(cycles["useful"][0] + cycles["redundant"][0])
 
 
-def test_a_task_under_load_ends_as_computed_by_hand() -> None:
-    """The task takes 10 s at full speed; full and half speed alternate; a checkpoint is after 9 s of work."""
-    pace = gs.Fluctuation.of([[0.5, 1.0]], 4.0, first=[1])
-    scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=pace)
+def test_a_task_under_load_finishes_as_computed_by_hand() -> None:
+    """The task takes 10 s at full speed; full and half speed alternate; a checkpoint follows 9 s of work."""
+    profile = gs.Fluctuation.of([[0.5, 1.0]], 4.0, first=[1])
+    scenario = gs.Scenario(gs.Platform.of([1.0]), gs.Workload.of([0.0], 1, 10.0), fluctuation=profile)
     scheduler = gs.WqrFt(checkpoint_interval=9.0, checkpoint_cost=1.0, max_replicas=1)
     result = gs.simulate(scenario, scheduler, record=True)
     # 4 + 2 + 1 until 9 s, the checkpoint until 10 s, 2 until 12 s, then 1 at half speed
@@ -274,14 +278,14 @@ def test_all_schedulers_have_the_same_load() -> None:
     assert one.applications["finish"].tolist() == other.applications["finish"].tolist()
 
 
-def test_durations_of_another_load_are_detected() -> None:
+def test_validation_detects_durations_of_another_load() -> None:
     result = run(BUSY, faults=FAULTS)
     for other in (HALF, gs.Fluctuation.uniform(0.2, 0.9, 4.0, seed=6, series=3, steps=50), None):
         result.scenario = gs.Scenario(PLATFORM, WORKLOAD, faults=FAULTS, fluctuation=other)
         assert {each.law for each in validate_result(result)} >= {"duration", "begin"}
 
 
-def test_results_survive_a_file(tmp_path: Path) -> None:
+def test_results_with_background_load_survive_a_file(tmp_path: Path) -> None:
     result = run(BUSY, faults=FAULTS)
     result.save(tmp_path / "r.gridsim")
     again = Result.load(tmp_path / "r.gridsim")
@@ -311,6 +315,6 @@ def test_generated_scenarios_may_have_background_load(wanted: bool, rigid: bool)
 @pytest.mark.parametrize(
     "scheduler", [gs.WqrFt(), WQR, gs.WqrFt(checkpoint_interval=7.0, checkpoint_store="local")]
 )
-def test_a_scheduler_with_support_passes_the_checks(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+def test_schedulers_with_support_pass_the_checks(scheduler: gs.Scheduler, tmp_path: Path) -> None:
     found = check_scheduler(scheduler, examples=30, hash_seeds=False, folder=tmp_path)
     assert found.examples >= 30 and "resumed" not in found.left_out

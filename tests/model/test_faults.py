@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.engine import engine
 from gridsim.model import fault_events
-from gridsim.model.fault_events import LATEST
+from gridsim.model.fault_events import LATEST_CHANGE
 from gridsim.model.faults import Faults
 from gridsim.support.clock import NEVER
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import fault_schedules
 
 NS = 10**9
-WORD: Any = "1"  # what a careless caller may pass
+WORD: Any = "1"  # a string in place of a number
 
 DRAWN = {
     "poisson": Faults.poisson(50.0, 1),
@@ -44,7 +44,7 @@ def changes(faults: Faults, nodes: int, blocks: int) -> list[tuple[int, int, boo
     return [row[:3] for block in islice(faults.course(nodes).blocks, blocks) for row in rows_of(block)]
 
 
-def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
+def check_alternation(rows: list[tuple[int, int, bool]], nodes: int) -> None:
     """Check that rows are in order, and that outages of a machine alternate with nonempty up times."""
     assert [time for time, _, _ in rows] == sorted(time for time, _, _ in rows)
     for u in range(nodes):
@@ -52,7 +52,7 @@ def check_turns(rows: list[tuple[int, int, bool]], nodes: int) -> None:
         assert [up for _, up in own] == [k % 2 == 1 for k in range(len(own))]
         downs = [time for time, up in own if not up]
         ups = [time for time, up in own if up]
-        assert all(back < again for back, again in zip(ups, downs[1:], strict=False))
+        assert all(begin < end for begin, end in zip(ups, downs[1:], strict=False))
 
 
 def check_until(faults: Faults, nodes: int, blocks: int) -> None:
@@ -69,8 +69,8 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
     assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
 
 
-def test_the_constant_never_has_one_value_everywhere() -> None:
-    assert NEVER == engine.NEVER and fault_events.END == LATEST * NS
+def test_the_constant_never_has_the_same_value_in_all_modules() -> None:
+    assert NEVER == engine.NEVER and fault_events.CLOCK_END == LATEST_CHANGE * NS
 
 
 @pytest.mark.slow
@@ -104,17 +104,17 @@ def test_a_list_may_begin_at_time_0() -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_machines_fail_and_recover_in_turn(name: str) -> None:
+def test_failures_and_recoveries_of_a_machine_alternate(name: str) -> None:
     rows = changes(DRAWN[name], 7, 1)[:20_000]
     assert len(rows) > 500
-    check_turns(rows, 7)
+    check_alternation(rows, 7)
 
 
 def test_drawn_times_have_the_stated_means() -> None:
     rows = changes(Faults.exponential(up=40.0, down=5.0, seed=9), 50, 1)
     up, down, last = [], [], dict.fromkeys(range(50), 0)
-    for time, machine, back in rows:
-        (down if back else up).append(time - last[machine])
+    for time, machine, is_up in rows:
+        (down if is_up else up).append(time - last[machine])
         last[machine] = time
     assert np.mean(up) == pytest.approx(40.0 * NS, rel=0.05)
     assert np.mean(down) == pytest.approx(5.0 * NS, rel=0.05)
@@ -128,7 +128,7 @@ def test_draws_depend_on_the_seed_alone() -> None:
 
 BEYOND_DOWN = r"faults.down\[0\] must be at most 8e\+09 s, got 16000000000.0"
 BEYOND_UP = r"faults.up\[0\] must be at most 8e\+09 s, or inf, got 16000000000.0"
-SOON = r"faults.down\[1\] must be at least 1 ns after the recovery of machine 0"
+TOO_EARLY = r"faults.down\[1\] must be at least 1 ns after the recovery of machine 0"
 
 
 @pytest.mark.parametrize(
@@ -140,16 +140,16 @@ SOON = r"faults.down\[1\] must be at least 1 ns after the recovery of machine 0"
         ({"machine": [-1], "down": [1.0], "up": [1.0]}, r"faults.machine\[0\] must be"),
         ({"machine": [0.5], "down": [1.0], "up": [1.0]}, r"faults.machine\[0\] must be"),
         ({"machine": [0], "down": [1.0, 2.0], "up": [1.0]}, "faults.machine, .down and .up must be equal"),
-        ({"machine": [0], "down": [2 * LATEST], "up": [inf]}, BEYOND_DOWN),
-        ({"machine": [0], "down": [1.0], "up": [2 * LATEST]}, BEYOND_UP),
-        ({"machine": [0, 0], "down": [1.0, 2.0], "up": [3.0, 4.0]}, SOON),
-        ({"machine": [0, 0], "down": [1.0, 1.0], "up": [1.0, 9.0]}, SOON),
-        # not the same instant in seconds, but the same nanosecond
-        ({"machine": [0, 0], "down": [0.0, 1e-45], "up": [0.0, 7.0]}, SOON + " at 0 s, got 1e-45"),
-        ({"machine": [0, 0], "down": [0.0, 9.0], "up": [inf, 9.0]}, SOON),
+        ({"machine": [0], "down": [2 * LATEST_CHANGE], "up": [inf]}, BEYOND_DOWN),
+        ({"machine": [0], "down": [1.0], "up": [2 * LATEST_CHANGE]}, BEYOND_UP),
+        ({"machine": [0, 0], "down": [1.0, 2.0], "up": [3.0, 4.0]}, TOO_EARLY),
+        ({"machine": [0, 0], "down": [1.0, 1.0], "up": [1.0, 9.0]}, TOO_EARLY),
+        # the times differ in seconds, but not in nanoseconds
+        ({"machine": [0, 0], "down": [0.0, 1e-45], "up": [0.0, 7.0]}, TOO_EARLY + " at 0 s, got 1e-45"),
+        ({"machine": [0, 0], "down": [0.0, 9.0], "up": [inf, 9.0]}, TOO_EARLY),
     ],
 )  # fmt: skip
-def test_wrong_lists_are_rejected(of: dict[str, Any], message: str) -> None:
+def test_invalid_lists_are_rejected(of: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         Faults.of(**of)
 
@@ -168,7 +168,7 @@ def test_wrong_lists_are_rejected(of: dict[str, Any], message: str) -> None:
         (lambda: Faults.trace("x.avt", seed=1, repeat=WORD), "faults.repeat must be true or false"),
     ],
 )  # fmt: skip
-def test_wrong_recipes_are_rejected(make: Any, message: str) -> None:
+def test_invalid_recipes_are_rejected(make: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         make()
 
@@ -187,7 +187,7 @@ def trace(tmp_path: Path, *lines: str) -> Path:
     return path
 
 
-def test_machines_follow_the_hosts_of_a_trace(tmp_path: Path) -> None:
+def test_machines_have_the_up_times_of_the_hosts_of_a_trace(tmp_path: Path) -> None:
     """One host is up from 0 to 10 s and from 20 s to the end at 30 s, the other from 5 to 12 s."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12")
     once = changes(Faults.trace(path, seed=1, repeat=False), 2, 5)
@@ -201,7 +201,7 @@ def test_machines_follow_the_hosts_of_a_trace(tmp_path: Path) -> None:
 def test_a_trace_is_repeated_from_its_start(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12")
     rows = changes(Faults.trace(path, seed=1), 2, 3)
-    check_turns(rows, 2)
+    check_alternation(rows, 2)
     of = {u: [(time / NS, up) for time, v, up in rows if v == u] for u in range(2)}
     first = min(of, key=lambda u: of[u][0][0] == 0.0)
     assert of[first] == [
@@ -227,15 +227,15 @@ def test_outages_include_all_rounds_of_a_trace(tmp_path: Path) -> None:
     assert down.tolist() == (10.0 + 30.0 * np.arange(10)).tolist()
 
 
-def test_rounds_of_a_trace_are_counted(tmp_path: Path) -> None:
+def test_changes_of_a_repeated_trace_are_counted(tmp_path: Path) -> None:
     faults = Faults.trace(trace(tmp_path, "a 2 0 1e-9 2e-9 3e-9"), seed=1)
-    made: list[int] = []
-    blocks = faults.course(1, made.append).blocks
-    seen = sum(len(block) for block in islice(blocks, 5))
-    assert sum(made) >= seen > 0
+    counts: list[int] = []
+    blocks = faults.course(1, counts.append).blocks
+    changes = sum(len(block) for block in islice(blocks, 5))
+    assert sum(counts) >= changes > 0
 
 
-def test_a_display_generates_a_limited_number_of_changes() -> None:
+def test_the_number_of_displayed_changes_is_limited() -> None:
     """The limit is ten million, or 200 per machine; a pass counts as at least a hundred changes."""
     for nodes, most in ((1, 10**7), (10**6, 2 * 10**8)):
         count = fault_events.display_limit(nodes)
@@ -246,7 +246,7 @@ def test_a_display_generates_a_limited_number_of_changes() -> None:
 
 
 def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
-    """A host that is up at the end and the beginning has one up time; a host always up never fails."""
+    """A host that is up at the end and the beginning has one up time; a host always up never failures."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
     course = Faults.trace(path, seed=1).course(3)
     blocks = [rows_of(block) for block in islice(course.blocks, 2)]
@@ -262,14 +262,14 @@ def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("horizon", [3e9, 7.9e9, 8e9, 9e9])
-def test_a_trace_longer_than_the_clock_is_cut(tmp_path: Path, horizon: float) -> None:
+def test_a_trace_longer_than_the_clock_is_truncated(tmp_path: Path, horizon: float) -> None:
     path = trace(tmp_path, f"a 2 0 10 20 {horizon}", "b 1 1000000000 2500000000", f"c 1 5 {horizon}")
     for start in (0.0, 7.0):
         faults = Faults.trace(path, seed=1, start=start)
         check_until(faults, 3, 9)
         rows = changes(faults, 3, 9)
-        check_turns(rows, 3)
-        assert len(rows) >= 4 and rows[-1][0] < fault_events.END
+        check_alternation(rows, 3)
+        assert len(rows) >= 4 and rows[-1][0] < fault_events.CLOCK_END
 
 
 def test_up_times_below_a_nanosecond_are_dropped(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ intervals = st.lists(st.floats(0.0, 50.0), min_size=2, max_size=12, unique=True)
 
 @settings(max_examples=50, deadline=None)
 @given(hosts=st.lists(intervals, min_size=1, max_size=4), start=st.sampled_from([0.0, 1.5, 7.0]))
-def test_machines_of_any_trace_fail_and_recover_in_turn(
+def test_failures_and_recoveries_alternate_for_any_trace(
     tmp_path_factory: pytest.TempPathFactory, hosts: Any, start: float
 ) -> None:
     lines = [
@@ -292,7 +292,7 @@ def test_machines_of_any_trace_fail_and_recover_in_turn(
     ]
     path = trace(tmp_path_factory.mktemp("trace"), *lines, "last 1 50 60")
     faults = Faults.trace(path, seed=1, start=start)
-    check_turns(changes(faults, len(hosts) + 1, 3), len(hosts) + 1)
+    check_alternation(changes(faults, len(hosts) + 1, 3), len(hosts) + 1)
     check_until(faults, len(hosts) + 1, 4)
     check_until(Faults.trace(path, seed=1, start=start, repeat=False), len(hosts) + 1, 4)
 
@@ -312,7 +312,7 @@ def test_a_trace_with_too_few_hosts_is_rejected(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     with pytest.raises(gs.ScenarioError, match="^faults.path"):
         Faults.trace(path, seed=1).course(3)
-    with pytest.raises(gs.ScenarioError, match="faults.start must lie before the end of the trace, 30 s"):
+    with pytest.raises(gs.ScenarioError, match="faults.start must be before the end of the trace, 30 s"):
         Faults.trace(path, seed=1, start=30.0).course(1)
 
 
@@ -332,21 +332,21 @@ def test_changes_beyond_the_clock_are_dropped(faults: Faults) -> None:
     last = 0
     for block in faults.course(3).blocks:
         assert (np.diff(block.time) >= 0).all() and (block.time >= last).all()
-        assert (block.time <= LATEST * 1e9).all()
+        assert (block.time <= LATEST_CHANGE * 1e9).all()
         last = int(block.time[-1]) if len(block) else last
     check_until(faults, 3, 9)
 
 
 @pytest.mark.slow
 @given(st.integers(1, 5), st.integers(0, 99), st.sampled_from((0.01, 1.0, 1e3, 1e6)))
-def test_blocks_without_changes_are_skipped(nodes: int, seed: int, down: float) -> None:
-    """The draws are those of blocks of equal length in sequence."""
+def test_skipped_blocks_leave_the_draws_unchanged(nodes: int, seed: int, down: float) -> None:
+    """Blocks without changes are skipped, and the draws are those of consecutive blocks of equal length."""
 
-    def draw_up(chance: np.random.Generator, count: int) -> Any:
-        return chance.exponential(1.0, count)
+    def draw_up(rng: np.random.Generator, count: int) -> Any:
+        return rng.exponential(1.0, count)
 
-    def draw_down(chance: np.random.Generator, count: int) -> Any:
-        return down * chance.exponential(1.0, count) ** 8  # some are much longer than most
+    def draw_down(rng: np.random.Generator, count: int) -> Any:
+        return down * rng.exponential(1.0, count) ** 8  # a few down times are much longer than most
 
     length, count = 2048 * NS, 20
     found = []
@@ -358,18 +358,21 @@ def test_blocks_without_changes_are_skipped(nodes: int, seed: int, down: float) 
         found += [row[:3] for row in rows_of(block)]
 
     streams, wanted = Streams(seed), []
-    up, away = streams("faults.up"), streams("faults.down")
-    fails = fault_events.nanoseconds(draw_up(up, nodes)).clip(1)
+    up_stream, down_stream = streams("faults.up"), streams("faults.down")
+    failures = fault_events.nanoseconds(draw_up(up_stream, nodes)).clip(1)
     for number in range(1, count + 1):
-        while len(due := np.flatnonzero(fails < number * length)):
-            gone, back = fails[due], fails[due] + fault_events.nanoseconds(draw_down(away, len(due)))
-            fails[due] = back + fault_events.nanoseconds(draw_up(up, len(due))).clip(1)
-            for times, is_up in ((gone, False), (back, True)):
+        while len(due := np.flatnonzero(failures < number * length)):
+            failed, recovered = (
+                failures[due],
+                failures[due] + fault_events.nanoseconds(draw_down(down_stream, len(due))),
+            )
+            failures[due] = recovered + fault_events.nanoseconds(draw_up(up_stream, len(due))).clip(1)
+            for times, is_up in ((failed, False), (recovered, True)):
                 wanted += [(int(at), int(u), is_up) for at, u in zip(times, due, strict=True)]
     assert found == sorted(row for row in wanted if row[0] < count * length)
 
 
-# -- how long a machine is up -------------------------------------------------------------------------------
+# -- up times -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -380,7 +383,7 @@ def test_blocks_without_changes_are_skipped(nodes: int, seed: int, down: float) 
         (Faults.weibull(0.7, 30.0, 1.5, 4.0, seed=3), 30.0 * gamma(1 + 1 / 0.7)),
         (Faults.weibull(1e-3, 30.0, 1.5, 4.0, seed=3), inf),
         (Faults.weibull(5e-324, 30.0, 1.5, 4.0, seed=3), inf),
-        # who is down from the beginning has not been up, and what ends in no failure is not known
+        # a machine that is down from the beginning has no up time yet; endless up times do not count
         (Faults.of([0, 0, 1], [0.0, 8.0, 9.0], [5.0, 8.0, inf]), 6.0),
         (Faults.of([0, 1], [0.0, 0.0], [0.0, 3.0]), inf),
         (Faults.of([], [], []), inf),
@@ -390,7 +393,7 @@ def test_mean_up_time_of_a_list_is_exact(faults: Faults, mean: float) -> None:
     assert faults.mean_up_time(3) == mean
 
 
-def test_mean_up_time_of_draws_is_that_of_the_distribution() -> None:
+def test_drawn_faults_have_the_mean_up_time_of_the_distribution() -> None:
     faults = Faults.weibull(0.7, 30.0, 1.5, 4.0, seed=3)
     course = faults.course(500)
     block = next(course.blocks)
@@ -398,9 +401,9 @@ def test_mean_up_time_of_draws_is_that_of_the_distribution() -> None:
     assert len(lasts) > 30_000 and lasts.mean() == pytest.approx(faults.mean_up_time(500), rel=0.02)
 
 
-def test_mean_up_time_of_a_trace_is_that_of_its_intervals(tmp_path: Path) -> None:
+def test_faults_of_a_trace_have_the_mean_up_time_of_its_intervals(tmp_path: Path) -> None:
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 0")
     assert Faults.trace(path, seed=1).mean_up_time(1) == 9.0
     assert Faults.trace(path, seed=1, start=8.0).mean_up_time(1) == (2.0 + 10.0 + 4.0) / 3
-    with pytest.raises(gs.ScenarioError, match="faults.start must lie before the end of the trace, 30 s"):
+    with pytest.raises(gs.ScenarioError, match="faults.start must be before the end of the trace, 30 s"):
         Faults.trace(path, seed=1, start=30.0).mean_up_time(1)

@@ -11,42 +11,42 @@ import pytest
 import gridsim as gs
 
 GRID = gs.Platform.equal(200, 100.0)
-#: Nobody differs from the mean.
-ALIKE = {"variation": 0.0, "deviation": 0.0}
+#: All machines and jobs have the mean values.
+EQUAL = {"variation": 0.0, "deviation": 0.0}
 
 
-def made(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any) -> Any:
+def job_stream(platform: gs.Platform = GRID, *, seed: int = 1, **parameters: Any) -> Any:
     return gs.Workload.job_streams(seed=seed, **parameters).realize(platform)
 
 
-def test_jobs_of_a_machine_are_a_poisson_process() -> None:
+def test_jobs_of_a_machine_arrive_by_a_poisson_process() -> None:
     """One job per 20 s makes 50 jobs in 1000 s, with a variance of 50, over 40 seeds of 200 machines."""
-    runs = [made(seed=seed, horizon=1000.0, **ALIKE) for seed in range(40)]
+    runs = [job_stream(seed=seed, horizon=1000.0, **EQUAL) for seed in range(40)]
     counts = np.array([np.bincount(found.submitter, minlength=200) for found in runs])
     # five standard deviations of the mean, and of the variance, (m + 2 m**2) / n
     assert counts.mean() == pytest.approx(50.0, abs=5 * math.sqrt(50 / 8000))
     assert counts.var(ddof=1) == pytest.approx(50.0, abs=5 * math.sqrt((50 + 2 * 50**2) / 8000))
-    # parts of the time are independent, and so are machines: sums have variances that are sums
+    # halves of the time and machines are independent, so that their variances add up
     halves = np.array([np.bincount(f.submitter[f.release < 500.0], minlength=200) for f in runs])
     assert (halves.mean(), halves.var(ddof=1)) == (pytest.approx(25.0, abs=0.3), pytest.approx(25.0, abs=2.1))
     assert abs(np.corrcoef(halves.ravel(), (counts - halves).ravel())[0, 1]) < 5 / math.sqrt(8000)
     assert counts.sum(axis=1).var(ddof=1) == pytest.approx(10_000, rel=5 * math.sqrt(2 / 39))
 
 
-def test_releases_are_in_order_and_anywhere_within_the_horizon() -> None:
-    found = made(horizon=1000.0)
+def test_releases_are_sorted_and_cover_the_horizon() -> None:
+    found = job_stream(horizon=1000.0)
     assert (np.diff(found.release_ns) >= 0).all() and (found.tasks == 1).all()
     assert 0 <= found.release[0] < 1.0 and 999.0 < found.release[-1] <= 1000.0
     assert found.release.mean() == pytest.approx(500.0, abs=5 * 1000 / math.sqrt(12 * len(found)))
     gaps = np.diff(found.release)
-    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential ones are
+    assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)  # as exponential gaps have
 
 
 def test_means_of_machines_have_the_stated_variation() -> None:
     """Means vary by a fifth; jobs of a machine are equal if their deviation is 0."""
     nodes = 5000
     platform = gs.Platform.equal(nodes, 100.0)
-    found = made(platform, horizon=300.0, data=1e6, deviation=0.0)
+    found = job_stream(platform, horizon=300.0, data=1e6, deviation=0.0)
     share = 0.2 / math.sqrt(2 * nodes)  # standard deviation of a standard deviation
     assert found.rates.mean() == pytest.approx(1 / 20, rel=5 * 0.2 / math.sqrt(nodes))
     assert found.rates.std() / found.rates.mean() == pytest.approx(0.2, abs=5 * share)
@@ -56,49 +56,49 @@ def test_means_of_machines_have_the_stated_variation() -> None:
         found.submitter[first], found.submitter)])  # fmt: skip
     assert seconds.mean() == pytest.approx(30.0, abs=5 * 6 / math.sqrt(nodes))
     assert seconds.std() / seconds.mean() == pytest.approx(0.2, abs=5 * share)
-    # many jobs come from where the rate is high
+    # machines of a high rate submit many jobs
     counts = np.bincount(found.submitter, minlength=nodes)
     assert np.corrcoef(counts, found.rates)[0, 1] > 0.5
-    # rates, times and bytes are independent of each other
+    # rates and processing times are independent of each other
     assert abs(np.corrcoef(found.rates[found.submitter[first]], seconds)[0, 1]) < 5 / math.sqrt(nodes)
 
 
 def test_values_without_variation_are_constant() -> None:
-    found = made(horizon=100.0, interarrival=8.0, processing_time=7.0, **ALIKE)
+    found = job_stream(horizon=100.0, interarrival=8.0, processing_time=7.0, **EQUAL)
     assert (found.rates == 0.125).all() and (found.task_size == 700.0).all()
-    with_own = made(horizon=100.0, interarrival=8.0, processing_time=7.0, variation=0.0, deviation=0.3)
+    with_own = job_stream(horizon=100.0, interarrival=8.0, processing_time=7.0, variation=0.0, deviation=0.3)
     assert (with_own.rates == 0.125).all() and np.array_equal(with_own.release_ns, found.release_ns)
     n = len(found)
     assert with_own.task_size.std() / 700.0 == pytest.approx(0.3, abs=5 * 0.3 / math.sqrt(2 * n))
     assert with_own.task_size.mean() / 700.0 == pytest.approx(1.0, abs=5 * 0.3 / math.sqrt(n))
 
 
-def test_bytes_are_exponential_and_rounded_up() -> None:
-    found = made(data=5000.0, **ALIKE)
+def test_data_sizes_are_exponential_and_rounded_up() -> None:
+    found = job_stream(data=5000.0, **EQUAL)
     n = len(found)
     assert n > 15_000 and found.data.dtype == np.int64 and found.data.min() >= 1
     assert found.data.mean() == pytest.approx(5000.5, abs=5 * 5000 / math.sqrt(n))
     assert (found.data > 5000 * math.log(2)).mean() == pytest.approx(0.5, abs=2.5 / math.sqrt(n))
-    assert found.data.std() == pytest.approx(5000.0, rel=5 * math.sqrt(2 / n))  # whose 4th moment is 9
-    # of machines whose means vary by a fifth: the variance grows by a factor of 1 + 2 * 0.04
-    varied = made(data=5000.0).data
+    assert found.data.std() == pytest.approx(5000.0, rel=5 * math.sqrt(2 / n))  # the 4th central moment is 9
+    # means of machines vary by a fifth, which raises the variance by a factor of 1 + 2 * 0.04
+    varied = job_stream(data=5000.0).data
     assert varied.mean() == pytest.approx(5000.5, abs=5 * 5000 * 0.2 / math.sqrt(200) + 200)
-    assert (made(data=0.0).data == 0).all()
+    assert (job_stream(data=0.0).data == 0).all()
 
 
-def test_processing_times_are_at_the_reference_speed() -> None:
+def test_processing_times_refer_to_the_reference_speed() -> None:
     """The reference speed is the mean of the platform unless it is stated."""
     mixed = gs.Platform.of([50.0, 150.0, 400.0])
-    assert made(mixed, processing_time=3.0, **ALIKE).task_size.tolist()[0] == 600.0
-    assert made(mixed, processing_time=3.0, reference_speed=10.0, **ALIKE).task_size.tolist()[0] == 30.0
+    assert job_stream(mixed, processing_time=3.0, **EQUAL).task_size.tolist()[0] == 600.0
+    assert job_stream(mixed, processing_time=3.0, reference_speed=10.0, **EQUAL).task_size.tolist()[0] == 30.0
 
 
-def test_random_streams_are_independent() -> None:
-    plain, other = made(), made(data=9.0, processing_time=1.0)
+def test_random_streams_of_job_streams_are_independent() -> None:
+    plain, other = job_stream(), job_stream(data=9.0, processing_time=1.0)
     for name in ("release_ns", "submitter", "rates"):
         assert np.array_equal(getattr(plain, name), getattr(other, name))
     assert np.allclose(plain.task_size, 30 * other.task_size)
-    again, seeded = made(), made(seed=2)
+    again, seeded = job_stream(), job_stream(seed=2)
     for name in ("release_ns", "submitter", "rates", "task_size", "data"):
         assert np.array_equal(getattr(plain, name), getattr(again, name))
         assert not np.array_equal(getattr(plain, name), getattr(seeded, name))
@@ -123,14 +123,14 @@ def test_job_streams_survive_a_file() -> None:
     assert again.workload == listed and again.workload.realize(GRID).data.tolist() == [7, 0]
 
 
-def test_listed_applications_have_their_bytes() -> None:
+def test_data_sizes_follow_their_applications() -> None:
     """Bytes follow their applications, which are sorted by release."""
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=[7, 9]).realize(GRID).data.tolist() == [9, 7]
     assert gs.Workload.of([2.0, 1.0], 1, 5.0, data=3).realize(GRID).data.tolist() == [3, 3]
     bare = gs.Workload.of([2.0, 1.0], 1, 5.0).realize(GRID)
     assert bare.data is None and bare.rates is None
     for data, message in (
-        ([1], "workload.data must have 2 entries as workload.release has, got 1"),
+        ([1], "workload.data must have 2 entries, as workload.release has, got 1"),
         ([1, -1], "workload.data[1] must be a whole number in 0..2147483647, got -1"),
         ([2**31, 1], "workload.data[0] must be a whole number in 0..2147483647, got 2147483648"),
         (1.5, "workload.data[0] must be a whole number in 0..2147483647, got 1.5"),
@@ -149,28 +149,28 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"data": -1}, "workload.data must be a finite number >= 0 bytes, got -1"),
     (
         {"data": 1e10},
-        "workload.data must leave each job at most 2147483647 bytes, got 1.04149e+11 with a mean of 1e+10",
+        "workload.data must give each job at most 2147483647 bytes, got 1.04149e+11 with a mean of 1e+10",
     ),
     ({"variation": math.nan}, "workload.variation must be a finite number >= 0, got nan"),
     ({"deviation": "big"}, "workload.deviation must be a finite number >= 0, got 'big'"),
     ({"reference_speed": 0.0}, "workload.reference_speed must be a finite number > 0 Mflop/s, got 0.0"),
-    # told by `realize`
+    # errors that `realize` raises
     ({"horizon": 1e-9}, "workload.horizon must be long enough for at least one job, got 1e-09 s"),
-    ({"horizon": 1e10, "interarrival": 1.0, **ALIKE},
-     "workload.horizon must leave at most 1073741823 jobs, got 2e+12 on average"),
-    ({"interarrival": 1e-308, **ALIKE},
-     "workload.horizon must leave at most 1073741823 jobs, got inf on average"),
+    ({"horizon": 1e10, "interarrival": 1.0, **EQUAL},
+     "workload.horizon must give at most 1073741823 jobs on average, got 2e+12"),
+    ({"interarrival": 1e-308, **EQUAL},
+     "workload.horizon must give at most 1073741823 jobs on average, got inf"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("parameters", "message"), BAD)
-def test_wrong_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_of_job_streams_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
-        made(**parameters)
+        job_stream(**parameters)
     assert str(caught.value) == message
 
 
-# -- what goes with them --------------------------------------------------------------------------------
+# -- network and platform --------------------------------------------------------------------------------
 
 
 def test_a_star_has_the_latency_of_the_paper() -> None:
@@ -195,7 +195,7 @@ def test_a_star_has_the_latency_of_the_paper() -> None:
         ({"distance": 1e308, "velocity": 1e-3}, "network.latency must be a finite number >= 0 s, got inf"),
     ],
 )
-def test_wrong_parameters_of_a_star_are_rejected(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_of_a_star_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Network.star(**parameters)
     assert str(caught.value) == message
@@ -210,7 +210,7 @@ def test_normal_speeds_have_their_mean_and_deviation() -> None:
     assert np.array_equal(speeds, gs.Platform.normal(n, seed=1).speeds)
     assert not np.array_equal(speeds, gs.Platform.normal(n, seed=2).speeds)
     assert (gs.Platform.normal(9, 1, mean=70.0, variation=0.0).speeds == 70.0).all()
-    # drawn again where at most 0.01 of the mean
+    # speeds of at most 0.01 of the mean are redrawn
     assert gs.Platform.normal(n, seed=1, mean=100.0, variation=2.0).speeds.min() > 1.0
 
 
@@ -223,7 +223,7 @@ def test_normal_speeds_have_their_mean_and_deviation() -> None:
         ({"variation": -0.1}, "platform.variation must be a finite number >= 0, got -0.1"),
     ],
 )
-def test_wrong_normal_speeds_are_rejected(parameters: dict[str, Any], message: str) -> None:
+def test_invalid_normal_speeds_are_rejected(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.Platform.normal(**{"nodes": 5, "seed": 1, **parameters})
     assert str(caught.value) == message

@@ -11,7 +11,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 
 
-def test_bytes_change_nothing_else_of_a_workload():
+def test_data_leave_other_columns_of_a_workload_unchanged():
     platform = gs.Platform.pareto(20, seed=3)
     plain = gs.Workload.bags(30, seed=5).realize(platform)
     moving = gs.Workload.bags(30, seed=5, input_bytes=[0.0, 1e6], output_bytes=(10.0, 20.0)).realize(platform)
@@ -22,18 +22,18 @@ def test_bytes_change_nothing_else_of_a_workload():
     assert np.array_equal(moving.bytes_per_mflop, np.maximum(fetched, sent) / moving.task_size)
 
 
-def test_bytes_follow_their_application_into_the_order_of_release():
+def test_data_sizes_follow_their_applications():
     moving = gs.Workload.of([5.0, 1.0], 1, 10.0, input_bytes=[7.0, 8.0]).realize(gs.Platform.equal(1))
     assert moving.input_bytes is not None and moving.input_bytes.tolist() == [8.0, 7.0]
 
 
-@pytest.mark.parametrize("nothing", [0.0, [0.0, 0.0], None])
-def test_zero_bytes_count_as_no_data(nothing):
-    made = gs.Workload.of([0.0, 1.0], 1, 10.0, input_bytes=nothing).realize(gs.Platform.equal(1))
-    assert made.input_bytes is None and not made.moves_data
+@pytest.mark.parametrize("no_data", [0.0, [0.0, 0.0], None])
+def test_zero_bytes_count_as_no_data(no_data):
+    bags = gs.Workload.of([0.0, 1.0], 1, 10.0, input_bytes=no_data).realize(gs.Platform.equal(1))
+    assert bags.input_bytes is None and not bags.moves_data
 
 
-def test_links_are_drawn_with_the_seed_and_leave_speeds_alone():
+def test_links_are_drawn_with_the_seed_and_leave_speeds_unchanged():
     one, other = gs.Platform.pareto(500, seed=1), gs.Platform.pareto(500, seed=1).linked((1e4, 1e6))
     assert np.array_equal(one.speeds, other.speeds) and one.bandwidth is None
     links = other.bandwidth
@@ -58,7 +58,7 @@ def test_a_scenario_with_data_survives_a_file(links):
     assert np.array_equal(again.platform.bandwidth, scenario.platform.bandwidth)
 
 
-def test_units_of_bytes_are_read():
+def test_data_sizes_with_units_are_read():
     text = '[platform]\nkind = "equal"\nnodes = 2\nbandwidth = "1 Mbit/s"\n'
     text += '[workload]\nkind = "bags"\nseed = 1\ninput_bytes = "1 MB"\n'
     scenario = gs.Scenario.from_toml(text)
@@ -68,11 +68,11 @@ def test_units_of_bytes_are_read():
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (
             lambda: gs.Platform.equal(3).linked([1.0, 2.0]),
-            "platform.bandwidth must have one entry for each of 3",
+            "platform.bandwidth must have 3 entries",
         ),
         (
             lambda: gs.Platform.equal(3).linked(0.0),
@@ -92,6 +92,6 @@ def test_units_of_bytes_are_read():
         (lambda: gs.Workload.of([0.0], 1, 1.0, output_bytes=[1.0, 2.0]), "workload.output_bytes must have 1"),
     ],
 )
-def test_wrong_bytes_are_named(make, said):
-    with pytest.raises(ScenarioError, match=said):
+def test_invalid_data_sizes_are_rejected(make, expected):
+    with pytest.raises(ScenarioError, match=expected):
         make()

@@ -53,7 +53,7 @@ def test_runs_of_all_schedulers_are_equal_at_unix_time(name: str) -> None:
 
 @given(BASES)
 @settings(max_examples=20, deadline=None)
-def test_listed_outages_move_with_the_releases(base: float) -> None:
+def test_listed_outages_are_relative_to_the_origin(base: float) -> None:
     rows = [0, 1, 0], [20.0, 33.0, 90.0], [20.0, 35.0, math.inf]
     digests = {
         gs.simulate(gs.Scenario(GRID, bags(at), faults=gs.Faults.of(*shifted)), "WQR-FT").digest
@@ -65,7 +65,7 @@ def test_listed_outages_move_with_the_releases(base: float) -> None:
 
 @given(BASES)
 @settings(max_examples=20, deadline=None)
-def test_times_that_jobs_state_move_with_the_releases(base: float) -> None:
+def test_stated_times_of_jobs_are_relative_to_the_origin(base: float) -> None:
     def realized(at: float) -> list[object]:
         jobs = gs.Workload.jobs_of(
             at + RELEASES,
@@ -84,7 +84,7 @@ def test_times_that_jobs_state_move_with_the_releases(base: float) -> None:
     assert realized(0.0) == realized(base)
 
 
-def test_outages_before_the_first_release_end_or_continue() -> None:
+def test_outages_before_the_origin_are_dropped_or_continue() -> None:
     """Machine 0 is down until 130 s, 1 has recovered, 2 has left, 3 has a transient failure at the start."""
     faults = gs.Faults.of(
         [0, 1, 2, 3, 0], [50.0, 80.0, 10.0, 100.0, 150.0], [130.0, 90.0, math.inf, 100.0, 160.0]
@@ -94,7 +94,7 @@ def test_outages_before_the_first_release_end_or_continue() -> None:
     found = {u: (down.tolist(), up.tolist()) for u, down, up in scenario.faults.outages(6, 1e9)}
     assert found == {0: ([0.0, 50.0], [30.0, 60.0]), 2: ([0.0], [math.inf]), 3: ([0.0], [0.0])}
     assert scenario.faults == faults and gs.Scenario.from_toml(scenario.to_toml()) == scenario
-    # with another workload the same failures are of its own clock
+    # with another workload the same failures refer to its clock
     other = dataclasses.replace(scenario, workload=gs.Workload.of([0.0], 1, 1.0))
     assert other.faults is not None and [u for u, *_ in other.faults.outages(6, 1e9)] == [0, 1, 2, 3]
 
@@ -127,18 +127,18 @@ def test_a_run_may_begin_within_a_step_of_the_load(nodes: str) -> None:
 
 
 @given(BASES, st.integers(0, 10 * DAY), st.floats(0, 23.99), st.integers(1, 24))
-def test_the_hour_of_the_day_is_that_of_the_stated_time(
+def test_the_hour_of_the_day_follows_the_stated_times(
     base: float, time: int, begin: float, zones: int
 ) -> None:
     stated = Zones(zones=zones, night_begin=begin, night_hours=9.0)
     machines = np.arange(24)
     left = stated.shift_clock(base).night_left(machines, time)
     difference = np.abs(left - stated.night_left(machines, time + round(base) * 10**9))
-    # the hour at which night begins is a float
+    # the beginning of the night is rounded, as it is a float
     assert np.minimum(difference, np.abs(difference - 9 * 3600 * 10**9)).max() <= 60
 
 
-def test_machines_of_time_zones_are_up_at_the_same_hours() -> None:
+def test_time_zones_follow_the_origin() -> None:
     noon = NEW_YEAR + 43_200.0
     scenarios = [
         gs.Scenario(
@@ -173,7 +173,7 @@ def test_an_earlier_origin_leaves_time_before_the_first_release() -> None:
     assert gs.Scenario.from_toml(result.provenance["scenario"]).workload.origin == 100.0
 
 
-def test_output_states_the_meaning_of_time_0(tmp_path: Path) -> None:
+def test_output_formats_state_the_meaning_of_time_0(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(GRID, bags(NEW_YEAR)), "fcfs", record=True)
     gs.to_swf(result, tmp_path / "out.swf")
     assert "; UnixStartTime: 1735689600\n" in (tmp_path / "out.swf").read_text()
@@ -183,11 +183,11 @@ def test_output_states_the_meaning_of_time_0(tmp_path: Path) -> None:
     assert "clock" not in gs.simulate(gs.Scenario(GRID, bags(0.0)), "fcfs").lines()
 
 
-def test_a_result_without_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None:
+def test_a_result_without_origin_begins_at_time_0(tmp_path: Path) -> None:
     path, old = tmp_path / "new.npz", tmp_path / "old.npz"
     result = gs.simulate(gs.Scenario(GRID, gs.Workload.of([7.0], 2, 1000.0, origin=0.0)), "fcfs")
     result.save(path)
-    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(old, "w") as written:
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(old, "w") as old_archive:
         for name in archive.namelist():
             content = archive.read(name)
             if name.endswith(".json"):
@@ -197,12 +197,12 @@ def test_a_result_without_origin_is_of_a_run_from_time_0(tmp_path: Path) -> None
                     "origin = 0.0\n", ""
                 )
                 content = json.dumps(about).encode()
-            written.writestr(name, content)
+            old_archive.writestr(name, content)
     loaded = gs.Result.load(old)
     assert loaded.scenario.workload.origin == 0.0 and not validate_result(loaded)
 
 
-def test_failures_decades_after_the_run_are_called_unusual() -> None:
+def test_failures_decades_after_the_run_give_a_warning() -> None:
     """An example is a list of failures in UNIX time for a log, whose times count from its first release."""
     faults = gs.Faults.of([0], [NEW_YEAR + 60.0], [NEW_YEAR + 90.0])
     stated, other = (gs.Scenario(GRID, bags(base), faults=faults) for base in (NEW_YEAR, 0.0))

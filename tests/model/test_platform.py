@@ -17,16 +17,16 @@ from gridsim.model.platform import Platform
 TABLE = 'cpu_model,computers,avg_cores,gflops_core,gflops_computer\nA,1,1,1.5,1.5\n"B, C",3,2,2.5,5\n'
 
 
-def test_desktop_grid_is_uniform_on_its_steps():
+def test_speeds_of_a_desktop_grid_are_uniform_on_its_steps():
     platform = Platform.desktop_grid(20_000, seed=1)
     levels, counts = np.unique(platform.speeds, return_counts=True)
     assert levels.tolist() == list(range(1000, 3001, 200))
-    # 11 equally likely levels: a count is off by less than five standard deviations
+    # counts of 11 equally likely levels deviate by less than five standard deviations
     share = 1 / 11
     assert np.abs(counts - 20_000 * share).max() < 5 * math.sqrt(20_000 * share * (1 - share))
 
 
-def test_pareto_has_the_probabilities_of_the_paper():
+def test_pareto_speeds_have_the_probabilities_of_the_paper():
     platform = Platform.pareto(50_000, seed=3)
     level = (platform.speeds - 1000) / 200 + 1
     assert set(level.tolist()) <= set(range(1, 11))
@@ -37,7 +37,7 @@ def test_pareto_has_the_probabilities_of_the_paper():
     assert platform.speeds.mean() == pytest.approx(1244, abs=10)
 
 
-def test_hosts_are_drawn_from_the_table(tmp_path):
+def test_speeds_of_hosts_are_drawn_from_the_table(tmp_path):
     (tmp_path / "hosts.csv").write_text(TABLE)
     platform = Platform.from_hosts(tmp_path / "hosts.csv", 4000, seed=1)
     assert set(platform.speeds) == {1500.0, 2500.0}
@@ -90,11 +90,12 @@ def test_a_range_of_one_speed_accepts_any_step():
             lambda: Platform.desktop_grid(3, 1, step=1e13),
             "platform.step must divide high - low = 2000 Mflop/s evenly, got 1e+13",
         ),
-        (lambda: Platform.of([]), "platform.speeds must name at least one machine, got none"),
+        (lambda: Platform.of([]), "platform.speeds must have at least one entry, got none"),
         (lambda: Platform.of(7), "platform.speeds must be a list of numbers, got 7"),
         (
             lambda: Platform.of(["fast"]),
-            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got 'fast' (a text needs a unit: "
+            "platform.speeds[0] must be a finite number >= 1e-06 Mflop/s, got 'fast' (a string requires a "
+            "unit: "
             "flop/s, kflop/s, Mflop/s, Gflop/s, Tflop/s, Pflop/s)",
         ),
         (
@@ -122,10 +123,10 @@ def test_a_range_of_one_speed_accepts_any_step():
             lambda: Platform.desktop_grid(5, 1, step=300),
             "platform.step must divide high - low = 2000 Mflop/s evenly, got 300",
         ),
-        (lambda: Platform.from_hosts("", 5, 1), "platform.path must be a non-empty text, got ''"),
+        (lambda: Platform.from_hosts("", 5, 1), "platform.path must be a non-empty string, got ''"),
     ],
 )
-def test_wrong_platforms_are_named(make, message):
+def test_invalid_platforms_are_rejected(make, message):
     with pytest.raises(ScenarioError) as caught:
         make()
     assert str(caught.value) == message

@@ -48,7 +48,7 @@ def test_requested_times_follow_their_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("workload", "expected"),
     [
         (lambda: Workload.jobs_of([], 1, 1.0), "workload.release must have at least one job, got none"),
         (lambda: Workload.jobs_of([0.0], 0, 1.0), "workload.nodes[0] must be a whole number in 1..21"),
@@ -57,7 +57,7 @@ def test_requested_times_follow_their_jobs() -> None:
             "workload.run_time[0] must be a finite number > 0 s",
         ),
         (lambda: Workload.jobs_of([0.0], 1, 1.0, requested=-1.0), "workload.requested[0] must be a finite"),
-        (lambda: Workload.jobs_of([0.0], [1, 2], 1.0), "workload.nodes must have 1 entries as"),
+        (lambda: Workload.jobs_of([0.0], [1, 2], 1.0), "workload.nodes must have 1 entries, as"),
         (
             lambda: Workload.jobs(seed=1, profile="x"),
             "workload.profile must be one of ('wagap2013', ",
@@ -72,14 +72,14 @@ def test_requested_times_follow_their_jobs() -> None:
         (lambda: Workload.jobs_from_log("x", at_home=1), "workload.at_home must be true or false, got 1"),
     ],
 )
-def test_wrong_jobs_are_named(workload: Any, said: str) -> None:
+def test_invalid_jobs_are_rejected(workload: Any, expected: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         workload()
-    assert str(caught.value).startswith(said)
+    assert str(caught.value).startswith(expected)
 
 
-def test_jobs_must_fit_the_platform() -> None:
-    for workload, said in (
+def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
+    for workload, expected in (
         (
             Workload.jobs_of([0.0], 101, 1.0),
             "workload.nodes[0] must be at most 100, the number of machines, got 101 for job 0",
@@ -91,35 +91,43 @@ def test_jobs_must_fit_the_platform() -> None:
     ):
         with pytest.raises(ScenarioError) as caught:
             workload.realize(CLUSTER)
-        assert str(caught.value).startswith(said)
+        assert str(caught.value).startswith(expected)
     with pytest.raises(
         ScenarioError, match="platform must have machines of one speed for rigid jobs, got 1000 to"
     ):
         gs.Workload.jobs_of([0.0], 1, 1.0).realize(gs.Platform.of([1000.0, 2000.0]))
 
 
-# -- like those of a log ------------------------------------------------------------------------------------
+# -- drawn from a profile ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_drawn_jobs_have_the_quantiles_of_the_log(profile: str) -> None:
-    given_, (nodes, run_time, gaps, requested) = (
+    log_profile, (nodes, run_time, gaps, requested) = (
         PROFILES[profile],
         PROFILES[profile].draw(20_000, np.random.default_rng(1)),
     )
-    for drawn, wanted in ((nodes, given_.nodes), (run_time, given_.run_time), (gaps, given_.gap)):
+    for drawn, wanted in (
+        (nodes, log_profile.nodes),
+        (run_time, log_profile.run_time),
+        (gaps, log_profile.gap),
+    ):
         assert (np.diff(wanted) >= 0).all() and len(wanted) == len(SHARES)
         found = np.quantile(drawn, SHARES[1:-2])
-        # to whole numbers
+        # drawn values are rounded to whole numbers
         assert np.allclose(found, wanted[1:-2], rtol=0.02, atol=0.75)
         assert drawn.min() >= wanted[0] - 0.5 and drawn.max() <= wanted[-1] + 0.5
     assert (requested >= 1).all() and (nodes >= 1).all()
     from scipy.stats import spearmanr  # type: ignore[import-untyped]
 
-    for drawn, serial in zip((nodes, run_time, gaps), given_.serial, strict=True):
-        # most jobs have one node, most gaps are 0 s: with so many ties less is left of a correlation
+    for drawn, serial in zip((nodes, run_time, gaps), log_profile.serial, strict=True):
+        # most jobs have one node and most gaps are 0 s; so many ties weaken a correlation
         assert 0.5 * serial < spearmanr(drawn[1:], drawn[:-1])[0] <= serial + 0.05
-    assert 0.3 * given_.nodes_with_run_time < spearmanr(nodes, run_time)[0] < given_.nodes_with_run_time + 0.1
+    assert (
+        0.3 * log_profile.nodes_with_run_time
+        < spearmanr(nodes, run_time)[0]
+        < log_profile.nodes_with_run_time + 0.1
+    )
 
 
 @settings(max_examples=25)
@@ -171,27 +179,27 @@ def test_jobs_of_a_log_become_rigid_applications(log: Path) -> None:
     assert small.tasks.tolist() == [4, 9, 1]
 
 
-def test_submit_times_are_compressed(log: Path) -> None:
+def test_submit_times_of_a_log_are_compressed_to_a_utilization(log: Path) -> None:
     found = realized(gs.Workload.jobs_from_log(log, utilization=0.95))
     assert math.isclose(utilization(found, CLUSTER), 0.95, rel_tol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("share", "said"),
+    ("share", "expected"),
     [
-        (5e-324, "workload.utilization must leave the last release finite, got 5e-324"),
-        (1e-310, "workload.utilization must leave the last release finite, got 1e-310"),
+        (5e-324, "workload.utilization must keep the last release finite, got 5e-324"),
+        (1e-310, "workload.utilization must keep the last release finite, got 1e-310"),
         (1e-300, r"workload.release\[1\] must be at most 4e\+09 s, got"),
     ],
 )
-def test_impossible_loads_of_drawn_jobs_are_rejected(share: float, said: str) -> None:
-    with pytest.raises(ScenarioError, match=said):
+def test_utilizations_too_small_for_drawn_jobs_are_rejected(share: float, expected: str) -> None:
+    with pytest.raises(ScenarioError, match=expected):
         Workload.jobs(5, utilization=share, seed=1).realize(CLUSTER)
     assert len(Workload.jobs(1, utilization=share, seed=1).realize(CLUSTER)) == 1
 
 
 @pytest.mark.parametrize("copies", [1, 1000])
-def test_impossible_loads_of_a_log_are_rejected(log: Path, copies: int) -> None:
+def test_utilizations_too_small_for_a_log_are_rejected(log: Path, copies: int) -> None:
     workload = gs.Workload.jobs_from_log(log, utilization=5e-324, copies=copies)
     with (
         pytest.warns(TraceWarning),
@@ -200,14 +208,14 @@ def test_impossible_loads_of_a_log_are_rejected(log: Path, copies: int) -> None:
         workload.realize(CLUSTER)
 
 
-def test_copies_keep_the_load(log: Path) -> None:
+def test_copies_of_a_log_keep_its_load(log: Path) -> None:
     once = realized(gs.Workload.jobs_from_log(log, at_home=True, seed=3))
     workload = gs.Workload.jobs_from_log(log, copies=20, jitter=10.0, at_home=True, seed=3)
     many = realized(workload, gs.Platform.equal(2000))
     assert len(many) == 80 and sorted(many.tasks.tolist()) == sorted(once.tasks.tolist() * 20)
     later = np.sort(many.release) - np.sort(np.tile(once.release, 20))
     assert later.min() == 0.0 and later.max() <= 10.0 and (many.release[:1] == 0.0).all()
-    # one user, one machine, in each copy
+    # in each copy, a user submits at one machine
     assert len(set(many.submitter[many.tasks == 4].tolist())) > 10
     assert once.submitter[0] == once.submitter[2]
     compressed = gs.Workload.jobs_from_log(log, copies=20, jitter=0.0, utilization=0.5)
@@ -226,39 +234,39 @@ def test_copies_are_delayed_by_at_most_the_jitter(tmp_path: Path) -> None:
     assert late.mean() == pytest.approx(1800, abs=5 * 3600 / math.sqrt(12 * 1000))
 
 
-def test_slowdown_is_bounded() -> None:
+def test_slowdown_of_short_jobs_is_bounded() -> None:
     waiting, run_time = np.array([0.0, 5.0, 100.0, 0.0]), np.array([1.0, 5.0, 50.0, 1e6])
     assert job_slowdown(waiting, run_time).tolist() == [1.0, 1.0, 3.0, 1.0]
 
 
 @pytest.mark.parametrize("name", ["mean_waiting", "median_waiting", "mean_slowdown"])
-def test_metrics_can_be_replicated(name: str) -> None:
-    made = gs.replicate(
+def test_metrics_of_rigid_jobs_are_replicated(name: str) -> None:
+    replicates = gs.replicate(
         lambda seed: gs.Scenario(CLUSTER, gs.Workload.jobs(40, max_nodes=20, utilization=0.9, seed=seed)),
         {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")},
         [1, 2, 3],
         metrics=[name],
     )
-    assert (made[name]["easy"] <= made[name]["fcfs"] * 1.5 + 1.0).all()
+    assert (replicates[name]["easy"] <= replicates[name]["fcfs"] * 1.5 + 1.0).all()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("record", [False, "all"])
 @pytest.mark.parametrize("mode", ["easy", "fcfs"])
-def test_jobs_that_never_complete_end_with_the_clock(mode: Any, record: Any) -> None:
+def test_a_run_with_jobs_that_never_complete_ends_with_an_error(mode: Any, record: Any) -> None:
     """A job of 4e7 s runs on machines that fail every 2e6 s, or jobs on all machines follow long ones."""
     queue = gs.Backfill(mode=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))
-    said = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "
-    with pytest.raises(gs.ScenarioError, match=said):
+    expected = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "
+    with pytest.raises(gs.ScenarioError, match=expected):
         gs.simulate(failing, queue, record=record)
     waiting = gs.Workload.jobs_of([0.0] * 5, [1, 9, 1, 9, 1], [1.9e9, 1.0, 2e9, 1.0, 2.1e9])
     with pytest.raises(gs.ScenarioError, match=r"^workload must .* 4.61e\+09 s, got 1 of 5 left$"):
         gs.simulate(gs.Scenario(gs.Platform.equal(9), waiting), queue, record=record)
 
 
-def test_dropped_jobs_count_in_the_capacity_of_machines():
+def test_utilization_counts_time_until_the_end_of_dropped_jobs():
     jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 4], [600.0, 86_400.0])
     failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)
@@ -269,7 +277,7 @@ def test_dropped_jobs_count_in_the_capacity_of_machines():
     assert not validate_result(result)
 
 
-def test_capacity_lasts_until_the_end_if_all_jobs_are_dropped():
+def test_utilization_is_defined_if_all_jobs_are_dropped():
     failing = gs.Faults.exponential(up=40_000.0, down=3_600.0, seed=1)
     jobs = gs.Workload.jobs_of([0.0], 4, 86_400.0)
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=failing, seed=1)

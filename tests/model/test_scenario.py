@@ -149,7 +149,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         (scenario_text('kind = "pareto"\nnodes = 5'), "platform.seed is missing"),
         (
             scenario_text('kind = "pareto"\nnodes = "5"\nseed = 1'),
-            "platform.nodes must be a whole number, got a text",
+            "platform.nodes must be a whole number, got a string",
         ),
         (
             scenario_text('kind = "list"\nspeeds = [1, -2]'),
@@ -190,7 +190,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         (scenario_text() + '[network]\ninterfaces = "x"\n', "network.interfaces: invalid enum value 'x'"),
         (
             scenario_text() + '[schedulers."my.module:Class"]\nx = 1\n',
-            "schedulers.'my.module:Class': a scenario never imports code",
+            "schedulers.'my.module:Class' must be the name of a registered scheduler",
         ),
         (
             scenario_text() + "[schedulers]\nfcfs = 3\n",
@@ -200,20 +200,20 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ("[platform]\nkind = [1,\n", "<scenario>:3: at the end of the file: "),
     ],
 )
-def test_wrong_scenarios_are_named(text, message):
+def test_invalid_scenarios_are_rejected(text, message):
     with pytest.raises(ScenarioError) as caught:
         Scenario.from_toml(text)
     assert str(caught.value).startswith(message)
 
 
-def test_wrong_parts_are_named():
+def test_parts_of_the_wrong_type_are_rejected():
     with pytest.raises(ScenarioError, match="^platform"):
         Scenario(5, Workload.bags(seed=1))
     with pytest.raises(ScenarioError, match="^seed"):
         Scenario(Platform.of([1.0]), Workload.bags(seed=1), seed=-1)
 
 
-def test_files_are_relative_to_the_scenario(tmp_path, monkeypatch):
+def test_paths_are_relative_to_the_scenario_file(tmp_path, monkeypatch):
     (tmp_path / "traces").mkdir()
     (tmp_path / "work").mkdir()
     (tmp_path / "traces" / "hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
@@ -231,7 +231,7 @@ def test_files_are_relative_to_the_scenario(tmp_path, monkeypatch):
     assert Scenario.from_toml("s.toml") == absolute
 
 
-def test_broken_files_are_named(tmp_path):
+def test_unreadable_scenario_files_are_rejected(tmp_path):
     file = tmp_path / "s.toml"
     with pytest.raises(FileNotFoundError):
         Scenario.from_toml(file)
@@ -255,11 +255,11 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "cls", "parameters", "error", "said"),
+    ("name", "cls", "parameters", "error", "expected"),
     [
-        (3, gs.Fcfs, {}, ValueError, "name of a scheduler must be a text without a colon, got 3"),
-        ("", gs.Fcfs, {}, ValueError, "a text without a colon, got ''"),
-        ("a:b", gs.Fcfs, {}, ValueError, "a text without a colon, got 'a:b'"),
+        (3, gs.Fcfs, {}, ValueError, "name of a scheduler must be a non-empty string without a colon, got 3"),
+        ("", gs.Fcfs, {}, ValueError, "a non-empty string without a colon, got ''"),
+        ("a:b", gs.Fcfs, {}, ValueError, "a non-empty string without a colon, got 'a:b'"),
         ("fcfs", gs.Fcfs, {}, ValueError, "scheduler 'fcfs' is registered already"),
         ("new", int, {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got <class 'int'>"),
         ("new", gs.Fcfs(), {}, TypeError, "scheduler 'new' must be a subclass of Scheduler, got Fcfs"),
@@ -272,10 +272,10 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_objects_that_are_no_scheduler_are_not_registered(
-    name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], said: str
+def test_invalid_schedulers_are_not_registered(
+    name: Any, cls: Any, parameters: dict[str, Any], error: type[Exception], expected: str
 ) -> None:
     before = registered()
-    with pytest.raises(error, match=re.escape(said)):
+    with pytest.raises(error, match=re.escape(expected)):
         gs.register(name, cls, **parameters)
     assert registered() == before

@@ -42,20 +42,20 @@ def test_each_task_fetches_its_data_once(name: str) -> None:
         )
     else:
         assert math.isnan(summary["data_ratio"]) and "(no messages)" in fetching.format()
-    # nothing waits for it
+    # fetching delays no task
     assert fetching.applications["finish"].tolist() == plain.applications["finish"].tolist()
 
 
 @pytest.mark.parametrize("name", SCHEDULERS)
 def test_an_interrupted_task_fetches_its_data_again(name: str) -> None:
-    # machine 1 always has something to do at 3.25 s, in the middle of a task of either length
+    # machine 1 is in the middle of a task, of either length, at 3.25 s
     failing = gs.Faults.of(machine=[1], down=[3.25], up=[3.25])
     result = gs.simulate(scenario(100.0, failing), SCHEDULERS[name])
     assert result.machines["interrupted"].tolist() == [0, 1, 0]
     assert result.machines["data_in"].sum() == 57 * 100.0
 
 
-def test_a_stopped_replica_has_fetched_its_data() -> None:
+def test_a_stopped_replica_also_fetches_its_data() -> None:
     """A task of 10 s runs on machine 0, and its replica on machine 1 is stopped at its completion."""
     bag = gs.Workload.of(release=[0.0], tasks=[1], task_size=[10_000.0])
     two = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bag, gs.Network(task_data=100.0))
@@ -64,16 +64,16 @@ def test_a_stopped_replica_has_fetched_its_data() -> None:
     assert result.machines["data_in"].tolist() == [100.0, 100.0]
 
 
-def test_fetched_bytes_match_started_tasks() -> None:
+def test_each_started_replica_fetches_its_data() -> None:
     """Replicas are completed, interrupted or stopped; each is a row of the schedule."""
     failing = gs.Faults.of([0, 1, 2], [3.25, 9.0, 30.0], [5.0, 9.0, 31.0])
     result = gs.simulate(scenario(100.0, failing), gs.WqrFt(max_replicas=2), record=True)
-    begun = np.bincount(result.tables["schedule"]["machine"], minlength=3)
+    starts = np.bincount(result.tables["schedule"]["machine"], minlength=3)
     assert result.machines["interrupted"].sum() and result.machines["ended"].sum()
-    assert result.machines["data_in"].tolist() == (100.0 * begun).tolist()
+    assert result.machines["data_in"].tolist() == (100.0 * starts).tolist()
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 1e308])
-def test_wrong_sizes_of_task_data_are_rejected(value: float) -> None:
+def test_invalid_sizes_of_task_data_are_rejected(value: float) -> None:
     with pytest.raises(gs.ScenarioError, match="^network.task_data"):
         gs.Network(task_data=value)

@@ -38,10 +38,10 @@ def differ(one: Applications, other: Applications) -> list[str]:
     ]
 
 
-# -- said one by one --------------------------------------------------------------------------------------
+# -- listed -----------------------------------------------------------------------------------------------
 
 
-def test_sizes_come_in_the_order_of_release() -> None:
+def test_task_sizes_are_in_the_order_of_release() -> None:
     workload = Workload.of_tasks([5.0, 1.0, 5.0], [[1.0, 2.0], [10.0], [3.0, 4.0, 5.0]], [0, 1, 1])
     found = workload.realize(GRID)
     assert found.unequal and found.task_sizes is not None
@@ -70,7 +70,7 @@ def test_estimates_follow_their_applications() -> None:
         Workload.of_tasks([5.0, 1.0], sizes, estimate=[4.0, -1.0])
 
 
-def test_sums_are_rounded_once() -> None:
+def test_sums_of_task_sizes_are_rounded_once() -> None:
     found = Workload.of_tasks([0.0], [[1e16, 1.0, 1.0]]).realize(GRID)
     assert found.size.tolist() == [1e16 + 2]
     sizes = [0.1, 0.2, 0.3] * 7
@@ -80,7 +80,7 @@ def test_sums_are_rounded_once() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.sampled_from((0.0, 1.0, 2.0)), SIZES), min_size=1, max_size=6))
-def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[float, list[float]]]) -> None:
+def test_each_application_has_its_sum_and_mean_size(rows: list[tuple[float, list[float]]]) -> None:
     found = Workload.of_tasks(*zip(*rows, strict=True), origin=0.0).realize(GRID)
     expected = sorted(rows, key=lambda row: row[0])  # stable
     assert found.release.tolist() == [release for release, _ in expected]
@@ -93,7 +93,7 @@ def test_sums_means_and_order_are_those_of_each_application(rows: list[tuple[flo
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(1, 9), st.floats(1e-6, 1e9)), min_size=1, max_size=6))
-def test_equal_sizes_give_a_workload_without_sizes(rows: list[tuple[int, float]]) -> None:
+def test_equal_task_sizes_are_not_stored(rows: list[tuple[int, float]]) -> None:
     release = [float(i % 3) for i in range(len(rows))]
     plain = Workload.of(release, *zip(*rows, strict=True)).realize(GRID)
     found = Workload.of_tasks(release, [[a] * n for n, a in rows]).realize(GRID)
@@ -102,10 +102,10 @@ def test_equal_sizes_give_a_workload_without_sizes(rows: list[tuple[int, float]]
     assert found.extremes()[0] is found.extremes()[1] is found.task_size
 
 
-def test_sizes_may_be_arrays() -> None:
-    given = Workload.of_tasks(np.array([0, 1]), np.array([[1, 2], [3, 4]]), np.array([1, 0]))
-    assert given == Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0])
-    assert hash(given) == hash(Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0]))
+def test_task_sizes_may_be_arrays() -> None:
+    workload = Workload.of_tasks(np.array([0, 1]), np.array([[1, 2], [3, 4]]), np.array([1, 0]))
+    assert workload == Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0])
+    assert hash(workload) == hash(Workload.of_tasks([0.0, 1.0], [[1.0, 2.0], [3.0, 4.0]], [1, 0]))
 
 
 # -- drawn ------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_normal_factors_have_their_mean_and_deviation() -> None:
     found = factors(gs.Normal(0.2))
     assert found.mean() == pytest.approx(1.0, abs=5 * 0.2 / math.sqrt(len(found)))
     assert found.std() == pytest.approx(0.2, rel=0.02)
-    # those of the stream, which is the workload's own
+    # the factors come from a stream of the workload
     assert found == pytest.approx(Streams(1)("workload.spread").normal(1.0, 0.2, len(found)), rel=1e-12)
 
 
@@ -129,7 +129,7 @@ def test_normal_factors_have_their_mean_and_deviation() -> None:
 def test_small_normal_factors_are_redrawn(deviation: float) -> None:
     found = factors(gs.Normal(deviation))
     assert found.min() > 0.01 * (1 - 1e-12) and len(np.unique(found)) > 0.999 * len(found)
-    least = (0.01 - 1.0) / deviation  # the mean of a normal distribution that is cut off there
+    least = (0.01 - 1.0) / deviation  # lower bound of the truncated normal distribution
     density = math.exp(-(least**2) / 2) / math.sqrt(2 * math.pi)
     mean = 1.0 + deviation * density / (0.5 * math.erfc(least / math.sqrt(2)))
     assert found.mean() == pytest.approx(mean, rel=0.02)
@@ -152,7 +152,7 @@ def test_exponential_and_lognormal_factors_have_their_moments() -> None:
     assert np.log(found).std() == pytest.approx(0.5, rel=0.02)
 
 
-def test_applications_of_one_task_keep_equal_tasks() -> None:
+def test_applications_of_one_task_have_no_unequal_tasks() -> None:
     workload = Workload.bags(20, tasks=1, variation=0, task_size=500.0, seed=4, spread=gs.Exponential())
     found = workload.realize(GRID)
     drawn = gs.Exponential().factors(Streams(4)("workload.spread"), 20)
@@ -160,7 +160,7 @@ def test_applications_of_one_task_keep_equal_tasks() -> None:
 
 
 @pytest.mark.parametrize("spread", [gs.Normal(0.3), gs.LogUniform(3.0)])
-def test_a_spread_changes_nothing_but_the_sizes(spread: gs.Normal | gs.LogUniform) -> None:
+def test_a_spread_changes_only_the_task_sizes(spread: gs.Normal | gs.LogUniform) -> None:
     common = {"applications": 20, "task_size": [100.0, 200.0], "seed": 4}
     plain = Workload.bags(**common).realize(GRID)
     found = Workload.bags(**common, spread=spread).realize(GRID)
@@ -171,7 +171,7 @@ def test_a_spread_changes_nothing_but_the_sizes(spread: gs.Normal | gs.LogUnifor
     assert np.array_equal(found.sizes(), plain.sizes() * drawn)
 
 
-def test_a_workload_without_spread_has_no_sizes() -> None:
+def test_a_workload_without_spread_has_equal_task_sizes() -> None:
     plain = Workload.bags(20, seed=4).realize(GRID)
     for spread in (None, gs.Normal(0), gs.LogUniform(1)):
         assert differ(plain, Workload.bags(20, seed=4, spread=spread).realize(GRID)) == []
@@ -202,7 +202,7 @@ def test_each_task_has_the_run_time_of_its_job(log) -> None:
     assert Workload.from_log(log, own_sizes=True).realize(GRID).sizes().max() == 40.0 * 2000
 
 
-def test_small_and_early_bags_are_left_out(log) -> None:
+def test_bags_are_selected_by_size_and_position(log) -> None:
     found = Workload.from_log(log, min_tasks=2).realize(GRID)
     assert found.release.tolist() == [0.0, 950.0] and found.tasks.tolist() == [3, 2]
     found = Workload.from_log(log, min_tasks=2, skip=1, own_sizes=True, reference_speed=1.0).realize(GRID)
@@ -218,7 +218,7 @@ def test_small_and_early_bags_are_left_out(log) -> None:
     )
 
 
-def test_bags_are_scaled_to_the_platform(log) -> None:
+def test_bags_of_a_log_are_scaled_to_the_platform(log) -> None:
     scaled = Workload.from_log(log, tasks_per_node=1000.4).realize(GRID)
     plain = Workload.from_log(log).realize(GRID)
     assert scaled.tasks.tolist() == [2001] * 3 and scaled.task_size.tolist() == plain.task_size.tolist()
@@ -234,7 +234,7 @@ def test_bags_are_scaled_to_the_platform(log) -> None:
     assert not np.array_equal(found.sizes(), other.realize(GRID).sizes())
 
 
-# -- what is refused --------------------------------------------------------------------------------------
+# -- rejected values -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_bags_are_scaled_to_the_platform(log) -> None:
         (lambda: Workload.of_tasks([0], 5.0), "workload.sizes must be a list of numbers, got 5.0"),
         (
             lambda: Workload.of_tasks([0, 1], [[1.0]]),
-            "workload.sizes must have 2 entries as workload.release has, got 1",
+            "workload.sizes must have 2 entries, as workload.release has, got 1",
         ),
         (lambda: Workload.of_tasks([], []), "workload.release must have at least one application, got none"),
         (lambda: Workload.of_tasks([-1], [[1.0]]), "workload.release[0] must be a finite number >= 0 s"),
@@ -298,7 +298,7 @@ def test_bags_are_scaled_to_the_platform(log) -> None:
         (lambda: Workload.from_log("x", skip=-1), "workload.skip must be a whole number >= 0, got -1"),
     ],
 )
-def test_wrong_sizes_are_named(make, message) -> None:
+def test_invalid_task_sizes_are_rejected(make, message) -> None:
     with pytest.raises(ScenarioError) as caught:
         make()
     assert str(caught.value).startswith(message)
@@ -322,7 +322,7 @@ def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(UNEQUAL, scheduler)
     assert str(caught.value) == (
-        f"workload must have tasks of one size in each application for {scheduler.name}, "
+        f"{scheduler.name} does not support tasks of different sizes in one application, "
         "got 100 to 4000 Mflop in application 1"
     )
     equal = gs.Scenario(GRID, Workload.of_tasks([0.0, 1.0], [[100.0], [4000.0, 4000.0]]))
@@ -331,5 +331,5 @@ def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler
 
 
 def test_schedulers_of_rigid_jobs_reject_unequal_tasks() -> None:
-    with pytest.raises(ScenarioError, match="workload must have rigid jobs for backfill, got bags of tasks"):
+    with pytest.raises(ScenarioError, match="backfill requires a workload of rigid jobs, got bags of tasks"):
         gs.simulate(UNEQUAL, gs.Backfill())

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.model.fault_events import END, FaultEvents
+from gridsim.model.fault_events import CLOCK_END, FaultEvents
 from gridsim.model.faults import Faults
 from gridsim.model.time_zones import DAY, HOUR, Zones, rotate
 from gridsim.support.clock import NEVER
@@ -42,7 +42,7 @@ def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
 # -- night --------------------------------------------------------------------------------------------------
 
 
-def test_nights_are_as_computed_by_hand() -> None:
+def test_nights_match_those_computed_by_hand() -> None:
     """At time 0 it is midnight in zone 0, 6 h (the end of the night) in zone 6, and 23 h in zone 23."""
     assert Zones().night(np.arange(26), 0).tolist() == [True] * 6 + [False] * 16 + [True] * 4
     assert Zones().night([0, 0, 0, 0], [6 * HOUR - 1, 6 * HOUR, 22 * HOUR - 1, 22 * HOUR]).tolist() == [
@@ -54,25 +54,31 @@ def test_nights_are_as_computed_by_hand() -> None:
     assert two.night([0, 1, 2], at).tolist() == [False, True, False]
 
 
-def test_a_night_may_begin_at_half_past() -> None:
+def test_a_night_may_begin_at_a_half_hour() -> None:
     """The night lasts from 22:30 to 6:30."""
-    where = Zones(zones=1, night_begin=22.5)
-    assert where.night(0, [22 * HOUR + 15 * MINUTE, 22 * HOUR + 30 * MINUTE]).tolist() == [False, True]
-    assert where.night_left(0, 23 * HOUR) == 7 * HOUR + 30 * MINUTE
+    zone = Zones(zones=1, night_begin=22.5)
+    assert zone.night(0, [22 * HOUR + 15 * MINUTE, 22 * HOUR + 30 * MINUTE]).tolist() == [False, True]
+    assert zone.night_left(0, 23 * HOUR) == 7 * HOUR + 30 * MINUTE
 
 
-@given(st.integers(1, 1440), st.integers(0, 9000), st.floats(0, 23.9), st.floats(1, 23), st.integers(0, END))
+@given(
+    st.integers(1, 1440),
+    st.integers(0, 9000),
+    st.floats(0, 23.9),
+    st.floats(1, 23),
+    st.integers(0, CLOCK_END),
+)
 def test_a_day_has_the_stated_hours_of_night(
     zones: int, machine: int, begin: float, hours: float, time: int
 ) -> None:
-    where = Zones(zones=zones, night_begin=begin, night_hours=hours)
-    minutes = where.night(machine, time + np.arange(1440) * MINUTE)
+    zone = Zones(zones=zones, night_begin=begin, night_hours=hours)
+    minutes = zone.night(machine, time + np.arange(1440) * MINUTE)
     assert abs(minutes.sum() - 60 * hours) <= 1
-    assert (minutes == where.night(machine, time + DAY + np.arange(1440) * MINUTE)).all()
+    assert (minutes == zone.night(machine, time + DAY + np.arange(1440) * MINUTE)).all()
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "expected"),
     [
         (lambda: Zones(zones=0), "zones.zones must be a whole number in 1..1440, got 0"),
         (lambda: Zones(night_begin=24.0), "zones.night_begin must be below 24 h, got 24.0"),
@@ -85,12 +91,12 @@ def test_a_day_has_the_stated_hours_of_night(
         (lambda: Faults.zones(1, day_up=-0.1), "faults.day_up must be a number in 0..0.99, got -0.1"),
         (lambda: Faults.zones(1, spell=0.0), "faults.spell must be a finite number >= 1 s, got 0.0"),
         (lambda: Faults.zones(1, spread=7201.0), "faults.spread must be at most a quarter of .*, 7200 s"),
-        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.zones of a trace requires"),
+        (lambda: Faults.trace("x", 1, repeat=False, zones=Zones()), "faults.zones requires"),
         (lambda: Faults.trace("x", 1, zones=1), "faults.zones must be Zones or None"),  # type: ignore[arg-type]
     ],
 )
-def test_wrong_zones_are_rejected(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_zones_are_rejected(make: Any, expected: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=expected):
         make()
 
 
@@ -115,7 +121,7 @@ def test_nights_without_spread_or_spells_are_exact() -> None:
     assert faults.mean_up_time(3) == 8 * 3600.0
 
 
-def test_nights_begin_and_end_up_to_the_spread_early_or_late() -> None:
+def test_nights_deviate_by_at_most_the_spread() -> None:
     """Dawns are uniform in 6:00 +- 30 min, dusks in 22:00 +- 30 min, and independent of each other."""
     nodes = 2000
     faults = Faults.zones(1, Zones(zones=1), day_up=0.0, spread=1800.0)
@@ -127,7 +133,7 @@ def test_nights_begin_and_end_up_to_the_spread_early_or_late() -> None:
         assert times.mean() == pytest.approx(hour * 3600, abs=5 * deviation / math.sqrt(nodes))
         assert hour * 3600 - 1800 <= times.min() < hour * 3600 - 1750
         assert hour * 3600 + 1750 < times.max() <= hour * 3600 + 1800
-    # of the difference of two; the standard error of its deviation is about 19 s
+    # the difference of two times has sqrt(2) times the deviation, with a standard error of about 19 s
     assert (dusk - dawn).std() == pytest.approx(math.sqrt(2) * deviation, abs=100)
 
 
@@ -145,11 +151,11 @@ SPELLS = st.sampled_from((60.0, 1800.0, 40_000.0))
     spell=SPELLS,
     spread=st.sampled_from((0.0, 1.0, 900.0)),
 )
-def test_machines_fail_and_recover_in_turn(
+def test_failures_and_recoveries_of_a_machine_alternate(
     nodes: int, zones: int, begin: float, hours: float, day_up: float, spell: float, spread: float
 ) -> None:
-    where = Zones(zones=zones, night_begin=begin, night_hours=hours)
-    faults = Faults.zones(3, where, day_up, spell, spread)
+    zone = Zones(zones=zones, night_begin=begin, night_hours=hours)
+    faults = Faults.zones(3, zone, day_up, spell, spread)
     course = faults.course(nodes)
     due, up, last = course.first.tolist(), [True] * nodes, -1
     for block in islice(course.blocks, 3):
@@ -159,8 +165,8 @@ def test_machines_fail_and_recover_in_turn(
             due[u], up[u], last = until, back, time
     after = next(course.blocks)
     assert after.time[0] >= last and len(after)
-    # in the middle of its night everybody is up
-    middle = 2 * DAY + round((begin + hours / 2) * HOUR) - where.clock_offsets(np.arange(nodes))
+    # all machines are up in the middle of their night
+    middle = 2 * DAY + round((begin + hours / 2) * HOUR) - zone.clock_offsets(np.arange(nodes))
     assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
 
 
@@ -173,12 +179,12 @@ def test_drawn_spells_have_the_stated_shares_and_means() -> None:
     times = [k * 7 * MINUTE for k in range(days * 205)]
     state = up_at(faults, nodes, times, days * DAY)
     night = np.stack([faults.time_zones.night(np.arange(nodes), at) for at in times])  # type: ignore[union-attr]
-    # nights begin and end half an hour early or late: a quarter on average, of which the share is up anyway
+    # nights begin and end up to half an hour early or late, a quarter on average; a share of it is up anyway
     assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
     assert state[~night].mean() == pytest.approx(0.3 + 0.7 * (2 * 0.125 / 16) - 0.3 * 840 / 57600, abs=0.01)
 
 
-def test_mean_up_time_is_as_computed_by_hand() -> None:
+def test_mean_up_time_matches_that_computed_by_hand() -> None:
     """Spells and the gaps between them last 16 h, as the day does: the chain settles at a rate of 2 / 16 h.
 
     The share of it that has settled when the day is over is 1 - exp(-2).  A machine is up in the day for
@@ -193,21 +199,21 @@ def test_mean_up_time_is_as_computed_by_hand() -> None:
     assert faults.mean_up_time(1) == pytest.approx(expected) == pytest.approx(35_167, abs=1)
 
 
-def test_changes_end_with_the_clock() -> None:
+def test_no_changes_follow_the_end_of_the_clock() -> None:
     faults = Faults.zones(1, day_up=0.0)
     for block in faults.course(3).blocks:
-        assert len(block) and block.time[-1] < END
+        assert len(block) and block.time[-1] < CLOCK_END
     assert sorted(block.until[-3:].tolist())[-1] == NEVER
 
 
 @pytest.mark.parametrize(("day_up", "spell"), [(0.5, 1e9), (0.1, 1.7e308), (5e-324, 1.0)])
-def test_long_spells_end_with_their_day(day_up: float, spell: float) -> None:
+def test_spells_longer_than_a_day_end_with_the_day(day_up: float, spell: float) -> None:
     """Blocks go on until the end of the clock."""
     last = 0
     for block in Faults.zones(1, day_up=day_up, spell=spell, spread=0.0).course(3).blocks:
         assert block.time[0] >= last and (np.diff(block.time) >= 0).all() and (block.until > block.time).all()
         last = int(block.time[-1])
-    assert END - DAY < last < END
+    assert CLOCK_END - DAY < last < CLOCK_END
 
 
 def test_draws_depend_on_the_seed_alone() -> None:
@@ -246,18 +252,18 @@ def test_rotated_intervals_are_up_at_the_shifted_times(times: list[int], by: int
     begin, end = rotate(pairs[:, 0], pairs[:, 1], by, span)
     assert (begin < end).all() and (begin[1:] > end[:-1]).all()
 
-    def up(b: Any, e: Any, at: int) -> bool:
+    def is_up(b: Any, e: Any, at: int) -> bool:
         return bool(((b <= at) & (at < e)).any())
 
     for at in range(span):
-        assert up(begin, end, at) == up(pairs[:, 0], pairs[:, 1], (at + by) % span)
+        assert is_up(begin, end, at) == is_up(pairs[:, 0], pairs[:, 1], (at + by) % span)
 
 
 def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
     """Hosts are up from 18 h to 30 h of two days; each machine follows its local time in all rounds."""
     path = tmp_path / "hosts.avt"
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
-    path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # what is over two days is cut off
+    path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # the part beyond two days is cut off
     faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
     seen = up_at(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
     alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
@@ -267,7 +273,7 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
         assert seen[:, u].tolist() == alone[u]
 
 
-@pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (END // DAY + 2) * DAY])
+@pytest.mark.parametrize("span", [5 * 10**18 // DAY * DAY, (CLOCK_END // DAY + 2) * DAY])
 @pytest.mark.parametrize("by", [0, 1, DAY - 1])
 def test_rotation_of_a_long_round_does_not_overflow(span: int, by: int) -> None:
     """Sums stay within int64."""
@@ -291,16 +297,18 @@ def test_rotation_of_a_long_round_does_not_overflow(span: int, by: int) -> None:
         ("x 1 0 8.05e9", [NEVER] * 3),
     ],
 )
-def test_a_zoned_trace_longer_than_the_clock_is_cut(tmp_path: Path, text: str, first: list[int]) -> None:
+def test_a_trace_with_zones_longer_than_the_clock_is_truncated(
+    tmp_path: Path, text: str, first: list[int]
+) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("\n".join(text.replace("x", f"x{k}", 1) for k in range(3)) + "\n")
     course = Faults.trace(path, seed=1, zones=Zones(zones=3)).course(3)
     assert course.first.tolist() == first
     for block in course.blocks:
-        assert (block.time >= 0).all() and (block.time < END).all() and (block.until > block.time).all()
+        assert (block.time >= 0).all() and (block.time < CLOCK_END).all() and (block.until > block.time).all()
 
 
-def test_a_zoned_trace_shorter_than_a_day_is_rejected(tmp_path: Path) -> None:
+def test_a_trace_with_zones_shorter_than_a_day_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "hosts.avt"
     path.write_text("a 1 0 100000\n")
     with pytest.raises(gs.ScenarioError, match="^faults.start"):

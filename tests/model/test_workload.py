@@ -47,13 +47,13 @@ def test_bags_have_the_stated_means():
     assert np.array_equal(found.size, found.tasks * found.task_size)
 
 
-def test_streams_of_a_workload_are_independent():
+def test_random_streams_of_a_workload_are_independent():
     platform = Platform.desktop_grid(50, seed=1)
     one = Workload.bags(applications=30, seed=9).realize(platform)
     other = Workload.bags(applications=30, seed=9, task_size=[1.0, 2.0], variation=0.5).realize(platform)
     assert np.array_equal(one.release, other.release) and np.array_equal(one.submitter, other.submitter)
     assert set(other.task_size) == {1.0, 2.0}
-    # and of the platform made with the same seed: more machines do not move the arrivals
+    # a platform with the same seed has other streams, so that more machines leave the arrivals unchanged
     more = Workload.bags(applications=30, seed=9).realize(Platform.desktop_grid(51, seed=1))
     assert np.array_equal(one.release, more.release)
 
@@ -78,7 +78,7 @@ def test_releases_are_scaled_to_a_load(load: float, log) -> None:
 @given(
     st.integers(1, 40), st.floats(0, 1), st.floats(0.01, 20), st.integers(1, 30), st.integers(0, 2**63 - 1)
 )
-def test_bags_stay_within_their_bounds(applications, variation, tasks_per_node, nodes, seed):
+def test_numbers_of_tasks_stay_within_their_bounds(applications, variation, tasks_per_node, nodes, seed):
     platform = Platform.pareto(nodes, seed)
     workload = Workload.bags(applications, 1.0, tasks_per_node, variation, seed=seed)
     found = workload.realize(platform)
@@ -97,14 +97,14 @@ def test_bags_stay_within_their_bounds(applications, variation, tasks_per_node, 
 @pytest.mark.parametrize(
     ("nodes", "low", "high"), [(10, 80, 120), (7, 56, 84), (3, 24, 36), (1000, 8000, 12000)]
 )
-def test_whole_bounds_are_reached(nodes, low, high):
+def test_whole_bounds_of_the_number_of_tasks_are_reached(nodes, low, high):
     found = Workload.bags(5000, 1.0, 10.0, 0.2, seed=1, tasks=10.0 * nodes).realize(GRID)
     assert found.tasks.min() >= low and found.tasks.max() <= high
     if nodes <= 10:
         assert (found.tasks.min(), found.tasks.max()) == (low, high)
 
 
-def test_explicit_applications_are_sorted_stably():
+def test_listed_applications_are_sorted_stably():
     found = Workload.of([5.0, 1.0, 5.0], [1, 2, 3], [10.0, 20.0, 30.0], [0, 1, 0]).realize(GRID)
     assert found.release.tolist() == [0.0, 4.0, 4.0]
     assert found.tasks.tolist() == [2, 1, 3] and found.size.tolist() == [40.0, 10.0, 90.0]
@@ -130,15 +130,19 @@ def test_jobs_of_a_log_become_bags(log):
     found = workload.realize(GRID)
     assert found.release.tolist() == [0.0, 10.0, 950.0]
     assert found.tasks.tolist() == [3, 1, 1]
-    assert found.task_size.tolist() == [30.0 * 2000, 30.0 * 2000, 5.0 * 2000]  # the platform's mean speed
-    assert found.submitter[0] == found.submitter[2]  # one user, one machine
+    assert found.task_size.tolist() == [
+        30.0 * 2000,
+        30.0 * 2000,
+        5.0 * 2000,
+    ]  # at the mean speed of the platform
+    assert found.submitter[0] == found.submitter[2]  # a user submits at one machine
     assert Workload.from_log(log, reference_speed=1.0).realize(GRID).task_size.tolist() == [30.0, 30.0, 5.0]
     assert len(Workload.from_log(log, max_applications=2).realize(GRID)) == 2
     assert Workload.from_log(log, gap=0).realize(GRID).tasks.tolist() == [1, 1, 2, 1]
     assert Workload.from_log(log, gap=math.inf, span=math.inf).realize(GRID).tasks.tolist() == [4, 1]
 
 
-def test_run_times_of_a_log_count_at_the_mean_speed(tmp_path):
+def test_run_times_of_a_log_refer_to_the_mean_speed(tmp_path):
     """A run time of 60 s counts at the mean of 1000, 1000 and 4000 Mflop/s, not at the median."""
     path = tmp_path / "one.swf"
     path.write_text(job(1, 0, 60, 1, 1) + "\n")
@@ -151,7 +155,7 @@ def test_a_job_larger_than_the_platform_is_rejected(log):
         Workload.from_log(log).realize(Platform.of([1.0]))
 
 
-def test_a_broken_log_is_rejected(log):
+def test_a_log_with_a_faulty_line_is_rejected(log):
     log.write_text(job(1, 0, 5, 1, 1) + "\n" + job(2, 0, 5, 1, 1).rpartition(" ")[0] + "\n")
     with pytest.raises(TraceFormatError, match=r"log.swf:2: a line must have 18 fields, got 17"):
         Workload.from_log(log).realize(GRID)
@@ -171,12 +175,12 @@ def test_a_broken_log_is_rejected(log):
         ),
         (lambda: Workload.of([-1.0], 1, 1), "workload.release[0] must be a finite number >= 0 s, got -1.0"),
         (lambda: Workload.of([], 1, 1), "workload.release must have at least one application, got none"),
-        # which have no order, or are no numbers
+        # sets have no order, and dicts are no lists
         (lambda: Workload.of({1.0, 0.0}, 1, 1), "workload.release must be a list of numbers, got {"),
         (lambda: Workload.of([0.0], {2: 3}, 1), "workload.tasks must be a list of numbers, got {2: 3}"),
         (
             lambda: Workload.of([1, 2], [1], 1),
-            "workload.tasks must have 2 entries as workload.release has, got 1",
+            "workload.tasks must have 2 entries, as workload.release has, got 1",
         ),
         (lambda: Workload.of([0], 1, 1, [-1]), "workload.submitter[0] must be a whole number >= 0, got -1"),
         (
@@ -197,7 +201,7 @@ def test_a_broken_log_is_rejected(log):
         ),
         (
             lambda: Workload.of([0], 2, 1e308).realize(GRID),
-            "workload.task_size[0] must leave tasks * size finite",
+            "workload.task_size[0] must keep tasks * size finite",
         ),
         (lambda: Workload.bags(0, seed=1), "workload.applications must be a whole number >= 1, got 0"),
         (lambda: Workload.bags(seed=1, variation=2), "workload.variation must be a number in 0..1, got 2"),
@@ -215,11 +219,11 @@ def test_a_broken_log_is_rejected(log):
         ),
         (
             lambda: Workload.bags(seed=1, task_size=(1.0, 2.0, 3.0)),
-            "workload.task_size must be a number, (low, ",
+            "workload.task_size must be a number, a tuple (low, ",
         ),
         (
             lambda: Workload.bags(seed=1, task_size="x"),
-            "workload.task_size must be a finite number > 0 Mflop, got 'x' (a text needs a unit: flop, ",
+            "workload.task_size must be a finite number > 0 Mflop, got 'x' (a string requires a unit: flop, ",
         ),
         (lambda: Workload.bags(seed=1, tasks=0), "workload.tasks must be a finite number >= 1, got 0"),
         (lambda: Workload.bags(seed=1, tasks=1e300).realize(GRID), "workload.tasks must be below 2**53"),
@@ -230,7 +234,7 @@ def test_a_broken_log_is_rejected(log):
         ),
     ],
 )
-def test_wrong_workloads_are_named(make, message):
+def test_invalid_workloads_are_rejected(make, message):
     with pytest.raises(ScenarioError) as caught:
         make()
     assert str(caught.value).startswith(message)

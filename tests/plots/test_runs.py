@@ -1,4 +1,4 @@
-"""Charts of runs: what is drawn is what the tables say, read back from the artists."""
+"""Charts of runs: the artists are compared with the tables of results."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def tree() -> gs.Result:
 # -- distributions and series -----------------------------------------------------------------------------
 
 
-def test_a_distribution_is_that_of_the_column(tree) -> None:
+def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     axes = axes_of()
     other = made_up({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
     assert plots.distribution({"a": tree, "b": other}, axes=axes) is axes
@@ -99,7 +99,7 @@ def test_scales_fit_the_values(values, scale) -> None:
     assert axes.get_xscale() == scale and saved(axes)
 
 
-def test_response_is_a_metric_and_unknown_ones_are_rejected(tree) -> None:
+def test_distribution_supports_response_and_rejects_unknown_metrics(tree) -> None:
     axes = plots.distribution(tree, "response", axes=axes_of())
     response = tree.applications["finish"] - tree.applications["release"]
     assert axes.lines[0].get_xdata()[-1] == response.max() and axes.get_xlabel() == "response time (s)"
@@ -109,7 +109,7 @@ def test_response_is_a_metric_and_unknown_ones_are_rejected(tree) -> None:
         plots.distribution({}, axes=axes_of())
 
 
-def test_a_series_is_over_time_in_units_that_fit(tree) -> None:
+def test_series_have_a_fitting_unit_of_time(tree) -> None:
     axes = plots.series({"a": tree, "b": tree}, "busy", axes=axes_of())
     steps = series.over_time(tree, "busy")
     assert axes.lines[0].get_ydata().tolist() == steps.values.tolist()
@@ -138,7 +138,7 @@ def bars_of(axes):
     ]
 
 
-def test_a_gantt_chart_has_the_pieces() -> None:
+def test_gantt_chart_draws_all_pieces() -> None:
     axes = axes_of()
     faults = gs.Faults.of([1, 2], [25.0, 16.0], [28.0, 16.0])
     result = made_up({"release": np.zeros(8)}, PIECES, faults=faults)
@@ -150,18 +150,25 @@ def test_a_gantt_chart_has_the_pieces() -> None:
         (1, 5.0, 25.0),  # not completed
     ]  # fmt: skip
     first, second, wrapped = (bar[3] for bar in bars[1:4])
-    assert first == wrapped != second  # 0 and 7 have the same turn; neighbours differ
+    assert first == wrapped != second  # applications 0 and 7 share a colour; adjacent pieces differ
     hatched = [made for made in axes.collections if made.get_hatch()]
     assert len(hatched) == 1 and len(hatched[0].get_paths()) == 1
     lines = [made for made in axes.collections if type(made).__name__ == "LineCollection"]
     at = sorted(segment[0].tolist()[0] for made in lines for segment in made.get_segments())
-    assert at == [16.0, 30.0]  # a reset, and a piece without length
+    assert at == [16.0, 30.0]  # a transient failure, and a piece without length
     said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == ["application 0", "application 1", "application 7", "down", "reset", "not completed"]
+    assert said == [
+        "application 0",
+        "application 1",
+        "application 7",
+        "down",
+        "transient failure",
+        "not completed",
+    ]
     assert saved(axes)
 
 
-def test_a_gantt_chart_can_have_some_machines() -> None:
+def test_gantt_chart_draws_the_selected_machines() -> None:
     result = made_up({"release": np.zeros(8)}, PIECES)
     axes = plots.gantt(result, machines=[2, 0], axes=axes_of())
     assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
@@ -205,7 +212,7 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
     assert said[-2:] == ["not completed", "not completed, narrow (dark)"]
     (short,) = [bar for bar in bars_of(plots.gantt(made_up({"release": np.zeros(8)}, pieces),
                 machines=[1], axes=plots.figure(width=60.0)[1][0])) if bar[1:3] == (26.0, 26.2)]  # fmt: skip
-    assert sum(short[3]) > sum(narrow[3])  # it has room for a hatch there
+    assert sum(short[3]) > sum(narrow[3])  # the chart is wide enough for a hatch
 
 
 def test_too_many_pieces_are_drawn_as_a_labelled_raster(tree, monkeypatch) -> None:
@@ -223,7 +230,7 @@ def test_too_many_pieces_are_drawn_as_a_labelled_raster(tree, monkeypatch) -> No
 
 
 @pytest.mark.parametrize("unit", ["bytes", "messages"])
-def test_traffic_adds_up(tree, unit) -> None:
+def test_traffic_bars_have_the_totals_of_levels(tree, unit) -> None:
     axes = plots.traffic(tree, unit, axes=axes_of())
     table = tree.tables["traffic"]
     by_level = np.bincount(table["level"], table[unit])
@@ -234,7 +241,7 @@ def test_traffic_adds_up(tree, unit) -> None:
     assert [tops[k] for k in sorted(tops)] == pytest.approx(by_level.tolist())
 
 
-def test_traffic_without_a_tree_is_by_kind(tree) -> None:
+def test_traffic_without_a_tree_is_drawn_by_kind(tree) -> None:
     axes = plots.traffic(made_up({"release": [0.0]}), "messages", axes=axes_of())
     assert [bar.get_height() for bar in axes.patches] == [3, 1500]
     assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
@@ -260,7 +267,7 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
 
 
 def cells_of(axes):
-    """Each cell: left, right, level, value."""
+    """Return (left, right, level) -> value of each cell."""
     return {
         (x0, x1, made.get_coordinates()[0, 0, 1]): value
         for made in axes.collections
@@ -273,7 +280,7 @@ def cells_of(axes):
     }
 
 
-def test_a_tree_has_every_node_over_its_leaves(tree) -> None:
+def test_tree_chart_draws_every_node_over_its_leaves(tree) -> None:
     axes = plots.tree(tree, "bytes_out", axes=axes_of())
     first, count = tree_spans(11)
     sent = tree.machines["bytes_out"]
@@ -287,7 +294,7 @@ def test_a_tree_has_every_node_over_its_leaves(tree) -> None:
     assert saved(axes)
 
 
-def test_the_colour_bar_of_a_logarithmic_scale_has_its_labels(tree) -> None:
+def test_colour_bar_of_a_logarithmic_scale_has_few_labels(tree) -> None:
     columns = {**tree.tables["machines"], "bytes_out": np.geomspace(1.9e-6, 8e-5, 11)}
     other = gs.Result(
         tables={**tree.tables, "machines": gs.Table(columns)},
@@ -320,13 +327,13 @@ def test_large_levels_are_drawn_in_labelled_cells(tree, monkeypatch) -> None:
 
 
 def test_cells_ignore_missing_values() -> None:
-    """The mean and the largest of those that have one."""
+    """Means and maxima are those of known values."""
     values, starts = np.array([1.0, NAN, 3.0, 5.0]), [0, 2]
     assert trees._cell_values(values, starts, largest=False).tolist() == [1.0, 4.0]
     assert trees._cell_values(values, starts, largest=True).tolist() == [1.0, 5.0]
 
 
-def test_moved_trees_are_labelled_and_missing_ones_rejected(tree) -> None:
+def test_moved_routers_are_stated_and_missing_trees_rejected(tree) -> None:
     import dataclasses
 
     failing = dataclasses.replace(tree.scenario, faults=gs.Faults.poisson(300.0, 1))

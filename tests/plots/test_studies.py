@@ -1,4 +1,4 @@
-"""Charts of studies, and the style: what is drawn is the data, on the axes that were given."""
+"""Charts of studies, and their style: the artists are compared with the data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from gridsim import plots
 from gridsim.errors import ScenarioError
-from gridsim.plots.scales import clock, log_scale, short
+from gridsim.plots.scales import log_scale, short_number, time_unit
 from gridsim.plots.style import STYLE, legend_size, wrap_name
 from gridsim.reproduce.framework import Report
 from gridsim.reproduce.others import waves
@@ -53,16 +53,16 @@ def drawn(kind: str = "png") -> bytes:
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_charts_are_drawn_and_equal_ones_are_equal_files(kind: str, begin: bytes) -> None:
+def test_equal_charts_give_equal_files(kind: str, begin: bytes) -> None:
     assert drawn(kind).startswith(begin) and drawn(kind) == drawn(kind)
 
 
-def test_each_series_has_its_colour_and_marker() -> None:
+def test_series_have_distinct_styles() -> None:
     assert len(set(plots.COLOURS)) == len(plots.COLOURS) == len(set(plots.MARKERS)) == len(plots.MARKERS)
     axes = plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(32)}, axes=axes_of())
     looks = {(line.get_color(), line.get_linestyle(), line.get_marker()) for line in axes.lines}
     assert len({look for look in looks if look[2] not in ("|", "_", "None")}) == 32
-    with pytest.raises(ScenarioError, match="at most 32 series, got 33"):
+    with pytest.raises(ScenarioError, match="at most 32, got 33"):
         plots.lines([1, 2, 3], {f"s{k}": POINTS for k in range(33)}, axes=axes_of())
 
 
@@ -96,7 +96,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch: pytest.Monkey
         plots.figure()
 
 
-def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
+def test_comparison_draws_means_and_paired_ratios() -> None:
     axes = plots.comparison(FOUND, axes=axes_of())
     middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
     assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
@@ -104,13 +104,13 @@ def test_a_comparison_has_the_means_and_the_ratios_in_pairs() -> None:
     made = figures.of_replicates(FOUND)
     right = made.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
-    assert made.axes[0].get_ylim() == right.get_ylim()  # the rows are at the same heights
-    assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # b / a, in pairs
+    assert made.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
+    assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # paired ratios b / a
     assert right.get_xlabel() == "max stretch per work, relative to a\n(3 paired replications)"
     assert len(FOUND.figure().axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1
-    with pytest.raises(ScenarioError, match="need replicates with a baseline"):
+    with pytest.raises(ScenarioError, match="ratio requires replicates"):
         plots.comparison(alone, ratio=True, axes=axes_of())
     with pytest.raises(ScenarioError, match="^metric"):
         plots.comparison(FOUND, "speed", axes=axes_of())
@@ -143,14 +143,14 @@ def test_a_sweep_over_three_axes_is_drawn_at_one_point_of_the_others() -> None:
     assert axes.lines[0].get_ydata().tolist() == wanted == [0.0, 4.0]
 
 
-def test_bars_of_a_waterfall_begin_where_the_last_one_ended() -> None:
+def test_waterfall_bars_begin_at_the_end_of_the_previous_bar() -> None:
     start, end, *steps = (Estimate(mean, NAN, NAN, 1) for mean in (10.0, 10.0, 2.0, -3.0, 1.0))
     axes = plots.waterfall(["start", "x", "y", "z"], start, steps, end, axes=axes_of())
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0.0, 10.0), (10.0, 2.0), (12.0, -3.0), (9.0, 1.0), (0.0, 10.0)]
 
 
-def test_scaling_has_the_values_and_slopes() -> None:
+def test_scaling_draws_values_and_slopes() -> None:
     given = {"a": [2.0, None, 300.0], "b": [Estimate(1.0, 0.5, 2.0, 5), 20.0, NAN]}
     axes = plots.scaling([10, 100, 1000], given, axes=axes_of())
     lines = {c.get_label(): c.lines[0] for c in axes.containers}
@@ -178,7 +178,7 @@ def test_invalid_sizes_are_rejected(sizes, measured, said) -> None:
 
 
 def labels_of(axis):
-    """What is written at an axis, as drawn: text, and its box."""
+    """Return text -> bounding box of the visible labels of an axis."""
     axis.axes.get_figure().draw_without_rendering()
     low, high = sorted(axis.get_view_interval())
     ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
@@ -207,7 +207,7 @@ def test_labels_of_logarithmic_axes_do_not_overlap(width, span) -> None:
 def test_labels_of_logarithmic_axes_fit_the_range() -> None:
     axes = axes_of()
     log_scale(axes, "x")
-    axes.set_xlim(1.8e-6, 8e-5)  # after the scale: labels are those of what is shown
+    axes.set_xlim(1.8e-6, 8e-5)  # the range is set after the scale, so labels must follow it
     text = [rf"$\mathdefault{{{factor}10^{{{power}}}}}$" for factor, power in
             ((r"2\times", -6), (r"5\times", -6), ("", -5), (r"2\times", -5), (r"5\times", -5))]  # fmt: skip
     assert set(labels_of(axes.xaxis)) == set(text)
@@ -220,7 +220,7 @@ def test_labels_of_logarithmic_axes_fit_the_range() -> None:
     assert axes.format_xdata(3.3333333) == "3.333"
 
 
-def test_charts_with_logarithmic_axes_have_these_labels() -> None:
+def test_charts_with_logarithmic_axes_have_labels_without_overlaps() -> None:
     samples = {"a": [1e-6, 7e-6, 4e-5], "b": [2e-6, 3e-6]}
     estimates = {name: Estimate(values[0], NAN, NAN, 1) for name, values in samples.items()}
     made, (left, right) = plots.figure(2, width=3.0)
@@ -247,7 +247,7 @@ def test_names_at_the_x_axis_do_not_overlap(count, name, draw) -> None:
     boxes = [each.get_window_extent() for each in labels]
     if turned in (0, 90):
         assert all(one.x1 <= two.x0 for one, two in zip(boxes, boxes[1:], strict=False))
-    else:  # lines that go aslant are as far from each other as they are apart, times the sine
+    else:  # the distance of slanted lines is their spacing times the sine of the angle
         places = axes.transData.transform([(at, 0.0) for at in axes.get_xticks()])[:, 0]
         for each in labels:
             each.set_rotation(0)
@@ -277,26 +277,30 @@ def test_large_legends_are_outside_the_axes() -> None:
     made, (axes,) = plots.figure(width=5 + legend_size(long)[0], height=legend_size(long)[1])
     plots.lines([1, 2, 3], dict.fromkeys(long, POINTS), axes=axes)
     stream = io.BytesIO()
-    plots.save(made, stream, dpi=100)  # a warning of matplotlib's would be an error
+    plots.save(made, stream, dpi=100)  # a warning of matplotlib would be an error
     box = axes.get_legend().get_window_extent()
     assert box.x0 >= axes.get_window_extent().x1 - 1 and box.x1 <= made.bbox.x1 + 1 and box.y0 >= -1
     assert [text.get_text().replace("\n", "") for text in axes.get_legend().get_texts()] == long
 
 
-def test_units_fit_the_span() -> None:
-    assert [clock(span) for span in (100.0, 10_000.0, 1e6)] == [(1.0, "s"), (3600.0, "h"), (86_400.0, "days")]
-    assert [short(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
+def test_unit_of_time_fits_the_span() -> None:
+    assert [time_unit(span) for span in (100.0, 10_000.0, 1e6)] == [
+        (1.0, "s"),
+        (3600.0, "h"),
+        (86_400.0, "days"),
+    ]
+    assert [short_number(x) for x in (0, 66, 999, 1000, 10_300, 219_600_000, 1e17)] == [
         "0", "66", "999", "1 k", "10.3 k", "220 M", "1e+05 T",
     ]  # fmt: skip
 
 
-def test_format_is_checked() -> None:
+def test_unknown_formats_are_rejected() -> None:
     with pytest.raises(ScenarioError, match="^format"):
         plots.save(plots.figure()[0], io.BytesIO(), format="jpg")
 
 
 def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
-    """And what is best is said above; lines have their names at their ends; texts with units are numbers."""
+    """The title names the best scheduler, lines are labelled at their ends; labels with units are numbers."""
     values = [[1.0, 2.0], [30.0, 15.0], [2.0, 1.0]]
     made = [Measured({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
     labels = {"network.latency": ("50 ms", "1 s", "100 s")}

@@ -72,8 +72,8 @@ def check_array(values: Sequence[float], name: str, rule: str) -> None:
         check_entry(value, name, index, rule)
 
 
-def check_instant(value: int, name: str, room: int = 0) -> None:
-    last = 2**63 - 2 - room
+def check_instant(value: int, name: str, margin: int = 0) -> None:
+    last = 2**63 - 2 - margin
     if not 0 <= value <= last:
         raise ValueError(f"{name} must be in 0..{last} ns, got {value}")
 
@@ -97,8 +97,8 @@ def check_offsets(offsets: Sequence[int], entries: int) -> None:
 def writable(values: Integers, name: str) -> None:
     """Check that `values` is an int64 vector that can be written in place."""
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise TypeError(f"{name} must be an int64 array, it is changed in place")
+        raise TypeError(f"{name} must be an int64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
     if not values.flags.carray:  # aligned, too
-        raise ValueError(f"{name} must be contiguous and writable, it is changed in place")
+        raise ValueError(f"{name} must be contiguous and writable to be changed in place")

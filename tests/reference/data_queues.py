@@ -62,7 +62,7 @@ class DataQueues(TaskQueues):
     ) -> None:
         """Append applications, with the bytes that a task of each fetches and sends."""
         if sizes is not None or tasks is not None:
-            raise ValueError("sizes and tasks must be None: tasks that move data are equal in an application")
+            raise ValueError("DataQueues does not support sizes and tasks")
         k = len(doubles(release, "release"))
         columns = []
         for name, values in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):
@@ -90,7 +90,7 @@ class DataQueues(TaskQueues):
         return stages.fetching if self._times(u, application)[0] else stages.free
 
     def _start(self, u: int) -> None:
-        """Take the first task that waits."""
+        """Start the first waiting task."""
         m, stages = self._machine[u], self._stages[u]
         first = m.queue[0]
         fetch, run, send = self._times(u, first.application)
@@ -150,7 +150,7 @@ class DataQueues(TaskQueues):
         super().reschedule(machines, now)
 
     def _stop_idle_stages(self, u: int, now: int) -> None:
-        """Keep stages that stood still from starting before now, since the next task may be another one."""
+        """Keep idle stages from starting before now, since the next task may change."""
         self._advance(u, now)
         stages = self._stages[u]
         stages.fetching, stages.free = max(stages.fetching, now), max(stages.free, now)
@@ -183,7 +183,7 @@ class DataQueues(TaskQueues):
     # -- queries --------------------------------------------------------------------------------------
 
     def _later(self, u: int) -> DataQueues:
-        """Return a copy of which machine `u` may be advanced."""
+        """Return a copy in which machine `u` may be advanced."""
         later = DataQueues([m.speed for m in self._machine], bandwidth=self.bandwidth, order=self.order)
         later._machine, later._application = deepcopy(self._machine), deepcopy(self._application)
         later._data, later._stages, later.aware = self._data, deepcopy(self._stages), self.aware

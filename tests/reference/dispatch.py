@@ -39,8 +39,8 @@ class Task:
     has_begun: bool = False
     completed: bool = False
     resubmitted: bool = False
-    lost: int = 0  # when it lost its last copy
-    copies: list[Copy] = field(default_factory=list)  # the last first
+    lost: int = 0  # ns, when it lost its last copy
+    copies: list[Copy] = field(default_factory=list)  # newest first
 
 
 @dataclass
@@ -48,10 +48,10 @@ class Bag:
     first: int
     tasks: int
     left: int
-    released: int = -1  # when
+    released: int = -1  # ns, or -1
     sequence: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)
-    groups: list[list[int]] | None = None  # tasks that may get a further copy, by how many they have
+    groups: list[list[int]] | None = None  # tasks that may get a further copy, by number of copies
     machines: set[int] = field(default_factory=set)
     totals: dict[str, int] = field(
         default_factory=lambda: {"first_start": -1, "finish": -1} | dict.fromkeys(_COUNTS, 0)
@@ -111,7 +111,7 @@ class WorkQueue:
             self._bags.append(Bag(at, count, count))
             at += count
         if at != len(self._tasks):
-            raise ValueError(f"sizes must be {at}, as many as there are tasks, got {len(self._tasks)}")
+            raise ValueError(f"sizes must have {at} entries, the sum of tasks, got {len(self._tasks)}")
         index_of("order", order, ("random", "small", "great", "ask"))
         index_of("choice", choice, ("none", "cpu", "avail", "all", "ask"))
         index_of("prediction", prediction, ("told", "past", "age"))
@@ -133,7 +133,7 @@ class WorkQueue:
         self._failures = [0] * self.machines
         self._local_of: list[tuple[int, float]] = [(-1, 0.0)] * self.machines
         self._runs: dict[int, int] = {}  # machine -> task
-        self._until = {u: self._predicted(u) for u in range(self.machines) if self._fast[u]}  # who is free
+        self._until = {u: self._predicted(u) for u in range(self.machines) if self._fast[u]}  # if free
         self._faults: list[tuple[int, int, bool, int]] = []
         self._totals = {name: [0] * self.machines for name in ("busy", "tasks", "interrupted", "ended")}
         self._rows: list[tuple[int, int, int, int, int, float]] = []
@@ -236,7 +236,7 @@ class WorkQueue:
         return it.begin + done / 1e9 * self._speed[it.machine]
 
     def _cycles(self, it: Copy) -> tuple[float, float, float, float]:
-        """Mflop computed, computed since the newest checkpoint, overhead, and what other load had."""
+        """Return Mflop computed, computed since the last checkpoint, of overhead, and of background load."""
         ran, marks, speed = self.now - it.start, self._marks(it), self._speed[it.machine]
         reading = min(ran, self._restore if it.begin > 0.0 else 0)
         window = it.start + reading + marks * (self._interval + self._checkpoint)
@@ -283,17 +283,17 @@ class WorkQueue:
         order = indices(sequence, "sequence", 0, b.tasks)
         check_lengths(b.tasks, len(order), "tasks of the bag", "sequence")
         if b.released >= 0:
-            raise ValueError(f"bag must be one that is not released, got {bag}")
+            raise ValueError(f"bag must not have been released, got {bag}")
         for k, task in enumerate(order):
             if task in order[:k]:
-                raise ValueError(f"sequence[{k}] must be a task that is not listed before, got {task}")
+                raise ValueError(f"sequence[{k}] must not occur before, got {task}")
         b.released, b.sequence, self._dirty = self.now, [b.first + k for k in order], True
         if self._prediction != "told":
             self._until = {u: self._predicted(u) for u in self._until}
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike) -> None:
         if self._fed or self._faults:
-            raise ValueError("feed must wait until run asks for blocks")
+            raise ValueError("feed requires a call of run that has returned 'blocks'")
         times, machine_ids = _instants(time, "time", self.now), indices(machine, "machine", 0, self.machines)
         predicted, up_flags = _instants(until, "until", 0), np.asarray(up, np.bool_).tolist()
         for name, column in (("machine", machine_ids), ("up", up_flags), ("until", predicted)):
@@ -307,7 +307,7 @@ class WorkQueue:
     # -- decisions --------------------------------------------------------------------------------------
 
     def _open(self, b: Bag) -> list[int]:
-        """Tasks of the bag of which one is next."""
+        """Return the tasks of the bag one of which is next."""
         if b.released < 0 or b.failed:
             return b.failed[:1]
         left = [k for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed]
@@ -317,7 +317,7 @@ class WorkQueue:
         return [k for k in left if len(self._tasks[k].copies) == fewest]
 
     def _longest_wait(self, b: Bag) -> int:
-        """For how long a task of the bag has had no copy, at most; -1 if all have one."""
+        """Return the longest time (ns) that a task of the bag has had no copy; -1 if all have one."""
         open_tasks = [
             self._tasks[k] for k in range(b.first, b.first + b.tasks) if not self._tasks[k].completed
         ]
@@ -325,7 +325,7 @@ class WorkQueue:
         return self.now - min(since) if since else -1
 
     def _ready(self) -> int:
-        """The bag whose turn it is, -1 for none."""
+        """Return the bag that is next, -1 for none."""
         released = [i for i, b in enumerate(self._bags) if b.released >= 0 and b.left]
         ready = [i for i in released if self._open(self._bags[i])]
         if not ready or (self._bag_order == "fcfs-excl" and ready[0] != released[0]):
@@ -361,12 +361,12 @@ class WorkQueue:
         if i < 0:
             return -1, -1
         if self._order == "ask":
-            raise ValueError("order must not be 'ask': the caller chooses the task")
+            raise ValueError("pick_task does not support order 'ask'")
         return i, self._pick_task(i) - self._bags[i].first
 
     def pick_machine(self, bag: int, task: int) -> int:
         if self._choice == "ask":
-            raise ValueError("choice must not be 'ask': the caller chooses the machine")
+            raise ValueError("pick_machine does not support choice 'ask'")
         return self._pick_machine(self._left(bag, task))
 
     def _check_bag(self, bag: int) -> None:
@@ -395,7 +395,7 @@ class WorkQueue:
             or len(t.copies) >= self._max_copies
             or k not in (b.failed or [k])[:1]
         ):
-            raise ValueError(f"task must be one of those that are next, got {task} of bag {bag}")
+            raise ValueError(f"task must be one of candidates, got {task} of bag {bag}")
         if machine not in self._until:
             raise ValueError(f"machine must be free, got {machine}")
         self._start(k, machine)
@@ -435,7 +435,7 @@ class WorkQueue:
         return min(group, key=lambda k: (sign * max(0.0, self._tasks[k].size - self._newest(k)), k))
 
     def _draw(self) -> float:
-        """splitmix64"""
+        """Return SplitMix64 of the next state."""
         mask = 2**64 - 1
         self._random_state = (self._random_state + 0x9E3779B97F4A7C15) & mask
         x = self._random_state
@@ -449,7 +449,7 @@ class WorkQueue:
             groups[running - 1].append(k)
 
     def _unrank(self, k: int) -> None:
-        """The last of the group takes its place."""
+        """Remove a task from its group; the last of the group takes its place."""
         groups, running = self._bags[self._bag_of[k]].groups, len(self._tasks[k].copies)
         if groups is not None and 0 < running < self._max_copies and k in groups[running - 1]:
             group = groups[running - 1]
@@ -478,7 +478,7 @@ class WorkQueue:
             best = min(fit, key=lambda u: (-self._speed[u], u), default=0 if self._as_printed else fastest)
         if not self._as_printed:
             return best
-        # Figures 2 to 4: machine 0 stands, free or not, unless another is better
+        # Figures 2 to 4: machine 0 is chosen, free or not, unless another is better
         if choice == "avail":
             better = self._until[best] > (self._predicted(0) if self._up[0] else self.now)
         else:
@@ -505,7 +505,7 @@ class WorkQueue:
                 return "reached"
             self.now = at
             for u, end in ends.items():
-                if end == at and u in self._runs:  # nobody was faster at this very instant
+                if end == at and u in self._runs:  # no other copy was completed first at this instant
                     self._complete(u)
             if not self.left:
                 break
@@ -597,7 +597,7 @@ class WorkQueue:
         elif not up and self._up[u]:
             self._up[u] = False
             if self.now > self._since[u]:
-                # in the places of the oldest, which is the order in which they are added up
+                # replaces the oldest, since sums are in this order
                 at = self._failures[u] % MAX_UP_TIMES
                 self._up_times[u][at : at + 1] = [self.now - self._since[u]]
                 self._failures[u] += 1

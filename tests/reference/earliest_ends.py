@@ -37,7 +37,7 @@ def bind_earliest(
         raise ValueError(f"now must be >= 0, got {now}")
     tasks = np.zeros(len(speeds), np.int64)
     if count and not speeds:
-        raise ValueError(f"speed must have an entry, there are {count} tasks to bind")
+        raise ValueError(f"speed must have at least one entry to bind {count} tasks, got none")
     length = [duration(task_size, s) for s in speeds]
     heap = [(max(int(at), now) + length[u], u) for u, at in enumerate(free_at)]
     heapify(heap)
@@ -45,7 +45,7 @@ def bind_earliest(
     for _ in range(count):
         end, u = heap[0]
         if end >= NEVER:
-            raise OverflowError("a task ends after the last instant")
+            raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
         tasks[u] += 1
         ends[u] = end
         heapreplace(heap, (end + length[u], u))
@@ -89,10 +89,10 @@ class EarliestEnds:
                 if self._up[u]
             ]
             if not ends:
-                raise ValueError(f"up must have a machine, there are {count} tasks to bind")
+                raise ValueError(f"up must be True for at least one machine to bind {count} tasks")
             end, u = min(ends)
             if end >= NEVER:
-                raise OverflowError("a task ends after the last instant")
+                raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
             free_at[u] = end
             machines.append(u)
         return np.array(machines, np.int64)

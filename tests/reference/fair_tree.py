@@ -1,11 +1,11 @@
-"""A simulator of the fair tree where messages take no time, written from its description, not from its code.
+"""A simulator of the fair tree with instantaneous messages, written from its description, not from its code.
 
-It has no messages but requests.  Between two instants all summaries have arrived and all debts are paid, so
-what a router knows of a child is what the leaves below it last reported.  Within an instant requests travel
-in waves, one hop a wave, and leaves report when all tasks are placed.  Only two things that a router knows
-may be old: the minimum stretches of the rest of the tree, and its copy of the root's summary.
+Its only messages are requests.  Between two instants all summaries have arrived and all debts are settled, so
+a router knows the last reports of all leaves below each child.  Within an instant requests travel in waves,
+one hop per wave, and leaves report when all tasks are placed.  Only two values of a router may be stale: the
+minimum stretches of the rest of the tree, and its copy of the root's summary.
 
-Summaries are computed only where a router looks at them.
+Summaries are computed only when a router reads them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["Accepted", "Bag", "Decision", "History", "Rules", "simulate"]
 NS = 1_000_000_000
 #: Relative tolerance of the comparison of stretches, since samples are products of their ratio.
 TOLERANCE = 1e-9
-#: The same of deadlines.
+#: Relative tolerance of deadlines.
 LATE = 1e-12
-#: A stretch above any sample.  Tasks that were taken without a promise may spoil what any sample says.
+#: A stretch above any sample, for tasks that are accepted without a promise.
 BEYOND = 1e300
 
 Cells = NDArray[np.int64]
@@ -68,10 +68,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a router did with a request: passed it up, accepted it, or gave some of it to a child.
+    """The decision of a router on a request: to pass it up, to accept it, or to give some of it to a child.
 
-    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` what it is compared
-    with, NaN for nothing.  Of ``gave``, ``saw`` is how many tasks the child on ``machine`` has room for.
+    ``saw`` is the stretch at which its leaves have room, infinite for none, and ``limit`` its threshold, NaN
+    for none.  In a decision ``gave``, ``saw`` is the number of tasks that the child on ``machine`` can take.
     """
 
     application: int
@@ -85,7 +85,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Accepted:
-    """A request: by whom and when (ns) it was accepted, and at which stretch, infinite for no promise."""
+    """An accepted request: its router, instant (ns), and promised stretch, infinite for no promise."""
 
     application: int
     tasks: int
@@ -97,7 +97,7 @@ class Accepted:
 
 @dataclass
 class History:
-    """What happened.  Times are ns; arrivals are (machine, application, tasks, time)."""
+    """The events of a run.  Times are ns; arrivals are (machine, application, tasks, time)."""
 
     decisions: list[Decision] = field(default_factory=list)
     requests: list[Accepted] = field(default_factory=list)
@@ -105,7 +105,7 @@ class History:
     first_start: dict[int, int] = field(default_factory=dict)
     finish: dict[int, int] = field(default_factory=dict)
     resubmitted: Counter[int] = field(default_factory=Counter)
-    #: How often something happened that a test of this simulator should not miss.
+    #: The number of occurrences of cases that a test of this simulator must cover.
     cases: Counter[str] = field(default_factory=Counter)
 
 
@@ -114,7 +114,7 @@ class History:
 
 @dataclass(frozen=True)
 class Report:
-    """What a leaf last said: its queue, where a task that starts just then has started, and its minimum."""
+    """The last report of a leaf: its queue, without a task that starts at that instant, and its minimum."""
 
     grid: SummaryGrid
     now: float
@@ -124,7 +124,7 @@ class Report:
 
     @cached_property
     def cells(self) -> Cells:
-        """n[S, w, a]: what is due before goes first, what is due later is delayed by its slack at most."""
+        """Return n[S, w, a]: work due earlier goes first, later work is delayed by at most its slack."""
         start, speed = self.queue.free_at, self.queue.speed
         stretch = self.grid.stretch[:, np.newaxis]
         due = np.array(self.queue.release) + stretch * np.array(self.queue.size)
@@ -147,12 +147,12 @@ class Report:
 
     @property
     def largest(self) -> float:
-        """Its minimum where the largest is looked for: 0 of an idle leaf."""
+        """Return the minimum for the maximum over leaves: 0 for an idle leaf."""
         return 0.0 if self.idle else self.minimum
 
 
 class Leaf:
-    """A machine: its shares [application, tasks] in order, what runs, and when that ends."""
+    """A machine: its shares [application, tasks] in order, and its running task with its end."""
 
     def __init__(self, speed: float, bags: Sequence[Bag], rules: Rules, history: History) -> None:
         self.speed, self.bags, self.rules, self.history = speed, bags, rules, history
@@ -165,13 +165,13 @@ class Leaf:
         return self.running is None and not self.shares
 
     def next_end(self) -> float:
-        """When the next task ends, infinite for an idle leaf."""
+        """Return when the next task ends, infinite for an idle leaf."""
         if self.running is not None:
             return self.free_at
         return self.free_at + self._length(self.shares[0][0]) if self.shares else math.inf
 
     def advance(self, until: int) -> None:
-        """Work up to ``until``; what could start then still waits for what comes at that instant."""
+        """Work up to ``until``; no task starts at that instant, since others may arrive at it."""
         while True:
             if self.running is not None:
                 if self.free_at > until:
@@ -186,7 +186,7 @@ class Leaf:
             self._start()
 
     def take(self, application: int, tasks: int, now: int) -> None:
-        """A share comes."""
+        """Add a share."""
         self.advance(now)
         self.free_at = max(self.free_at, now)
         for share in self.shares:
@@ -196,7 +196,7 @@ class Leaf:
         self.shares.append([application, tasks])
 
     def fail(self, now: int) -> list[tuple[int, int]]:
-        """Lose all (application, tasks), what runs, too."""
+        """Lose all tasks, also the running one; return (application, tasks)."""
         self.advance(now)
         lost = Counter({application: tasks for application, tasks in self.shares})
         if self.running is not None:
@@ -205,12 +205,12 @@ class Leaf:
         return sorted(lost.items())
 
     def sort(self, now: int) -> None:
-        """EDF at the minimum stretch of what is there."""
+        """Sort the shares by EDF at their minimum stretch."""
         queue = self._queue(now)
         self.shares = [self.shares[k] for k in edf_order(deadlines_at(queue, minimum_stretch(queue)))]
 
     def report(self, now: int) -> Report:
-        """What it says at this instant."""
+        """Return the report of this instant."""
         self.advance(now)
         queue, later = self._queue(now), copy(self)
         if self.idle:
@@ -221,7 +221,7 @@ class Leaf:
         return Report(self.rules.grid, now / NS, later._queue(now), False, minimum_stretch(queue))
 
     def _queue(self, now: int) -> Queue:
-        """What waits for the running task to end, which has to keep the stretch, too."""
+        """Return the queue behind the running task, which must keep the stretch, too."""
         free_at, floor = max(self.free_at, now) / NS, 0.0
         if self.running is not None:
             bag = self.bags[self.running]
@@ -244,10 +244,10 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Summary:
-    """What leaves can take together, less what was sent there."""
+    """The tasks that leaves can take together, less those sent to them."""
 
     cells: Cells
-    newest: float  # s: the instant of the newest report, infinite if a leaf is idle: that never grows old
+    newest: float  # s, the newest report; infinite if a leaf is idle, whose report stays valid
 
     @classmethod
     def of(cls, reports: Sequence[Report]) -> Summary:
@@ -277,7 +277,7 @@ class Rest:
 
 @dataclass(frozen=True)
 class Debt:
-    """Tasks sent to a child since it last reported, at which stretch, and how old (s) the request was."""
+    """Tasks sent to a child since its last report, with the stretch and the age (s) of their request."""
 
     application: int
     tasks: int
@@ -287,17 +287,17 @@ class Debt:
 
 @dataclass
 class Router:
-    """What a router knows beside the reports; None for what it has not heard of."""
+    """The knowledge of a router besides the reports; None for values that it has not received."""
 
     rest: Rest | None = None
     copy: RootCopy | None = None
-    told: dict[int, int] = field(default_factory=dict)  # child -> version of the copy that it was last told
+    told: dict[int, int] = field(default_factory=dict)  # child -> version of the copy that it received last
     debts: dict[int, list[Debt]] = field(default_factory=dict)  # by child
 
 
 @dataclass(frozen=True)
 class Request:
-    """Tasks of an application on their way, and what a parent tells a child with them."""
+    """Tasks of an application in flight, and the values that a parent sends to a child with them."""
 
     application: int
     tasks: int
@@ -321,10 +321,10 @@ class Tree:
         grid = rules.grid
         self.stretches, self.sizes = grid.stretch.tolist(), grid.size.tolist()
         self.task_sizes = grid.task_size.tolist()
-        self.met: set[int] = set()  # machines to which shares came at this instant
+        self.met: set[int] = set()  # machines that received shares at this instant
 
     def _machines(self, node: int) -> list[int]:
-        """Of the leaves below a node."""
+        """Return the machines of the leaves below a node."""
         if node >= len(self.routers):
             return [node - len(self.routers)]
         return self._machines(2 * node + 1) + self._machines(2 * node + 2)
@@ -336,7 +336,7 @@ class Tree:
     # -- what happens at an instant ----------------------------------------------------------------
 
     def submit(self, submitted: Sequence[tuple[int, int]], now: int) -> None:
-        """Tasks of applications are submitted and placed."""
+        """Submit tasks of applications, and place them."""
         self.now, wave = now, []
         for application, tasks in submitted:
             machine = self.bags[application].submitter
@@ -362,7 +362,7 @@ class Tree:
             router.debts.clear()
 
     def beat(self, now: int) -> None:
-        """The root renews its copy, and all routers hear of it and of the rest of the tree, from the top."""
+        """Renew the copy of the root; all routers receive it and the rest of the tree, from the top."""
         self.now = now
         for k in range(len(self.routers)):
             if k == 0:
@@ -371,7 +371,7 @@ class Tree:
                 self._hear(k, self._rest_of((k - 1) // 2, k), self._copy_for((k - 1) // 2, k))
 
     def end_tasks(self, now: int) -> None:
-        """Tasks end, and their leaves report."""
+        """End the tasks of this instant; their leaves report."""
         for machine, leaf in enumerate(self.leaves):
             if leaf.next_end() <= now:
                 leaf.advance(now)
@@ -379,12 +379,12 @@ class Tree:
                     self.reports[machine] = leaf.report(now)
 
     def fail(self, machine: int, now: int) -> None:
-        """A machine is reset: its router has heard of nothing, and what its leaf had is submitted again."""
+        """Reset a machine: its router forgets all, and the tasks of its leaf are submitted again."""
         lost, leaves = self.leaves[machine].fail(now), {machine}
         if machine < len(self.routers):
             self.routers[machine] = Router()
             children = {2 * machine + 1 - len(self.routers), 2 * machine + 2 - len(self.routers)}
-            leaves |= {u for u in children if u >= 0}  # which have to tell the router again
+            leaves |= {u for u in children if u >= 0}  # these leaves report to the router again
         for u in leaves:
             self.reports[u] = self.leaves[u].report(now)
         self.history.resubmitted.update(dict(lost))
@@ -398,7 +398,7 @@ class Tree:
         self.met.add(machine)
 
     def _decide(self, k: int, request: Request) -> Wave:
-        """Accept a request that climbs, or pass it on."""
+        """Accept a request that travels up, or pass it on."""
         known = self._children(k)
         sample = self._sample(request, known)
         stretch = math.inf if sample is None else self.stretches[sample]
@@ -418,7 +418,7 @@ class Tree:
         return self._divide(k, request, known, sample)
 
     def _limits(self, k: int, request: Request) -> dict[str, float]:
-        """Up to which stretch each rule accepts below the root.  What is not known speaks against it."""
+        """Return the highest stretch that each rule accepts below the root; unknown values mean rejection."""
         accept, bound, rest = self.rules.accept, self.rules.bound, self.routers[k].rest
         reports = [self.reports[machine] for machine in self.below[k]]
         if accept == "minimum":
@@ -437,14 +437,14 @@ class Tree:
         return limits
 
     def _take(self, k: int, request: Request) -> Wave:
-        """A request from the parent, which cannot be refused."""
+        """Place a request from the parent, which cannot be rejected."""
         assert request.rest is not None
         self._hear(k, request.rest, request.copy)
         known = self._children(k)
         return self._divide(k, request, known, self._sample(request, known))
 
     def _divide(self, k: int, request: Request, known: list[Summary], sample: int | None) -> Wave:
-        """Send shares to the children, in proportion to their room; what has no room, to their speed."""
+        """Send shares to the children in proportion to their room; tasks without room, to their speed."""
         if k == 0:
             self._renew_copy()
         children = (2 * k + 1, 2 * k + 2)
@@ -477,7 +477,7 @@ class Tree:
         self.history.cases["copy in debt"] += any(self.routers[0].debts.values())
 
     def _copy_for(self, k: int, child: int) -> RootCopy | None:
-        """The copy, if it is newer than what the child was last told."""
+        """Return the copy if it is newer than the one the child received last."""
         root = self.routers[k].copy
         if root is None or root.made <= self.routers[k].told.get(child, -1):
             return None
@@ -491,7 +491,7 @@ class Tree:
             router.copy = root
 
     def _rest_of(self, k: int, child: int) -> Rest:
-        """Of a child: the rest of its parent, and its sibling."""
+        """Return the rest of the tree for a child: the rest of its parent, and its sibling."""
         rest = self.routers[k].rest if k else Rest(math.inf, 0.0)
         if rest is None:
             rest = Rest(0.0 if self.rules.minimum_of == "all" else math.inf, 0.0)
@@ -500,7 +500,7 @@ class Tree:
         return Rest(smallest, max(rest.largest, *(r.largest for r in sibling)))
 
     def _children(self, k: int) -> list[Summary]:
-        """The summaries of both children, less their debts."""
+        """Return the summaries of both children, less their debts."""
         return [self._child(k, child) for child in (2 * k + 1, 2 * k + 2)]
 
     def _child(self, k: int, child: int) -> Summary:
@@ -522,13 +522,13 @@ class Tree:
         return Summary(left.astype(np.int64), summary.newest)
 
     def _age(self, request: Request, summary: Summary) -> float:
-        """How much older (s) the request is than the summary."""
+        """Return how much older (s) the request is than the summary."""
         return max(0.0, min(summary.newest, self.now / NS) - self.bags[request.application].release / NS)
 
     def _room(self, request: Request, summary: Summary) -> list[int]:
-        """How many tasks of the request there is room for, at each stretch; none once its deadline is over.
+        """Return for how many tasks of the request there is room, at each stretch; 0 after its deadline.
 
-        A request that is older than the summary has the deadline of a smaller one that is not.
+        A request older than the summary has the deadline of a smaller one that is as new.
         """
         bag, age = self.bags[request.application], self._age(request, summary)
         late, k = (self.now - bag.release) / NS, bisect_left(self.task_sizes, bag.task_size)
@@ -540,7 +540,7 @@ class Tree:
         return room
 
     def _sample(self, request: Request, summaries: Sequence[Summary]) -> int | None:
-        """The smallest stretch at which there is room for all tasks."""
+        """Return the index of the smallest stretch with room for all tasks, or None."""
         rooms = zip(*(self._room(request, summary) for summary in summaries), strict=True)
         return next((i for i, room in enumerate(rooms) if sum(room) >= request.tasks), None)
 
@@ -549,7 +549,7 @@ class Tree:
 
 
 def by_speed(tasks: int, speeds: Sequence[float]) -> list[int]:
-    """Tasks in proportion to the speeds, by largest remainder."""
+    """Return tasks in proportion to the speeds, by largest remainder."""
     exact = [tasks * speed / sum(speeds) for speed in speeds]
     shares = [math.floor(x) for x in exact]
     for k in sorted(range(len(exact)), key=lambda k: shares[k] - exact[k])[: tasks - sum(shares)]:

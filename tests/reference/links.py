@@ -94,7 +94,7 @@ class Links:
             raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
         for k in range(kinds):
             if self._is_deferred[k] and self._keep[k]:
-                raise ValueError(f"keep[{k}] must be False, since that kind is deferred")
+                raise ValueError(f"keep[{k}] must be False for a deferred kind, got True")
         nodes = len(self._machine_of)
         self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
         if len(self._level_of) != nodes:
@@ -138,13 +138,13 @@ class Links:
         for k, (node, sender) in enumerate(header):
             if not (0 <= node < nodes and 0 <= sender < nodes):
                 raise ValueError(
-                    f"records[{k}] goes from node {sender} to node {node}, but there are nodes 0..{nodes - 1}"
+                    f"records[{k}] must have receiver and sender in 0..{nodes - 1}, got {node} and {sender}"
                 )
         length = nbytes / self._bandwidth * 1e9
         if not length <= LONGEST:
             raise ValueError(
-                f"a message of {nbytes} bytes takes {length} ns at {self._bandwidth} bytes/s; "
-                f"at most {LONGEST} ns are possible"
+                f"a message must take at most {LONGEST} ns, got {length} for {nbytes} bytes "
+                f"at {self._bandwidth} bytes/s"
             )
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
@@ -160,7 +160,7 @@ class Links:
                 m.start = max(now, self._up_free[source])
                 if m.start > LATEST:
                     raise OverflowError(
-                        f"a message of machine {source} would start after {LATEST} ns, the last instant"
+                        f"a message of machine {source} would start after the last instant, {LATEST} ns"
                     )
                 self._up_free[source] = m.start + m.length
             else:
@@ -310,7 +310,10 @@ class Links:
     def watch(self, start: int, end: int, width: int) -> None:
         """Count the bytes that each machine sends and receives in windows of `width` ns."""
         if not (0 <= start < end and width > 0):
-            raise ValueError(f"start < end and width must be positive, got {start}, {end}, {width}")
+            raise ValueError(
+                "start, end and width must satisfy 0 <= start < end and width > 0, "
+                f"got {start}, {end} and {width}"
+            )
         self.windows = np.zeros((self.machines, -(-(end - start) // width)), np.int64)
         self._window = start, width
 
@@ -331,7 +334,7 @@ class Links:
             if not (at == -1 or 16 <= at <= self._width[k] - 8):
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
         if self._sequence:
-            raise ValueError(f"log must be called before anything is sent, got {self._sequence} messages")
+            raise ValueError(f"log must be called before the first message, got {self._sequence} messages")
         self._log_limit, self._subjects = limit, offsets
 
     def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:

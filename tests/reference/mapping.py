@@ -33,9 +33,11 @@ def map_in_turn(
     rows, count, at, _ = _check_arguments(etc, counts, ready)
     _check_rule(rule, _IN_TURN)
     if not 0.0 < percent <= 100.0:
-        raise ValueError(f"percent must be in 0..100 and not 0, got {float(percent)!r}")
+        raise ValueError(f"percent must be > 0 and <= 100, got {float(percent)!r}")
     if not 0.0 <= low < high <= 1.0:
-        raise ValueError(f"low and high must be 0 <= low < high <= 1, got {float(low)!r} and {float(high)!r}")
+        raise ValueError(
+            f"low and high must satisfy 0 <= low < high <= 1, got {float(low)!r} and {float(high)!r}"
+        )
     machines = range(len(at))
     n_fastest = max(1, ceil(percent * len(at) / 100.0 - 1e-9))
     assignments = []
@@ -131,11 +133,11 @@ def _check_arguments(
             if not 0 <= c < columns:
                 raise ValueError(f"kind[{u}] must be in 0..{columns - 1}, got {c}")
     if not isinstance(ready, np.ndarray) or ready.dtype != np.float64:
-        raise TypeError("ready must be a float64 array, it is changed in place")
+        raise TypeError("ready must be a float64 array that can be changed in place")
     if ready.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {ready.ndim}")
     if not ready.flags.carray:  # aligned, too
-        raise ValueError("ready must be contiguous and writable, it is changed in place")
+        raise ValueError("ready must be contiguous and writable to be changed in place")
     if len(ready) != len(column):
         raise ValueError(f"ready must have as many entries as {like}, got {len(ready)} and {len(column)}")
     for u, at in enumerate(ready.tolist()):
@@ -147,9 +149,9 @@ def _check_arguments(
     for i, count in enumerate(tasks):
         total += count
         if total >= 2**47:
-            raise ValueError(f"counts must add up to less than 2**47, got {count} in counts[{i}]")
+            raise ValueError(f"the sum of counts must be below 2**47, got {total} up to counts[{i}]")
     if total and not column:
-        raise ValueError(f"ready must have an entry, there are {total} tasks to map")
+        raise ValueError(f"ready must have at least one entry to map {total} tasks, got none")
     return matrix.tolist(), tasks, ready.tolist(), column
 
 

@@ -91,7 +91,7 @@ class View:
 
 
 class Grid(Policy):
-    """Runs one node on each machine."""
+    """The policy that runs one node on each machine."""
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.parameters, self.run = parameters, run

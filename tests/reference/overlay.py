@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.overlay`: a list of [neighbour, age] a node."""
+"""Reference implementation of `gridcore.dgs.overlay`: a list of [neighbour, age] per node."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Views:
         count: int,
         *,
         seed: int = 0,
-        away: NDArray[np.bool_] | None = None,
+        known_down: NDArray[np.bool_] | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """See the kernel."""
         of = [integers(values, name) for values, name in ((first, "first"), (second, "second"))]
@@ -98,7 +98,7 @@ class Views:
             )
         if count < 0:
             raise ValueError(f"count must be >= 0, got {count}")
-        gone = [False] * self.nodes if away is None else self._there(away, "away")
+        gone = [False] * self.nodes if known_down is None else self._there(known_down, "known_down")
         before, offsets, chosen = self._state, [0], []
         for node, a, b in zip(who, *of, strict=True):
             self._state = seed
@@ -177,9 +177,11 @@ class Views:
             if not 0 <= value < self.nodes:
                 raise ValueError(f"{name} must be in 0..{self.nodes - 1}, got {value}")
         if node == introducer:
-            raise ValueError(f"introducer must be another one than node, {node}")
+            raise ValueError(f"introducer must differ from node, {node}, got {introducer}")
         if self._rows[node]:
-            raise ValueError(f"node must know nobody before it joins, {node} knows {len(self._rows[node])}")
+            raise ValueError(
+                f"node must have an empty view, got {node}, which knows {len(self._rows[node])} nodes"
+            )
         if not 0 <= steps <= 2**16:
             raise ValueError(f"steps must be in 0..{2**16}, got {steps}")
         for _ in range(self.degree):

@@ -1,4 +1,4 @@
-"""Reference implementation of task queues with tasks of own sizes: each machine has the list of its tasks."""
+"""Reference implementation of task queues with a size for each task: each machine has a list of its tasks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class OwnSizes(TaskQueues):
 
     def __init__(self, speed: ArrayLike, **options: Any) -> None:
         super().__init__(speed, **options)
-        self._size: list[list[float]] = []  # of the tasks of each application
-        self._fresh: list[int] = []  # number of these that have been queued at least once
-        self._lost_tasks: list[list[int]] = []  # tasks that left a queue unstarted, the last one last
+        self._size: list[list[float]] = []  # by application, of each task
+        self._fresh: list[int] = []  # by application, tasks queued at least once
+        self._lost_tasks: list[list[int]] = []  # by application, tasks that left a queue unstarted, in order
         self._tasks: list[list[tuple[int, int]]] = [[] for _ in self._machine]
         # application, task
         self._run: list[tuple[int, int]] = [(-1, -1)] * self.machines

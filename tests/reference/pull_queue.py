@@ -17,7 +17,7 @@ __all__ = ["PullQueue"]
 
 
 def duration(task_size: float, speed: float) -> int:
-    """Return the duration of a task, ns; the last instant if it is longer than that."""
+    """Return the duration of a task, ns; `NEVER` if it is 9.2e18 ns or more."""
     ns = task_size / speed * 1e9
     return round(ns) if ns < 9.2e18 else NEVER
 
@@ -124,7 +124,7 @@ class PullQueue:
         left: Integers,
         task_size: ArrayLike,
         first: int,
-        came: int,
+        n_released: int,
         waiting: int,
     ) -> tuple[int, int, int, int]:
         at = [int(instant) for instant in np.asarray(released)]
@@ -137,25 +137,25 @@ class PullQueue:
                 raise ValueError(
                     f"{name} must have as many entries as applications, got {count} and {self.applications}"
                 )
-        for name, value in ("first", first), ("came", came):
+        for name, value in ("first", first), ("n_released", n_released):
             if not 0 <= value <= self.applications:
                 raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
         for k, (release, previous) in enumerate(zip(at[1:], at, strict=False), 1):
             if release < previous:
-                raise ValueError(f"released[{k}] must be at least {previous}, the one before, got {release}")
+                raise ValueError(f"released[{k}] must be >= released[{k - 1}], got {release} and {previous}")
         peak = waiting
         if until <= self.now:
-            return first, came, waiting, peak
-        for instant in sorted({instant for instant in at[came:] if instant < until}):
-            waiting -= self.run(instant, range(first, came), left, task_size)
-            while came < self.applications and at[came] == instant:
-                waiting += int(left[came])
-                came += 1
+            return first, n_released, waiting, peak
+        for instant in sorted({instant for instant in at[n_released:] if instant < until}):
+            waiting -= self.run(instant, range(first, n_released), left, task_size)
+            while n_released < self.applications and at[n_released] == instant:
+                waiting += int(left[n_released])
+                n_released += 1
             peak = max(peak, waiting)
-        waiting -= self.run(until, range(first, came), left, task_size)
+        waiting -= self.run(until, range(first, n_released), left, task_size)
         while first < self.applications and left[first] == 0:
             first += 1
-        return first, came, waiting, peak
+        return first, n_released, waiting, peak
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
         lost = []
@@ -186,7 +186,7 @@ class PullQueue:
     def _machines(self, machines: ArrayLike, now: int) -> list[int]:
         numbers = integers(machines, "machines")
         if now != self.now:
-            raise ValueError(f"now must be the instant reached, {self.now} ns, got {now}")
+            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
         for k, u in enumerate(numbers):
             if not 0 <= u < self.machines:
                 raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
@@ -197,7 +197,7 @@ class PullQueue:
         length = duration(task_size, self._speed[u])
         end = at + length
         if end > NEVER:
-            raise OverflowError("a task ends after the last instant")
+            raise OverflowError("a task would end after the last instant, 2**63 - 1 ns")
         self._free[u] = end
         self._busy[u] += length
         self._done[u] += 1

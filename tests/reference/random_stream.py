@@ -63,7 +63,7 @@ class RandomStream:
     def integers(self, low: int, high: int | None = None, size: Any = None) -> Any:
         low, high = (0, low) if high is None else (low, high)
         if low >= high:
-            raise ValueError(f"low must be less than high, got {low} and {high}")
+            raise ValueError(f"low must be below high, got {low} and {high}")
         return self._array(size, lambda: low + self._integer_below(high - low), np.int64)
 
     def permutation(self, x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.slots`: tries every slot at which something ends."""
+"""Reference implementation of `gridcore.dgs.slots`: every slot at which a reservation ends is tried."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATEST = 2**61
 
 @dataclass
 class Booking:
-    """One reservation of a node: slots [start, end), made and taken back at these ns."""
+    """One reservation of a node: slots [start, end), and the instants (ns) of its creation and release."""
 
     start: int
     end: int
@@ -115,11 +115,11 @@ class SlotSchedules:
         columns = np.array(lost, np.int64).reshape(-1, 4)
         return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy(), columns[:, 3].copy()
 
-    def forget(self, slot: int, before: int) -> None:
+    def forget(self, slot: int, released_by: int) -> None:
         """See the kernel."""
         for node in range(self.nodes):
             self._bookings[node] = [
-                each for each in self._bookings[node] if each.end > slot and each.dropped > before
+                each for each in self._bookings[node] if each.end > slot and each.dropped > released_by
             ]
 
     def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
@@ -136,7 +136,7 @@ class SlotSchedules:
     ) -> NDArray[np.bool_]:
         """See the kernel."""
         u = self._nodes(nodes)
-        seen = self._as_of(as_of, len(u), "nodes")
+        seen = self._as_of(as_of, len(u), "node")
         _check_job(1, slots, start)
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
 
@@ -150,11 +150,11 @@ class SlotSchedules:
     ) -> tuple[int, Integers] | None:
         """See the kernel."""
         u = self._nodes(candidates)
-        seen = self._as_of(as_of, len(u), "candidates")
+        seen = self._as_of(as_of, len(u), "candidate")
         _check_job(n_nodes, slots, not_before)
         for k, node in enumerate(u):
             if node in u[:k]:
-                raise ValueError(f"candidates[{k}] must be different from those before it, got {node}")
+                raise ValueError(f"candidates[{k}] must not occur before, got {node}")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
     def _earliest(
@@ -178,18 +178,18 @@ class SlotSchedules:
         not_before: ArrayLike,
         *,
         exclude: ArrayLike = -1,
-        itself: bool = False,
+        include_searcher: bool = False,
         hops: int = 2,
         wide: bool = False,
-        away: NDArray[np.bool_] | None = None,
-        suited: NDArray[np.bool_] | None = None,
+        known_down: NDArray[np.bool_] | None = None,
+        suitable: NDArray[np.bool_] | None = None,
         as_of: ArrayLike | None = None,
-        every: int = 0,
+        poll_period: int = 0,
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """See the kernel."""
         u = self._nodes(searchers)
-        seen = self._as_of(as_of, self.nodes, "the schedules")
+        seen = self._as_of(as_of, self.nodes, "node")
         wanted, length = _each(n_nodes, "n_nodes", len(u)), _each(slots, "slots", len(u))
         since, without = _each(not_before, "not_before", len(u)), _each(exclude, "exclude", len(u))
         for job in zip(wanted, length, since, strict=True):
@@ -198,26 +198,26 @@ class SlotSchedules:
             raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
         if hops < 1:
             raise ValueError(f"hops must be >= 1, got {hops}")
-        if every < 0:
-            raise ValueError(f"every must be >= 0 ns, got {every}")
-        if every and as_of is None:
-            raise ValueError("as_of must be given with every, got None")
-        for name, value in (("away", away), ("suited", suited)):
+        if poll_period < 0:
+            raise ValueError(f"poll_period must be >= 0 ns, got {poll_period}")
+        if poll_period and as_of is None:
+            raise ValueError("poll_period requires as_of")
+        for name, value in (("known_down", known_down), ("suitable", suitable)):
             if value is not None and (
                 not isinstance(value, np.ndarray) or value.dtype != np.bool_ or value.shape != (self.nodes,)
             ):
                 array = isinstance(value, np.ndarray)
                 got = f"{value.dtype}{list(value.shape)}" if array else type(value).__name__
                 raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
-        if every:
-            seen = [max([-1, *range(at, until + 1, every)]) for at in seen]
+        if poll_period:
+            seen = [max([-1, *range(at, until + 1, poll_period)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
         for searcher, count_of, lasts, at_least, other_ in zip(
             u, wanted, length, since, without, strict=True
         ):
             candidates: list[tuple[int, int]] = []
             reach: list[int] = []
-            known = {other_} if itself else {other_, searcher}
+            known = {other_} if include_searcher else {other_, searcher}
             job_ = count_of, lasts, at_least
             count = 0
 
@@ -232,10 +232,10 @@ class SlotSchedules:
                 for j, other in enumerate(views[who].tolist()):
                     if other >= self.nodes:
                         raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
-                    if other >= 0 and other not in known and (away is None or not away[other]):
+                    if other >= 0 and other not in known and (known_down is None or not known_down[other]):
                         known.add(other)
                         met.append(other)
-                        if suited is None or suited[other]:
+                        if suitable is None or suitable[other]:
                             to.append((other, NEVER - 1 if other == own else seen[who]))
                 return sum(self._fits(node, at, job[2], job[1]) for node, at in to) >= job[0]
 
@@ -280,12 +280,12 @@ class SlotSchedules:
         if as_of is None:
             return [NEVER - 1] * n
         if not self.stale:
-            raise ValueError("as_of must be None for schedules that are not kept as they were (stale=True)")
+            raise ValueError("as_of requires stale=True")
         if isinstance(as_of, int | np.integer):
             return [int(as_of)] * n
         seen = integers(as_of, "as_of")
         if len(seen) != n:
-            raise ValueError(f"as_of must have an entry for each of {what}, {n}, got {len(seen)}")
+            raise ValueError(f"as_of must have {n} entries, one for each {what}, got {len(seen)}")
         return seen
 
 
@@ -294,7 +294,7 @@ def _each(value: ArrayLike, name: str, n: int) -> list[int]:
         return [int(value)] * n
     each = integers(value, name)
     if len(each) != n:
-        raise ValueError(f"{name} must have an entry for each of searchers, {n}, got {len(each)}")
+        raise ValueError(f"{name} must have {n} entries, one for each searcher, got {len(each)}")
     return each
 
 
@@ -305,7 +305,9 @@ def _slots(values: ArrayLike, name: str, least: int) -> list[int]:
 def _same(*columns: list[int]) -> None:
     lengths = [len(column) for column in columns]
     if len(set(lengths)) > 1:
-        raise ValueError(f"all arguments must be equally long, got {', '.join(map(str, lengths))}")
+        raise ValueError(
+            f"nodes and the arrays with it must be equally long, got {', '.join(map(str, lengths))}"
+        )
 
 
 def _check_job(n_nodes: int, slots: int, not_before: int) -> None:

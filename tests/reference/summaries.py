@@ -67,7 +67,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def aggregate(children: npt.ArrayLike | Sequence[Summary]) -> Summary:
-    """The sum of summaries over the first axis, saturating at 2**32 - 1."""
+    """Return the sum of summaries over the first axis, saturating at 2**32 - 1."""
     array = _as_cells(children, "children")
     if array.ndim < 2:
         raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
@@ -78,7 +78,7 @@ def aggregate(children: npt.ArrayLike | Sequence[Summary]) -> Summary:
 
 
 def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) -> Summary:
-    """`aggregate`, written into ``out`` (writable, C-contiguous uint32); returns ``out``."""
+    """Write `aggregate` into ``out`` (writable, C-contiguous uint32) and return it."""
     total = aggregate(children)
     if not isinstance(out, np.ndarray) or out.dtype != np.uint32:
         raise TypeError("out must be a uint32 array")
@@ -91,7 +91,7 @@ def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) ->
 
 
 def _quotient_up(value: float, by: float) -> float:
-    """ceil(value / by), exact (the remainder is) while below 2**53."""
+    """Return ceil(value / by), exact below 2**53, since the remainder is exact."""
     if math.isinf(value):
         return value
     rest = math.fmod(value, by)
@@ -112,7 +112,7 @@ def lookup(
     leaves: int | None = None,
     longest_task: float | None = None,
 ) -> int:
-    """How many tasks the summary guarantees for an application, never more than there is room for."""
+    """Return how many tasks the summary guarantees for an application, never more than fit."""
     cells = _as_summary(summary, grid)
     stretch, size, task_size = float(stretch), float(size), float(task_size)
     release, cell_release = float(release), float(cell_release)
@@ -151,7 +151,7 @@ def lookup(
 
 
 def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
-    """The index of the lowest stretch whose guaranteed total hosts ``n_tasks``, or None (Algorithm 4)."""
+    """Return the index of the lowest stretch that guarantees ``n_tasks``, or None (Algorithm 4)."""
     counts = _as_counts(totals, "totals")
     n_tasks = _whole(n_tasks, "n_tasks")
     if n_tasks < 0:
@@ -172,7 +172,7 @@ def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
 
 
 def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
-    """``n_tasks`` shared out in proportion to ``available`` by largest remainder."""
+    """Split ``n_tasks`` in proportion to ``available`` by largest remainder."""
     room = _as_counts(available, "available")
     n_tasks = _whole(n_tasks, "n_tasks")
     if n_tasks < 0:
@@ -219,31 +219,31 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
     for count, size in zip(counts, sizes, strict=True):
         up = _quotient_up(size, cell)
         if not math.isfinite(up):
-            raise OverflowError("task_size is too many times the task size of a cell")
+            raise OverflowError("task_size is too large for the task size of a cell")
         each += count * int(up)
         volume += float(count) * size
     up = _quotient_up(volume, cell)
     if not math.isfinite(up):
-        raise OverflowError("task_size is too many times the task size of a cell")
+        raise OverflowError("task_size is too large for the task size of a cell")
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
 
 
 def owed_drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
-    """What a tree's debts displace, at most `TOP`: tasks that are too large for a number displace all."""
+    """Return the tasks that debts displace; `TOP` if the number is greater."""
     each = sum(count * _quotient_up(size, cell) for count, size in zip(counts, sizes, strict=True))
     volume = sum(count * size for count, size in zip(counts, sizes, strict=True))
     return int(min(float(TOP), each, _quotient_up(volume, cell) + min(sum(counts), leaves) - 1))
 
 
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
-    """The most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
+    """Return the most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
     counts, sizes, leaves = _debts(tasks, task_size, leaves)
     check_scalar(float(cell_task_size), "cell_task_size", POSITIVE)
     return _drop(counts, sizes, float(cell_task_size), leaves)
 
 
 def _printed(count: int, task_size: float, cell: float) -> int:
-    """The paper's ceil(N*a/a_B)."""
+    """Return the paper's ceil(N*a/a_B)."""
     if cell == task_size:
         return count
     up = _quotient_up(float(count) * cell, task_size)
@@ -262,7 +262,7 @@ def debit(
     age: npt.ArrayLike | None = None,
     rule: Literal["subtree", "printed"] = "subtree",
 ) -> Summary:
-    """A child's summary after tasks were dispatched to it, still a lower bound."""
+    """Return a child's summary after tasks were dispatched to it, still a lower bound."""
     cells = _as_summary(summary, grid)
     counts, sizes, leaves = _debts(tasks, task_size, leaves)
     w = doubles(np.atleast_1d(np.asarray(size)), "size")
@@ -294,8 +294,8 @@ def closed(
     s: Sequence[float],
     ages: Sequence[float],
 ) -> Summary:
-    """What is left of cells with tasks of these sizes w, stretches s and ages (s) ahead: nothing below, then
-    as much as in any cell that asks for more."""
+    """Return the cells behind tasks of sizes w, stretches s and ages (s): at least 0, and as much as in any
+    cell that requires more."""
     for i, cell_stretch in enumerate(grid.stretch.tolist()):
         for j, cell_size in enumerate(grid.size.tolist()):
             for count, w_b, s_b, age in zip(counts, w, s, ages, strict=True):

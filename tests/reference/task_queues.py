@@ -33,7 +33,7 @@ MAX_INT32 = 2**31 - 1
 
 @dataclass
 class Share:
-    """Tasks of one application that wait at a machine."""
+    """Waiting tasks of one application at a machine."""
 
     application: int
     tasks: int
@@ -233,7 +233,7 @@ class TaskQueues:
             )
         waiting = {share.application: share for share in m.queue}
         if application in waiting and waiting[application].tasks + tasks > MAX_INT32:
-            raise OverflowError(f"more than {MAX_INT32} tasks of application {application} on machine {u}")
+            raise OverflowError(f"machine {u} has more than {MAX_INT32} tasks of application {application}")
         self.enqueued += tasks
         if self.record:
             self._arrival_log.append((u, self._owner(application), tasks, now))

@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.random_walk.walk`: a list where the kernel has a heap."""
+"""Reference implementation of `gridcore.random_walk.walk`: a list instead of a heap."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ __all__ = ["RECORD", "JobWalks"]
 
 @dataclass(eq=False)
 class Search:
-    """A job that looks for a node: what is left of its walk, the best node so far and when it is free."""
+    """A job's search for a node: the rest of its walk, and the best node so far with the end of its queue."""
 
     job: int
     walk: Iterator[tuple[int, bool]]
-    at: int  # the node that the walk is at
-    left: int  # steps
-    last_answer: tuple[int, int] | None = None  # what the answer under way tells, if it is any good
+    at: int  # the current node of the walk
+    left: int  # remaining steps
+    last_answer: tuple[int, int] | None = None  # the answer in flight, if it is better
     best: tuple[int, int] | None = None
-    time: int = 0  # of its next event
-    is_probing: bool = True  # whether that is at the node of the next step, or the answer
-    row: dict[str, int] | None = None  # the row of the log that is not heard of yet
+    time: int = 0  # of the next event
+    is_probing: bool = True  # whether that event is a probe, else an answer
+    row: dict[str, int] | None = None  # the row of the log whose answer is in flight
 
 
 @dataclass
 class Node:
-    """A queue, of which only the end matters, and counts."""
+    """A node: the end of its queue, and its counters."""
 
     speed: float
     rate: float
@@ -61,7 +61,7 @@ class Node:
     own: int = 0
     remote: int = 0
     peak: int = 0
-    starts: list[int] = field(default_factory=list)  # of jobs that wait
+    starts: list[int] = field(default_factory=list)  # of waiting jobs
 
 
 class JobWalks:
@@ -126,12 +126,12 @@ class JobWalks:
         self._local, self._remote, self._min_speed = local_threshold, remote_threshold, min_speed
         self._printed, self._probe_time, self._packet = printed, probe_time, packet
         self._seed, self._neighbours = seed, neighbours
-        self._next = 0  # job to be released
-        self._searches: list[Search] = []  # that take time, as they came to wait
+        self._next = 0  # the next job to release
+        self._searches: list[Search] = []  # searches in progress, in order
         self._queued = queued and probe_time > 0 and self._steps() > 0
-        self._busy_dispatchers: set[int] = set()  # nodes whose dispatcher looks for a node
-        self._lines: dict[int, list[int]] = {}  # of the jobs that wait for each dispatcher
-        self._ending: list[tuple[int, int]] = []  # when, job: its result is sent then
+        self._busy_dispatchers: set[int] = set()  # nodes whose dispatcher is searching
+        self._lines: dict[int, list[int]] = {}  # jobs that wait for each dispatcher
+        self._ending: list[tuple[int, int]] = []  # end and job; the result is sent at the end
         count = len(self._release)
         self._jobs = {name: np.full(count, -1, dtype) for name, dtype in JOB_COLUMNS.items()}
         self._jobs["probes"][:] = 0
@@ -141,7 +141,7 @@ class JobWalks:
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """Run up to and including `limit` ns; `NEVER`, as nobody must be told of anything."""
+        """Run up to and including `limit` ns; return `NEVER`, since the caller handles no events."""
         while True:
             due = [search.time for search in self._searches] + [end for end, _ in self._ending]
             due += self._release[self._next : self._next + 1]
@@ -161,7 +161,7 @@ class JobWalks:
                 self._next += 1
 
     def _arrive(self, now: int) -> None:
-        """Jobs that have come to a node, then results that are back."""
+        """Handle jobs that have arrived at a node, then results that have returned."""
         arrived = {kind: records.view(RECORD)["job"].ravel() for kind, records in self._links.collect(now)}
         for job in arrived.get(self._kinds[JOB], np.zeros(0, np.int64)).tolist():
             self._queue(job, int(self._jobs["machine"][job]), now)
@@ -183,13 +183,13 @@ class JobWalks:
             pass
 
     def _steps(self) -> int:
-        """Of a search, at most."""
+        """Return the maximum number of steps of a search."""
         if self._neighbours is None:
             return min(self._probes, len(self._nodes) - 1)
         return self._probes if self._neighbours.shape[1] else 0
 
     def _dispatch(self, job: int, u: int, now: int) -> None:
-        """Begin to look for a node for `job`, or send its result from `u`, once the dispatcher is free."""
+        """Begin the search for `job`, or send its result from `u`, when the dispatcher is free."""
         if u in self._busy_dispatchers:
             self._lines.setdefault(u, []).append(job)
         elif self._jobs["machine"][job] < 0:
@@ -213,7 +213,7 @@ class JobWalks:
             search.is_probing = True
             self._wait(search, now + self._probe_time // 2)
         else:
-            # the dispatcher goes on with what waits for it, up to the next job
+            # the dispatcher continues with its line, up to the next job
             self._busy_dispatchers.discard(home)
             while home not in self._busy_dispatchers and self._lines.get(home):
                 self._dispatch(self._lines[home].pop(0), home, now)
@@ -223,12 +223,12 @@ class JobWalks:
         self._searches.append(search)
 
     def _ask(self, search: Search, now: int) -> bool:
-        """A step that takes no time; whether the search is over."""
+        """Make a step that takes no time; return whether the search is over."""
         self._probe(search, now)
         return self._answer(search, now)
 
     def _probe(self, search: Search, now: int) -> None:
-        """The next step: a probe comes to a node, which answers unless it has done so before."""
+        """Make the next step: a probe arrives at a node, which answers unless it has answered before."""
         u, new = next(search.walk)
         half = self._probe_time // 2
         previous = search.at if self._neighbours is not None else self._home[search.job]
@@ -248,11 +248,11 @@ class JobWalks:
             )
 
     def _answer(self, search: Search, now: int) -> bool:
-        """The answer is back; whether the search is over."""
+        """Handle an answer; return whether the search is over."""
         job, last_answer, best = search.job, search.last_answer, search.best
         if search.row is not None:
             self._log_truth(search.row, now)
-        leaves = now + search.left * self._probe_time  # when all have answered
+        leaves = now + search.left * self._probe_time  # after all answers
         if last_answer is not None and self._pick == "first":
             if self._turnaround(job, *last_answer, now) < self._at_home(job, now):
                 self._move(job, *last_answer, now)
@@ -269,7 +269,7 @@ class JobWalks:
         return search.left == 0
 
     def _place(self, search: Search, now: int) -> None:
-        """The walk is over: the job goes to the best node if that is better than its own, else stays."""
+        """End the walk: the job moves to the best node if that is better than its own."""
         job, best = search.job, search.best
         home = self._home[job]
         if best is not None and self._pick == "fastest":
@@ -303,13 +303,13 @@ class JobWalks:
         return wait if self._printed else wait + self._run_time(job, home)
 
     def _turnaround(self, job: int, u: int, free: int, leaves: int) -> int:
-        """Of a job that `leaves` for node `u`, which will be `free`, if nothing else comes there."""
+        """Return the turnaround of a job that `leaves` for `u`, which will be `free`, without arrivals."""
         latency = self._latency(job)
         wait = max(0, free - (leaves + latency))
         return wait + latency if self._printed else wait + self._run_time(job, u) + 2 * latency
 
     def _verdict(self, u: int, job: int, now: int) -> int:
-        """Whether `u` is fast enough, and little enough will come to it while the job is on its way."""
+        """Return the verdict on `u`: is it fast enough, with few enough arrivals meanwhile?"""
         node = self._nodes[u]
         if node.speed < self._min_speed:
             return SLOW
@@ -332,7 +332,7 @@ class JobWalks:
         return FITS if node.remote * seconds < self._remote * elapsed_time else OTHER_JOBS
 
     def _walk(self, job: int) -> Iterator[tuple[int, bool]]:
-        """The nodes of the steps, and whether they have not been asked before."""
+        """Yield the node of each step, and whether it has not been asked before."""
         home, count = self._home[job], len(self._nodes)
         stream = _Stream(_splitmix((self._seed + (job + 1) * _GOLDEN) & _MASK))
         probed, u = {home}, home
@@ -350,7 +350,7 @@ class JobWalks:
     # -- what is logged, if it is ---------------------------------------------------------------------------
 
     def _log_row(self, **row: int) -> dict[str, int] | None:
-        """A further row, if there is room."""
+        """Add a row to the log and return it; None if the log is full."""
         if len(self._log) == self._log_limit:
             self.unlogged += self._log_limit > 0
             return None
@@ -358,7 +358,7 @@ class JobWalks:
         return self._log[-1]
 
     def _log_truth(self, row: dict[str, int] | None, now: int) -> None:
-        """What is true when the answer is back, or the search over."""
+        """Log the true values at the answer or the end of the search."""
         if row is not None:
             row["heard"], row["home_free"] = now, self._nodes[self._home[row["job"]]].free
             if row["node"] >= 0:
@@ -371,7 +371,7 @@ class JobWalks:
         self._links.send(now, self._kinds[kind], record, self._data[job])
 
     def _count(self, kind: int, source: int, target: int, job: int, sent: int, delivered: int) -> None:
-        """A packet of load: it is counted and logged, and not held up by interfaces."""
+        """Count and log a packet of load, which does not wait at interfaces."""
         number, links = self._kinds[kind], self._links
         record = np.array([(target, source, job)], RECORD).view(np.uint8)
         links._log(number, record, sent, delivered, self._packet)
@@ -404,7 +404,7 @@ class JobWalks:
     # -- reports --------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Enter the packets in the books of the links; here they are always up to date."""
+        """Do nothing: the counters of the links are always up to date here."""
 
     def jobs(self) -> dict[str, NDArray[Any]]:
         """See `gridcore.random_walk.walk.JobWalks.jobs`."""
@@ -425,7 +425,7 @@ _MASK, _GOLDEN = 2**64 - 1, 0x9E3779B97F4A7C15
 
 
 def _splitmix(x: int) -> int:
-    """SplitMix64 (Steele, Lea and Flood 2014) of a state."""
+    """Return SplitMix64 (Steele, Lea and Flood 2014) of a state."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)

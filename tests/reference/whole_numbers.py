@@ -8,7 +8,7 @@ WORD = re.compile(r"[-+]?[0-9]{1,18}")
 
 
 def whole_numbers(text: str, columns: int) -> list[list[int]] | None:
-    """Return the first `columns` numbers of each line; None if a line is not as it should be."""
+    """Return the first `columns` numbers of each line; None if a line is invalid."""
     rows = []
     for line in text.split("\n"):
         words = re.split(r"[ \t]+", line.strip(" \t"))

@@ -1,4 +1,4 @@
-"""Results of every kind, made once, and reports on them."""
+"""Fixtures of the tests of reports: results of every kind."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests._helpers.report_pages import NAMES, bags, read, rigid
 
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here is about disks that fail, and to wait for them takes most of the time."""
+    """Skip fsync, which would take most of the time of these tests."""
     monkeypatch.setattr("os.fsync", lambda _: None)
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Any:
-    """Write a report, and read it."""
+    """Return a function that writes a report and reads it."""
 
     def write(results: Any, **more: Any) -> SimpleNamespace:
         path = tmp_path / "report.html"

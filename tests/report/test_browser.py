@@ -1,6 +1,6 @@
-"""Reports in a real browser: charts are drawn, themes change, nothing overflows, nothing is loaded.
+"""Reports in a browser: charts are drawn, themes change, nothing overflows or is loaded from the network.
 
-Skipped without Chromium, its driver or selenium; with GRIDSIM_BROWSER in the environment that is a failure.
+Skipped without Chromium, its driver or selenium; with GRIDSIM_BROWSER in the environment they fail instead.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ LONG = "mincent of which the name is as long as those that say each of their par
 PATIENCE = 60.0  # s
 
 
-def missing() -> str:
-    """What there is not of what a browser needs; empty if all is there."""
+def missing_requirement() -> str:
+    """Return a program or package that is missing_requirement for the browser; empty if none is."""
     if find_spec("selenium") is None:
         return "selenium"
     for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):
@@ -48,7 +48,7 @@ def missing() -> str:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if what := missing():
+    if what := missing_requirement():
         said = f"a browser needs {what}"
         pytest.fail(said) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(said)
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
@@ -99,7 +99,7 @@ DRAWN = "document.documentElement.dataset.drawn"
 
 
 def look(driver: Any, width: int, dark: bool) -> None:
-    """A window of that width, on a system in light or dark."""
+    """Set the width of the window (px) and the light or dark theme of the system."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
@@ -117,19 +117,19 @@ def show(driver: Any, path: Path, width: int = 1280, dark: bool = False) -> None
 
 
 def requested(driver: Any) -> list[str]:
-    """The addresses of what the page asked for, but for what is in it."""
+    """Return the addresses that the page has requested, without embedded data."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
     return [url for each in sent if not (url := each["request"]["url"]).startswith(("data:", "blob:"))]
 
 
 def brightness(driver: Any, what: str) -> float:
-    """Of a colour of the page, 0 to 255."""
+    """Return the brightness of a colour of the page, 0 to 255."""
     text = driver.execute_script(f"return {what}")
     return sum(map(float, text[text.index("(") + 1 : text.index(")")].split(",")[:3])) / 3
 
 
-GROUND = "getComputedStyle(document.body).backgroundColor"
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 BEYOND = (
     "[...document.querySelectorAll('.plot')].filter(plot => [...plot.querySelectorAll('svg')]"
     ".some(svg => svg.getBoundingClientRect().right > innerWidth + 1)).map(plot => plot.id)"
@@ -137,8 +137,8 @@ BEYOND = (
 LABELS = "getComputedStyle(document.querySelector('.plot .xtick text, .plot .ytick text')).fill"
 
 
-def fits(driver: Any, charts: set[str], width: int, dark: bool) -> None:
-    """Each chart is there, in colours for light or dark, and nothing is wider than the window."""
+def check_page(driver: Any, charts: set[str], width: int, dark: bool) -> None:
+    """Check that all charts are drawn in the colours of the theme, and nothing is wider than the window."""
     assert int(driver.execute_script(f"return {DRAWN}")) == len(charts) > 4
     marks = driver.execute_script(
         "return Object.fromEntries([...document.querySelectorAll('.plot')].map(plot => [plot.id, "
@@ -148,19 +148,19 @@ def fits(driver: Any, charts: set[str], width: int, dark: bool) -> None:
     inside, whole = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
     assert inside == width >= whole
     assert driver.execute_script(f"return {BEYOND}") == []
-    assert (brightness(driver, GROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
+    assert (brightness(driver, BACKGROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
 
 
 @pytest.mark.parametrize("name", ["single", "rigid", "replicates", "names", "raster"])
 def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name: str) -> None:
     charts = set(read(pages[name]).charts)
     show(browser, pages[name], 480, dark=True)
-    fits(browser, charts, 480, dark=True)
-    # the same page, of a window that grows on a system that turns to light
+    check_page(browser, charts, 480, dark=True)
+    # the window grows, and the system changes to the light theme
     look(browser, 1280, dark=False)
     wait(browser, f"{DRAWN} && {LABELS} === getComputedStyle(document.body).color")
     wait(browser, "document.querySelector('.plot svg').getBoundingClientRect().width > 480")
-    fits(browser, charts, 1280, dark=False)
+    check_page(browser, charts, 1280, dark=False)
     assert browser.get_log("browser") == []
     assert requested(browser) == [pages[name].as_uri()]
     assert browser.title == browser.execute_script("return document.querySelector('h1').textContent")
@@ -172,7 +172,7 @@ def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name
 
 
 def test_a_long_name_leaves_room_in_the_table(browser: Any, pages: dict[str, Path]) -> None:
-    """It stands in the head of a column of short numbers."""
+    """It is the title of a column of short numbers."""
     show(browser, pages["long"], 1200)
     heads = dict(
         browser.execute_script(
@@ -194,7 +194,7 @@ def test_the_theme_changes_by_keyboard(browser: Any, pages: dict[str, Path]) -> 
     for now in (False, True):
         button.send_keys(Keys.ENTER)
         wait(browser, DRAWN)
-        assert (brightness(browser, GROUND) < 60) == now and (brightness(browser, LABELS) > 190) == now
+        assert (brightness(browser, BACKGROUND) < 60) == now and (brightness(browser, LABELS) > 190) == now
         assert button.text == ("Light mode" if now else "Dark mode")
     assert browser.get_log("browser") == []
 
@@ -210,28 +210,28 @@ def test_the_copy_button_copies_the_scenario(browser: Any, pages: dict[str, Path
     wait(browser, "document.querySelector('details .copy').textContent === 'Copied'")
 
 
-def test_a_report_prints_in_light_with_all_details_open(browser: Any, pages: dict[str, Path]) -> None:
+def test_printed_report_is_light_with_all_details_open(browser: Any, pages: dict[str, Path]) -> None:
     show(browser, pages["rigid"], dark=True)
     browser.execute_script(
         "addEventListener('beforeprint', () => { window.seen = ["
-        f"{GROUND}, {LABELS}, document.querySelectorAll('details:not([open])').length]; }})"
+        f"{BACKGROUND}, {LABELS}, document.querySelectorAll('details:not([open])').length]; }})"
     )
     assert len(browser.execute_cdp_cmd("Page.printToPDF", {})["data"]) > 50_000
     ground, labels, closed = browser.execute_script("return window.seen")
     assert ground == "rgb(255, 255, 255)" and closed == 0 and labels != ground
     wait(browser, DRAWN)
-    assert brightness(browser, GROUND) < 60
+    assert brightness(browser, BACKGROUND) < 60
     assert browser.execute_script("return document.querySelectorAll('details:not([open])').length") == 1
     assert browser.get_log("browser") == []
 
 
-def test_tables_read_without_javascript(browser: Any, pages: dict[str, Path]) -> None:
+def test_tables_are_shown_without_javascript(browser: Any, pages: dict[str, Path]) -> None:
     from selenium.webdriver.common.by import By
 
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         browser.get(pages["names"].as_uri())
-        assert "The charts need JavaScript" in browser.find_element(By.TAG_NAME, "noscript").text
+        assert "The charts require JavaScript" in browser.find_element(By.TAG_NAME, "noscript").text
         first = browser.find_element(By.TAG_NAME, "table")
         assert first.is_displayed() and "mincent" in first.text
         assert not browser.find_element(By.ID, "theme").is_displayed()

@@ -1,4 +1,4 @@
-"""Reports: their numbers are those of the results, whatever is in them stays text, and they load nothing."""
+"""Reports: they show the numbers of results, escape all text, and load nothing from the network."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ import plotly.graph_objects as go
 import pytest
 
 import gridsim as gs
-from gridsim.report import charts, schedules, tables
-from gridsim.report.figures import GRID, GROUND, POINTS, TEXT
+from gridsim.report import charts, contents, schedules, tables
+from gridsim.report.figures import BACKGROUND, GRID, POINTS, TEXT
 from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
 from tests._helpers.report_pages import NAMES, bags, rigid
 
 
 def checked(figure: dict[str, Any]) -> go.Figure:
-    """A figure as plotly's own library takes it, which refuses what plotly.js does not know."""
+    """Return a figure of plotly.py, which rejects properties that plotly.js does not have."""
     text = json.dumps(figure)
-    for token in (TEXT, GRID, GROUND):
+    for token in (TEXT, GRID, BACKGROUND):
         text = text.replace(f'"{token}"', '"#123456"')
     return go.Figure(json.loads(text))
 
 
 def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
-    """The same with other tables, of which nobody knows where they are from."""
+    """Return the result with other tables and without provenance."""
     return gs.Result(
         tables=dict(result.tables) | tables, facts=result.facts, scheduler=result.scheduler, provenance={}
     )
@@ -41,7 +41,7 @@ def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
 # -- numbers ----------------------------------------------------------------------------------------------
 
 
-def test_a_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any) -> None:
+def test_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any) -> None:
     found = written(single)
     for key, line in single.lines().items():
         if key in ("platform", "workload", "load", "makespan", "utilization", "digest"):
@@ -67,7 +67,7 @@ def test_a_report_of_a_run_has_its_printed_lines(single: gs.Result, written: Any
     assert "gridsim run scenario.toml --scheduler fair-tree # digest" in found.text
 
 
-def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
+def test_report_of_a_comparison_has_the_table_of_compare(compared: gs.Comparison, written: Any) -> None:
     found = written(compared)
     rows = found.tables["Schedulers compared"]
     printed = compared.format(width=500, verbose=True).splitlines()
@@ -76,7 +76,7 @@ def test_a_comparison_is_the_table_of_compare(compared: gs.Comparison, written: 
         assert row == re.split("  +", line)
     assert "stretch max" in rows[0] and "relative to mincent" in rows[0]
     assert "mincent (ratios are relative to it)" in found.text
-    # without the facts of the schedulers, which are further down
+    # the facts of the schedulers have another table
     for line in compared.format(width=500).splitlines()[start + 6 :]:
         assert line in found.text
     assert "mincent: Centralized heuristic for the smallest" in found.text
@@ -104,7 +104,7 @@ def test_replications_have_confidence_intervals(replicates: gs.Replicates, writt
     assert one["error_x"]["array"] == [ratio.high - ratio.mean]
     assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
     assert "gridsim compare scenario.toml --replicates 6" in found.text
-    # who does not say how they were made gets no command
+    # without a command, the report has no section on it
     assert "Run it again" not in written(replicates, scenario=bags()).text
 
 
@@ -138,7 +138,7 @@ def test_invalid_utilization_is_visible() -> None:
         assert trace["y"][-1] == 2 and 145.0 < trace["x"][-1] <= 150.0
 
 
-def test_one_value_has_an_axis_around_it(written: Any) -> None:
+def test_axis_of_a_single_value_includes_zero(written: Any) -> None:
     work = gs.Workload.bags(1, 10.0, 1.0, task_size=1e6, seed=1)
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), work), gs.Fcfs(), record=True)
     found = written(result)
@@ -149,12 +149,12 @@ def test_one_value_has_an_axis_around_it(written: Any) -> None:
     ]
     assert ranges == [[[0.0, 2 * stretch], [0, 102]], [[0.0, 2 * size], [0.0, 2 * stretch]]]
     assert found.charts["machines-1"]["layout"]["yaxis"]["dtick"] == 1
-    # it never waited; and what it says of one is in the singular
+    # it never waits, and counts of one are in the singular
     assert "Waiting applications" not in found.text and "Active applications" in found.text
     assert "1 machine, 1000 Mflop/s" in found.text and "1 application, 1 task, 1,000,000 Mflop" in found.text
 
 
-def test_unknown_values_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
+def test_missing_values_have_no_chart(written: Any, compared_jobs: gs.Comparison) -> None:
     run = compared_jobs["easy"]
     unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
     jobs = gs.Table(dict(run.applications.items()) | unknown)
@@ -172,7 +172,7 @@ LONG = [
 ]
 
 
-def test_long_names_stay_different(single: gs.Result, written: Any) -> None:
+def test_long_names_stay_distinct(single: gs.Result, written: Any) -> None:
     found = written(dict.fromkeys(LONG, single)).charts
     legend = [trace["name"] for trace in found["time-0"]["data"]]
     rows = found["summary-0"]["layout"]["yaxis"]["ticktext"]
@@ -185,7 +185,7 @@ def test_long_names_stay_different(single: gs.Result, written: Any) -> None:
     assert chart.pixels > next(short).pixels
 
 
-# -- every kind -------------------------------------------------------------------------------------------
+# -- all kinds of runs ------------------------------------------------------------------------------------
 
 FAILING = gs.Scenario(
     gs.Platform.desktop_grid(12, 1),
@@ -215,7 +215,7 @@ CHARTS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("kind", SEVERAL)
-def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any, tmp_path: Path) -> None:
+def test_every_scheduler_has_a_report(kind: str, recorded: bool, written: Any, tmp_path: Path) -> None:
     scenario, schedulers = SEVERAL[kind]
     results = {name: gs.simulate(scenario, each, record=recorded) for name, each in schedulers.items()}
     found = written(results)
@@ -235,11 +235,12 @@ def test_every_scheduler_has_its_report(kind: str, recorded: bool, written: Any,
         assert [name, result.scheduler["class"], result.digest] in found.tables["Digests"]
         gs.write_report(result, tmp_path / "one.html")
         one = (tmp_path / "one.html").read_text(encoding="utf-8")
-        assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{result.makespan:.1f} s" in one
+        makespan = contents._convert_times(f"{result.makespan:.1f} s")
+        assert ("<h3>Schedule</h3>" in one) == recorded and f"<dd>{makespan}" in one
 
 
 def test_charts_of_several_runs_name_the_run(written: Any) -> None:
-    """Where only one run was recorded, sends anything or is of a work queue."""
+    """Only one run was recorded, sends messages or has cycles."""
     work = gs.Workload.bags(3, 10.0, 4.0, task_size=1e6, seed=1)
     scenario = gs.Scenario(gs.Platform.desktop_grid(9, 1), work)
     schedulers = {"mincent": gs.MinCent(), "fair-tree": gs.FairTree(), "WQR-FT": gs.WqrFt()}
@@ -286,16 +287,16 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     shown = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
     assert shown == [
         (1, 20.0, pytest.approx(60.0), "down from 20 s to 60 s"),
-        (2, 30.0, 30.0, "reset at 30 s"),
+        (2, 30.0, 30.0, "transient failure at 30 s"),
         (3, first, pytest.approx(last), "down from 0 s on"),
     ]
     assert pieces.text[0].startswith("job 0, ")
-    assert "pale: not completed, grey: down or reset." in found.text
+    assert "pale: not completed, grey: down or transient failure." in found.text
     calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.Backfill(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
 
-def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
+def test_schedule_of_a_log_has_a_report(tmp_path: Path, written: Any) -> None:
     log = tmp_path / "log.swf"
     rest = "1 7 1 1 1 1 -1 -1"
     log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 -1 60 1 -1 -1 1 90 -1 {rest}\n")
@@ -307,8 +308,8 @@ def test_a_log_has_its_report(tmp_path: Path, written: Any) -> None:
     assert found.tables["Scenarios"][1][0] == "platform"
 
 
-def test_a_log_beside_runs_of_its_jobs_keeps_the_conclusion(tmp_path: Path, written: Any) -> None:
-    """Two other descriptions of the same jobs on the same machines are compared, too."""
+def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> None:
+    """The scenarios differ, but have the same jobs and machines."""
     log = tmp_path / "log.swf"
     rest = "1 7 1 1 1 1 -1 -1"
     log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 70 60 3 -1 -1 3 90 -1 {rest}\n")
@@ -337,15 +338,15 @@ def test_a_log_beside_runs_of_its_jobs_keeps_the_conclusion(tmp_path: Path, writ
 
 
 def test_quantiles_are_as_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 0, 1, ..., 100 each is its own."""
+    """The p % quantile of 0, 1, ..., 100 is p."""
     sample = {"stretch": ("s", {"a": np.arange(101.0)})}
     monkeypatch.setattr(tables, "sample_values", lambda results: sample)
     (table,) = tables.quantiles({})
     assert table.rows == [["a", "101 of 101", "0", "25", "50", "75", "95", "100"]]
 
 
-def test_bars_of_utilization_stand_in_the_middle_of_their_bins() -> None:
-    """Bins of 2.5 %: a machine that was busy for half of the time is in that from 50 % to 52.5 %."""
+def test_utilization_bars_are_centred_in_their_bins() -> None:
+    """Bins have 2.5 %: a machine that is busy for half of the time is in the bin from 50 to 52.5 %."""
     result: Any = SimpleNamespace(machines={"utilization": np.array([0.5])})
     chart = charts.utilization({"a": result})
     assert chart is not None
@@ -354,7 +355,7 @@ def test_bars_of_utilization_stand_in_the_middle_of_their_bins() -> None:
 
 
 def test_a_minimal_run_has_a_report(written: Any) -> None:
-    """A result of somebody else, without provenance, of a class that nobody knows."""
+    """The result has no provenance and an unknown scheduler."""
     tables = {name: gs.Table(dict(t.items())) for name, t in gs.simulate(bags(1), gs.Fcfs()).tables.items()}
     scheduler = {"name": "mine", "class": "nobody:Knows", "parameters": {}}
     little = gs.Result(tables=tables, facts={}, scheduler=scheduler, provenance={})
@@ -382,7 +383,7 @@ def test_large_schedules_are_rasters_and_long_series_thinned() -> None:
     utilization = charts.utilization(results)
     assert utilization is not None
     for counted in (schedule.figure, utilization.figure):
-        assert counted["layout"]["yaxis"]["tickformat"] == ","  # 20,000, not 0.2 x 10^5
+        assert counted["layout"]["yaxis"]["tickformat"] == ","  # the tick is 20,000, not 0.2 x 10^5
 
 
 # -- one file ---------------------------------------------------------------------------------------------
@@ -413,14 +414,14 @@ def test_names_with_markup_are_shown_as_text(single: gs.Result, written: Any) ->
             assert "<" not in trace.get("name", "").replace("<br>", "")
 
 
-def test_equal_results_are_equal_files(single: gs.Result, tmp_path: Path) -> None:
+def test_equal_results_give_equal_files(single: gs.Result, tmp_path: Path) -> None:
     single.save(tmp_path / "r.gridsim")
     for name, result in (("a.html", single), ("b.html", gs.Result.load(tmp_path / "r.gridsim"))):
         gs.write_report(result, tmp_path / name)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
 
 
-def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
+def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any) -> None:
     found = written(compared)
     levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
     assert levels[0] == 1 and levels.count(1) == 1
@@ -433,14 +434,14 @@ def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
     assert sum(tag == "caption" for tag, _ in found.tags) == sum(tag == "table" for tag, _ in found.tags)
 
 
-# -- bad input --------------------------------------------------------------------------------------------
+# -- invalid input ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("results", "path", "more", "said"),
     [
         ("single", "x.pdf", {}, "path must end in .html, got"),
-        ("single", "x.html", {"title": " "}, "title must be a non-empty text, got ' '"),
+        ("single", "x.html", {"title": " "}, "title must be a non-empty string, got ' '"),
         ("single", "x.html", {"scenario": bags()}, "scenario requires Replicates"),
         ("single", "x.html", {"command": "gridsim run"}, "command requires Replicates"),
         ({}, "x.html", {}, "results must contain at least one result"),
@@ -449,7 +450,7 @@ def test_sections_are_in_order(compared: gs.Comparison, written: Any) -> None:
             3,
             "x.html",
             {},
-            "results must be a Result, name -> Result, a Comparison, Replicates or a SweepResult, got int",
+            "results must be a Result, a dict of Results, a Comparison, Replicates or a SweepResult, got int",
         ),
     ],
 )
@@ -472,12 +473,12 @@ def test_failed_runs_are_reported(written: Any) -> None:
     options = {"baseline": "fcfs", "errors": "record", "metrics": ["max_stretch"], "time_limit": 1.0}
     found = gs.replicate(bags(), NAMES, replicates=2, **options)
     page = written(found)
-    assert "failed: fcfs, replication 0: ScenarioError: fcfs had not finished at the time limit" in page.text
+    assert "failed: fcfs, replication 0: ScenarioError: fcfs did not end within time_limit" in page.text
     assert all(math.isnan(value) for value in found["max_stretch"]["fcfs"])
     assert page.tables["Digests"][1][1:] == ["failed"] * 3
 
 
-def test_the_order_of_colours_is_that_of_plots(compared: gs.Comparison) -> None:
+def test_reports_use_the_colour_order_of_plots(compared: gs.Comparison) -> None:
     from gridsim.plots import COLOURS
 
     chart = next(charts.distributions(compared.results))

@@ -24,7 +24,7 @@ def invoke(*arguments: object) -> Result:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compared: gs.Comparison) -> Path:
-    """A working folder with a folder of results, another file of one of them, and one that is none."""
+    """Return a working folder with results, a copy of one result, a text file and an empty folder."""
     monkeypatch.chdir(tmp_path)
     for name, result in compared.results.items():
         (tmp_path / "results").mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def test_a_folder_of_results_is_compared(folder: Path) -> None:
     assert [row[0] for row in found.tables["Schedulers compared"]][1:] == ["fair-tree", "fcfs", "mincent"]
 
 
-def test_results_of_equal_names_are_distinguished(folder: Path, compared: gs.Comparison) -> None:
+def test_results_with_equal_names_are_distinguished(folder: Path, compared: gs.Comparison) -> None:
     done = invoke("report", "results", "more/fcfs.gridsim", "--out", "r.html", "--json")
     said = json.loads(done.stdout)
     assert list(said["files"]) == ["fair-tree", "results/fcfs", "mincent", "more/fcfs"]
@@ -69,7 +69,7 @@ def test_run_and_compare_write_reports(folder: Path) -> None:
     done = invoke("compare", *SMALL, *flags, "--report", "r.html")
     assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
     found = read(folder / "r.html")
-    # the scenario in it says the parameters, so that the command in it does the same
+    # the scenario in the report has the parameters, so that its command repeats the runs
     assert "bound = 1.5" in found.text
     assert (
         "--schedulers fair-tree,fair-tree-root,mincent,fcfs --baseline mincent --replicates 3" in found.text
@@ -95,8 +95,11 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("report results", "Missing option '--out'."),
         ("report nothing --out r.html", "nothing: No such file or directory"),
         ("report text.npz --out r.html", "text.npz: not a sound result file"),
-        ("report empty --out r.html", "empty: the folder contains no result (.npz or .gridsim)"),
-        ("report results results/fcfs.npz --out r.html", "PATH results/fcfs.npz is named twice"),
+        ("report empty --out r.html", "PATH must contain a result (.npz or .gridsim), got the folder empty"),
+        (
+            "report results results/fcfs.npz --out r.html",
+            "PATH must name each file once, got results/fcfs.npz twice",
+        ),
         ("report results --out r.pdf", "--out must end in .html, got 'r.pdf'"),
         ("report results --out none/r.html", "none: no such folder"),
         ("report results --out r.html --title ", "--title must not be empty, got ''"),
@@ -121,7 +124,7 @@ def test_invalid_input_is_rejected(folder: Path, arguments: str, said: str) -> N
 
 
 def test_links_within_a_folder_are_skipped(folder: Path) -> None:
-    """One to a file elsewhere is a file like others."""
+    """Links to other folders are read."""
     first, *_ = (folder / "results").glob("*.npz")
     elsewhere = folder / "other.npz"
     elsewhere.write_bytes(first.read_bytes())

@@ -45,7 +45,7 @@ from gridsim.reproduce.framework import (
     sign,
 )
 from gridsim.reproduce.written import write
-from gridsim.results.metrics.estimates import FEW, Estimate, estimate
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate
 from gridsim.results.table import Table
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.overlays import random_neighbours
@@ -75,7 +75,7 @@ def test_list():
         assert f"{name}: {reproduction(name).TITLE}" in found.stdout
     listed = json.loads(invoke("--list", "--json").stdout)["reproductions"]
     assert [entry["name"] for entry in listed] == list(MODULES)
-    assert all(entry["seeds"] >= FEW for entry in listed)
+    assert all(entry["seeds"] >= MIN_SEEDS for entry in listed)
     assert [entry["name"] for entry in listed if not entry["claims"]] == ["celaya-loss"]
 
 

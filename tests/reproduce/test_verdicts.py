@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridsim.reproduce.framework import FEW, judge, near
+from gridsim.reproduce.framework import MIN_SEEDS, judge, near
 from gridsim.results.metrics.estimates import Estimate
 
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def test_the_interval_alone_decides(interval: list[float], wanted: list[float], 
     inside = [low <= end <= high for end in interval]
     apart = most < low or least > high
     expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
-    assert row.verdict == (expected if seeds >= FEW else "undecided")
+    assert row.verdict == (expected if seeds >= MIN_SEEDS else "undecided")
     # the mirror image of a claim has the same verdict
     mirrored = judge("c", "q", "paper", Estimate(-(least + most) / 2, -most, -least, seeds), -high, -low)
     assert mirrored.verdict == row.verdict
@@ -73,7 +73,7 @@ def test_the_interval_alone_decides(interval: list[float], wanted: list[float], 
 @given(st.floats(1e-3, 1e6), st.floats(0.5, 1.5))
 def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) -> None:
     value = paper * factor
-    row = near("c", "q", paper, Estimate(value, value, value, FEW))
+    row = near("c", "q", paper, Estimate(value, value, value, MIN_SEEDS))
     assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")
 
 

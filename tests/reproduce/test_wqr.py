@@ -140,7 +140,7 @@ def test_desktops_that_are_none(desktops, tmp_path, name):
     path.write_text("x 1 -5 -3\n")
     found = invoke(name, "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--availability", path)
     assert found.exit_code == 2, found.output
-    assert "faults.start must lie before the end of the trace, -3 s, got 0.0" in found.stderr
+    assert "faults.start must be before the end of the trace, -3 s, got 0.0" in found.stderr
 
 
 def test_a_log_without_bags(desktops, tmp_path):

@@ -13,9 +13,9 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def counted(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Runs a script of this folder with the kernels' allocations counted: its lines."""
+    """Return a function that runs a script with counted allocations and returns its lines."""
     if not sys.platform.startswith("linux"):
-        pytest.skip("LD_PRELOAD and the malloc of glibc are of Linux")
+        pytest.skip("requires LD_PRELOAD and glibc")
     library = tmp_path_factory.mktemp("allocations") / "allocations.so"
     build = ["cc", "-O2", "-shared", "-fPIC", "-o", str(library), str(HERE / "allocations.c"), "-lpthread"]
     try:

@@ -1,4 +1,4 @@
-"""What the preloaded library counts of the kernels' allocations, and which of them it lets fail."""
+"""Interface to the preloaded library that counts the allocations of kernels and makes some fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGS = ("counted", "failed", "live", "peak", "blocks", "torn")
 
 
 class Gate:
-    """See allocations.c: `counted` allocations since `arm`, `live` bytes, their `peak` since `arm`, ..."""
+    """The counters of allocations.c: `counted` allocations and `peak` bytes since `arm`, `live` bytes, ..."""
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None)
@@ -34,11 +34,11 @@ class Gate:
         return self._longs[name].value
 
     def arm(self, first: int = 0, last: int = 0) -> None:
-        """Count from 0; allocations first..last, counted from 1, will fail."""
+        """Reset the counters; make allocations `first`..`last`, numbered from 1, fail."""
         self._arm(first, last)
 
     def site(self, k: int) -> str:
-        """The kernel and the place in its file of allocation k since `arm`."""
+        """Return the kernel and the offset in its file of allocation k since `arm`."""
         address: int = self._site(k)
         _, base, name = max(entry for entry in self._places if entry[0] <= address)
         return f"{name}+{address - base:#x}"

@@ -1,9 +1,9 @@
-"""Runs on which allocations of the kernels fail, one after the other; a script for `test_out_of_memory`.
+"""Runs in which allocations of kernels fail one by one; a script for `test_out_of_memory`.
 
     python failing.py CASE...   with allocations.so preloaded
 
-Of each place in a kernel that allocates, three allocations of a case fail: the first, a middle one and the
-last.  The middle one fails once more in a run that goes on regardless.  It prints a JSON line a case.
+At each place in a kernel that allocates, three allocations of a case fail: the first, a middle one and the
+last.  The middle one also fails in a run that continues.  The script prints a JSON line for each case.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from gridsim.engine.engine import Engine
 _HANGS = 60.0
 
 
-def again(call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, called a second time where it had no memory."""
+def with_retry(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `call` with a second attempt after MemoryError."""
 
-    def twice(*args: Any) -> Any:
+    def call_twice(*args: Any) -> Any:
         try:
             return call(*args)
         except MemoryError:
             return call(*args)
 
-    return twice
+    return call_twice
 
 
 def _on(on: Callable[..., None]) -> Callable[..., None]:
-    """`Engine.on` for those who go on regardless."""
+    """Return `Engine.on` for handlers with a second attempt."""
 
     def registered(self: Engine, kind: str, handler: Callable[[Any], None], **rest: Any) -> None:
-        on(self, kind, again(handler), **rest)
+        on(self, kind, with_retry(handler), **rest)
 
     return registered
 
 
-def ends(gate: Gate, case: Callable[[], Any], k: int) -> str:
-    """How a case ends whose allocation k fails."""
+def outcome_of(gate: Gate, case: Callable[[], Any], k: int) -> str:
+    """Return the outcome of a case whose allocation k fails."""
     faulthandler.dump_traceback_later(_HANGS, exit=True)
     gate.arm(k, k)
     try:
@@ -63,47 +63,49 @@ def ends(gate: Gate, case: Callable[[], Any], k: int) -> str:
     return "nothing"
 
 
-def wrong(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle: set[int]) -> list[str]:
-    """What was not as it should be."""
-    found, plain = [], (Engine.on, Engine._poll)
+def violations(gate: Gate, case: Callable[[], Any], plan: dict[int, str], middle: set[int]) -> list[str]:
+    """Return descriptions of all violations."""
+    messages, original = [], (Engine.on, Engine._poll)
     gc.collect()
     before = gate.live, gate.blocks
     for k, where in plan.items():
-        for goes_on in (False, True)[: 1 + (k in middle)]:
-            print(f"{where} goes on: {goes_on}", file=sys.stderr, flush=True)  # the last words before a crash
-            if goes_on:
-                Engine.on, Engine._poll = _on(plain[0]), again(plain[1])
-            ended = ends(gate, case, k)
-            Engine.on, Engine._poll = plain
+        for continues in (False, True)[: 1 + (k in middle)]:
+            print(
+                f"{where} goes on: {continues}", file=sys.stderr, flush=True
+            )  # shown if the process crashes
+            if continues:
+                Engine.on, Engine._poll = _on(original[0]), with_retry(original[1])
+            outcome = outcome_of(gate, case, k)
+            Engine.on, Engine._poll = original
             gc.collect()
-            if not goes_on and ended != "MemoryError":
-                found.append(f"{where} ended with {ended}")
+            if not continues and outcome != "MemoryError":
+                messages.append(f"{where} ended with {outcome}")
             if (gate.live, gate.blocks) != before:
-                found.append(f"{where} left {gate.live - before[0]} bytes, goes on: {goes_on}")
+                messages.append(f"{where} left {gate.live - before[0]} bytes, goes on: {continues}")
             if gate.torn:
-                found.append(f"{where} was written beyond its end, goes on: {goes_on}")
+                messages.append(f"{where} was written beyond its end, goes on: {continues}")
                 break
-    return found
+    return messages
 
 
 def main(names: list[str]) -> None:
     gate = Gate()
     for name in names or list(CASES):
         case = CASES[name]
-        case()  # what is made once, and by the first
-        gc.freeze()  # or each collection would look at all that has been imported
+        case()  # allocate caches
+        gc.freeze()  # so that collections skip the imported modules
         gate.arm()
         case()
         sites: dict[str, list[int]] = {}
         for k in range(1, gate.counted + 1):
             sites.setdefault(gate.site(k), []).append(k)
-        chosen = {
+        failing = {
             k: f"{name}: allocation {k} at {site}"
             for site, ks in sorted(sites.items())
             for k in {ks[0], ks[len(ks) // 2], ks[-1]}
         }
-        found = wrong(gate, case, chosen, {ks[len(ks) // 2] for ks in sites.values()})
-        about = {"case": name, "failed": len(chosen), "sites": sorted(sites), "wrong": found}
+        messages = violations(gate, case, failing, {ks[len(ks) // 2] for ks in sites.values()})
+        about = {"case": name, "failed": len(failing), "sites": sorted(sites), "wrong": messages}
         print(json.dumps(about), flush=True)
 
 

@@ -1,9 +1,9 @@
-"""What runs of several lengths hold at most, of the kernels' memory and of Python's; for `test_flat_memory`.
+"""Peak memory of runs of several lengths, in kernels and in Python; a script for `test_flat_memory`.
 
     python flat.py LENGTHS CASE...   with allocations.so preloaded
 
-It prints a JSON line a case, of bytes: what kernels held, what Python and numpy held beyond what they had
-when the run began, and the tables of the result.
+The script prints a JSON line for each case, in bytes: the peak of kernels, the peak of Python and numpy
+beyond the memory at the start of the run, and the tables of the result.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 
-#: The compiled ones, of which some free what others have allocated.
+#: All compiled modules, since some free memory that others allocated.
 MODULES = [
     module
     for _, name, _ in walk_packages(gridcore.__path__, "gridcore.")
@@ -32,7 +32,7 @@ MODULES = [
     if str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES))
 ]
 
-#: s; a run that is not over by then will never be.
+#: s, a limit that no correct run reaches.
 LONGEST = 1e6
 
 RIGID = ("dgs-asap", "dgs-acap", "asap", "backfill", "backfill-fcfs", "zorilla", "metascheduler")
@@ -42,9 +42,9 @@ WAVES = ("wave", "migration-immediate", "wave-immediate", "migration-linger", "w
 
 
 def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
-    """A short one on 37 machines, with failures where the scheduler can have them; `times` as long.
+    """Return a short scenario on 37 machines, with failures if the scheduler supports them, `times` as long.
 
-    apart : 1.0 for more than the machines can do, 12.0 for about half of it.
+    apart : 1.0 for an overload of the machines, 12.0 for a load of about half.
     """
     wires = gs.Network(jitter=0.02, bandwidth=50_000.0)
     faults = gs.Faults.poisson(4000.0, seed=4)
@@ -88,7 +88,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 
 
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
-    """A recorded run that goes on from a checkpoint at a wave after half of the releases."""
+    """Record a run that continues from a checkpoint at a wave after half of the releases."""
     options = Options(record="all", time_limit=LONGEST)
     first: Any = Simulation(made, scheduler, options)
     kept: list[Any] = []
@@ -110,13 +110,13 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
 
 
 def alone(name: str, scheduler: gs.Scheduler) -> None:
-    """A run that one kernel has to itself: without failures, and nothing of it is recorded."""
+    """Run `scheduler` in its kernel only, without failures and records."""
     made = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
     gs.simulate(made, scheduler, threads=2, time_limit=LONGEST)
 
 
 def schedulers() -> dict[str, gs.Scheduler]:
-    """Every one that is known by name, and some in another mode."""
+    """Return all registered schedulers, and some in other modes."""
     found = {name: make_scheduler(name) for name in registered()}
     return found | {
         "dgs-asap; pull": gs.DgsAsap(
@@ -134,7 +134,7 @@ def schedulers() -> dict[str, gs.Scheduler]:
 
 
 def functions() -> None:
-    """The functions of kernels that are not classes."""
+    """Call the kernel functions outside of classes."""
     queue = [0.0, 1.0, 2.0], [4000.0, 8000.0, 500.0], [2000.0, 900.0, 500.0]
     alone = {"speed": 1000.0, "free_at": 3.0, "running_release": 0.5, "running_size": 700.0}
     grid = SummaryGrid.geometric((1e-3, 1.0, 4), (1e3, 1e5, 3), (1e3, 1e5, 3))

@@ -41,33 +41,33 @@ WRITERS = {
 }
 
 
-def told(*arguments: str) -> Any:
+def invoke(*arguments: str) -> Any:
     return CliRunner().invoke(cli, list(arguments))
 
 
 def environment(unbuffered: str) -> dict[str, str]:
-    """Of a command, whose output Python buffers, as users have it (""), or does not ("1")."""
+    """Return the environment of a command, with buffered output ("", the default) or not ("1")."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": unbuffered}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A result, a sweep and its store."""
+    """Make a result, a sweep and its store."""
     folder = tmp_path_factory.mktemp("made")
     result, scenario, sweep = (str(folder / name) for name in ("r.npz", "s.toml", "sweep.toml"))
-    assert told(*RUN, "--record", "--out", result, "--save-scenario", scenario).exit_code == 0
+    assert invoke(*RUN, "--record", "--out", result, "--save-scenario", scenario).exit_code == 0
     Path(sweep).write_text(
         'scenario = "s.toml"\nschedulers = ["fcfs", "met"]\nreplicates = 2\n'
         '[over]\n"workload.interarrival" = [1.0, 10.0]\n'
     )
     store = str(folder / "store")
-    assert told("sweep", sweep, "--store", store, "--workers", "1").exit_code == 0
+    assert invoke("sweep", sweep, "--store", store, "--workers", "1").exit_code == 0
     return {"RESULT": result, "SWEEP": sweep, "STORE": store}
 
 
 @pytest.fixture
 def full(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a file system of its own without a free byte, with a file ``filler`` that takes it all."""
+    """Return a folder on a small file system, which `fill` fills with a file ``filler``."""
     folder = tmp_path / "full"
     folder.mkdir()
     try:
@@ -89,12 +89,12 @@ def fill(folder: Path) -> None:
             stream.write(bytes(4096))
 
 
-def written(command: list[str], folder: Path, made: dict[str, str], reason: str) -> None:
-    """That a writer fails as it should, beside and over an old file."""
+def check_failed_write(command: list[str], folder: Path, made: dict[str, str], reason: str) -> None:
+    """Assert that a writer fails with one line, and leaves an old file alone."""
     target = [word for word in command if word.startswith("FILE")][0].replace("FILE", str(folder / "file"))
     before = sorted(folder.rglob("*"))
     words = [made.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
-    found = told(*words)
+    found = invoke(*words)
     assert found.exit_code == 2, found.output
     assert found.stderr.count("\n") == 1 and found.stderr.startswith(f"gridsim: {target}")
     assert found.stderr.rstrip().endswith(reason)
@@ -107,7 +107,7 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
     for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
         (full / old).write_text("old")
     fill(full)
-    written(WRITERS[what], full, made, "No space left on device")
+    check_failed_write(WRITERS[what], full, made, "No space left on device")
     assert (
         (full / "file").read_text()
         == (full / "file.html").read_text()
@@ -121,7 +121,7 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same without a mount: what was written does not reach the disk, or not its name."""
+    """Without a mount: the content or the name does not reach the disk."""
 
     def fails(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -129,14 +129,14 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     (tmp_path / "file").write_text("old")
     monkeypatch.setattr(records.os, call, fails)
     for what in ("result", "schema", "swf"):
-        written(WRITERS[what], tmp_path, made, os.strerror(number))
+        check_failed_write(WRITERS[what], tmp_path, made, os.strerror(number))
     assert (tmp_path / "file").read_text() == "old"
 
 
 def test_the_first_error_is_raised_if_cleaning_up_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is told is what went wrong first."""
+    """An error of the cleaning up must not replace it."""
 
     def failing(number: int) -> Callable[..., None]:
         def fails(*_: Any) -> None:
@@ -159,7 +159,7 @@ def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         for what in ("result", "schema", "perfetto"):
-            written(WRITERS[what], tmp_path, made, "File too large")
+            check_failed_write(WRITERS[what], tmp_path, made, "File too large")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "file").read_text() == "old"
@@ -183,12 +183,12 @@ def test_too_many_open_files_are_an_error_and_leave_no_file(tmp_path: Path) -> N
 
 
 def test_files_with_the_longest_names_are_written(tmp_path: Path) -> None:
-    """What is written beside a file has a name of its own that is not longer than names may be."""
+    """Temporary names must not exceed the longest possible name."""
     for name in ("a" * 255, "\N{GREEK SMALL LETTER ALPHA}" * 127, "a" * 230):
         with records.atomic_file(tmp_path / name) as stream:
             stream.write(b"all")
         assert (tmp_path / name).read_bytes() == b"all"
-        beside = tmp_path / f".{records._short(name)}.0123456789ab.tmp"
+        beside = tmp_path / f".{records._short_name(name)}.0123456789ab.tmp"
         beside.write_bytes(b"half")
         records.remove_leftovers(tmp_path / name)
         assert not beside.exists()
@@ -210,7 +210,7 @@ def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
 def test_a_run_continues_if_its_checkpoint_finds_no_room(full: Path) -> None:
     fill(full)
     file = str(full / "file")
-    found = told(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
+    found = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
     assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
     said = f"{file}: no checkpoint could be written (No space left on device); the run goes on"
     assert found.stderr == f"gridsim: warning: {said}\n"
@@ -220,17 +220,17 @@ def test_a_run_continues_if_its_checkpoint_finds_no_room(full: Path) -> None:
 def test_a_sweep_continues_when_the_disk_has_room_again(
     keep: list[str], full: Path, made: dict[str, str]
 ) -> None:
-    """Wherever the disk ended: what was kept is sound, and in the end all is there."""
+    """Wherever the disk was full, the stored runs are valid, and all are there at the end."""
     command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
         fill(full)
         os.truncate(full / "filler", (64 - free) << 10)
-        found = told(*command)
+        found = invoke(*command)
         assert found.exit_code in (0, 1, 2) and "Traceback" not in found.output
         assert not [path for path in full.rglob("*") if path.name.endswith(".tmp")]
         subprocess.run(["mount", "-o", "remount,size=1m", full], check=True)
         before = len(gs.Store(full / "st"))
-        assert told(*command).exit_code == 0
+        assert invoke(*command).exit_code == 0
         after = gs.Store(full / "st")
         assert len(after) == 8 >= before and not any(after.to_arrow()["error"].to_pylist())
         shutil.rmtree(full / "st")
@@ -245,7 +245,7 @@ def test_a_sweep_continues_when_the_disk_has_room_again(
 def test_unwritable_output_ends_a_command_with_code_2(
     command: list[str], tells: bool, unbuffered: str, tmp_path: Path
 ) -> None:
-    """Exit code 2 and a line, where there is anybody to read it."""
+    """The exit code is 2, with a line if standard error is writable."""
     with open("/dev/full", "w") as nowhere:
         done = subprocess.run(
             [sys.executable, "-m", "gridsim", *command],

@@ -1,4 +1,4 @@
-"""Whichever call to the disk fails, or a power cut ends: there is what was there, or what is new."""
+"""After a failing disk call or a power cut, either the old or the new file is there."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ KINDS: dict[str, tuple[Callable[[Path], Callable[[], None]], Callable[[Path], st
 def test_io_errors_leave_the_old_or_the_new_file(
     kind: str, ends: Ends, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first call fails, then the second, ..., until there are no more."""
+    """Fail each call in turn, until a write makes no more calls."""
     begin, look = KINDS[kind]
     seen: set[str] = set()
     for last in itertools.count(1):
@@ -100,7 +100,7 @@ def test_io_errors_leave_the_old_or_the_new_file(
         else:
             assert not list(folder.rglob("*.tmp"))
         found = look(folder)
-        assert found == "new" or error_name or kind == "checkpoint", "it said that it had written"
+        assert found == "new" or error_name or kind == "checkpoint", "a failed write reported success"
         seen.add(found)
         if not disk.failed:
             break
@@ -108,14 +108,14 @@ def test_io_errors_leave_the_old_or_the_new_file(
 
 
 class Hasty(Disk):
-    """A disk on which nobody waits until what is written is there."""
+    """A disk without syncs."""
 
     def fsync(self, descriptor: int) -> None:
         pass
 
 
 def test_unsynced_data_is_lost_on_the_simulated_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the disk above has teeth: without syncs, half a file has the right name."""
+    """The simulated disk detects missing syncs: without them, half a file has the final name."""
     write, disk = save_a_result(tmp_path), Hasty(10**9, "cut, names kept")
     monkeypatch.setattr(files, "os", disk)
     write()

@@ -18,7 +18,7 @@ from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory
 from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.run_cells import run_cells
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.processes import Processes
 from tests.resources.memory_cases import CASES, QUICK
 
@@ -84,13 +84,13 @@ def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
 def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.support.memory.memory", lambda: 10**9)
     with pytest.raises(
-        MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, there are 1.0"
+        MemoryError, match=r"platform.nodes: 6000000 machines take at least 1.2 GB, but only 1.0"
     ):
         gs.simulate(scenario(6_000_000), gs.Fcfs())
     with pytest.raises(OutOfMemory, match=r"workload.applications: 6000000 applications"):
         work = gs.Workload.bags(6_000_000, interarrival=1.0, seed=1)
         gs.simulate(gs.Scenario(gs.Platform.desktop_grid(nodes=5, seed=1), work), gs.Fcfs())
-    with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks with sizes of their own"):
+    with pytest.raises(gs.GridSimError, match=r"workload.spread: \d+ tasks of different sizes"):
         gs.simulate(scenario(tasks_per_node=1e8, spread=gs.Normal(0.5)), gs.WqrFt())
     told = CliRunner().invoke(cli, ["run", "--nodes", "1000000000"])
     assert told.exit_code == 2 and told.stderr.count("\n") == 1
@@ -140,11 +140,11 @@ def test_a_library_is_not_loaded_without_enough_address_space(
 ) -> None:
     """With few addresses OpenBLAS tries again for ever as it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
-    monkeypatch.setattr("gridsim.support.memory.addresses", lambda: 399_000_000)
-    assert need(module, "data", "this").__name__ == module  # it is there
+    monkeypatch.setattr("gridsim.support.memory.free_address_space", lambda: 399_000_000)
+    assert import_extra(module, "data", "this").__name__ == module  # it is there
     monkeypatch.delitem(sys.modules, module)
-    with pytest.raises(OutOfMemory, match=f"memory for {library}: to load it takes 400 MB .* 399 MB are"):
-        need(module, "data", "this")
+    with pytest.raises(OutOfMemory, match=f"memory for {library}: it takes 400 MB .* 399 MB are"):
+        import_extra(module, "data", "this")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
@@ -203,11 +203,11 @@ def test_a_study_ends_if_threads_of_its_pool_cannot_start(
 def test_a_worker_that_cannot_start_a_thread_exits_silently(tmp_path: Path) -> None:
     worker = """
 import threading
-from gridsim.support.processes import _begin
+from gridsim.support.processes import _initialize_worker
 def no(*_):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = no
-_begin(None)
+_initialize_worker(None)
 """
     done = run(tmp_path, worker)
     assert done.returncode == 1 and done.stdout == done.stderr == ""
@@ -238,7 +238,7 @@ def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     assert cut.returncode == 2 and cut.stdout == ""
     *warned, said = cut.stderr.splitlines()
     assert said.startswith("gridsim: not enough memory")
-    assert said.endswith("; kept has the run: gridsim resume continues it")
+    assert said.endswith("; the run is saved in kept: gridsim resume continues it")
     assert warned in (
         [],
         ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run goes on"],

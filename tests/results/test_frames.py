@@ -42,7 +42,7 @@ def test_arrow_shares_the_numbers():
     for name in ("x", "n"):
         (chunk,) = frame[name].chunks
         assert chunk.buffers()[1].address == address(TABLE[name])
-    assert frame["x"].null_count == 0  # an undefined number is not an absent one
+    assert frame["x"].null_count == 0  # NaN is a value, not a null
 
 
 def test_xarray_shares_the_columns():

@@ -1,4 +1,4 @@
-"""Long lists of a scenario in results, checkpoints and stores: arrays beside the text, which names them."""
+"""Long lists of a scenario are arrays in results, checkpoints and stores; the scenario names them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_result_keeps_long_lists(result: gs.Result, tmp_path: Path) -> None:
 
 
 def inline(told: dict[str, Any], members: dict[str, bytes], scenario: gs.Scenario) -> None:
-    """Make a result as files of format 1 have it."""
+    """Convert a result to format 1, in which the text has all lists."""
     told["format"] = 1
     told["provenance"]["scenario"] = scenario.to_toml()
     for name in told.pop("arrays"):
@@ -118,10 +118,10 @@ def npy(values: Any) -> bytes:
     ("array", "said"),
     [
         (RELEASE[::-1], "does not have the SHA-256 in its name"),
-        (RELEASE[None], "is 2-d float64, expected a list of numbers or texts"),
-        (RELEASE > 5, "is 1-d bool, expected a list"),
-        (RELEASE.astype("f4"), "is 1-d float32, expected a list"),
-        (RELEASE.astype("M8[s]"), "is 1-d datetime64.s., expected a list"),
+        (RELEASE[None], "must be a list of numbers or strings, got 2-d float64"),
+        (RELEASE > 5, "must be a list of .* got 1-d bool"),
+        (RELEASE.astype("f4"), "must be a list of .* got 1-d float32"),
+        (RELEASE.astype("M8[s]"), "must be a list of .* got 1-d datetime64.s."),
         (np.array([2**31], "u4").view("U1"), "has invalid characters"),
     ],
 )
@@ -136,12 +136,12 @@ def test_an_invalid_array_gives_one_error(file: Path, array: Any, said: str) -> 
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        (["0" * 64], "it has no member scenario/0000"),
-        ([None], "it has no member scenario/None.npy"),
-        (["../result"], "it has no member scenario/../result.npy"),
-        (2 * [content_name(RELEASE)], "or refers to it twice"),
+        (["0" * 64], "must have the member scenario/0000"),
+        ([None], "must have the member scenario/None.npy"),
+        (["../result"], "must have the member scenario/../result.npy"),
+        (2 * [content_name(RELEASE)], "refer to it only once"),
         (5, "not iterable"),
-        ({"x": 1}, "it has no member scenario/x.npy"),
+        ({"x": 1}, "must have the member scenario/x.npy"),
     ],
 )
 def test_invalid_names_of_arrays_give_one_error(file: Path, arrays: Any, said: str) -> None:
@@ -158,7 +158,7 @@ def test_a_reference_to_a_missing_array_gives_one_error(file: Path) -> None:
 
 
 def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:
-    """Write a checkpoint of a run of which half is done."""
+    """Write a checkpoint of a run that is half done."""
     simulation = Simulation(scenario, gs.Fcfs(), Options())
     simulation.engine.run(50 * 10**9)
     save(path, simulation, simulation.checkpoint_header(600.0))
@@ -174,7 +174,7 @@ def test_a_checkpoint_keeps_long_lists(tmp_path: Path) -> None:
     checkpoint(path)
     check_replaceable(path, simulation.checkpoint_header(600.0))
     other = dataclasses.replace(BAGS, workload=gs.Workload.of(RELEASE + 1e-9, 1, 500.0))
-    with pytest.raises(ScenarioError, match="holds another run, of fcfs"):
+    with pytest.raises(ScenarioError, match="has another run, of fcfs"):
         check_replaceable(path, Simulation(other, gs.Fcfs(), Options()).checkpoint_header(600.0))
 
 
@@ -244,13 +244,13 @@ def test_a_store_with_all_lists_in_its_texts_is_read(store: Store) -> None:
     assert Store(store.path).scenario(name) == BAGS
 
 
-def test_only_existing_arrays_are_written(store: Store) -> None:
+def test_arrays_that_a_store_has_are_not_written_again(store: Store) -> None:
     written = {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
     collect([Cell(replication(BAGS, 7), gs.Fcfs())], store=Store(store.path))
     assert written == {file: file.stat().st_mtime_ns for file in (store.path / "arrays").iterdir()}
 
 
-def test_an_archived_scenario_has_names_by_content() -> None:
+def test_arrays_of_an_archived_scenario_are_named_by_content() -> None:
     toml, arrays = BAGS.to_archive()
     assert all(content_name(array) == name and name in toml for name, array in arrays.items())
     assert gs.Scenario.from_archive(ArchivedScenario(toml, arrays)) == BAGS

@@ -1,4 +1,4 @@
-"""What a run can record is written; what is written is read, reported, exported, validated and repeated."""
+"""All records of runs can be saved, read, reported, exported, validated and repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gridsim.validation.results import validate_result
 from tests._helpers.archives import changed
 from tests._helpers.toy import Toy, ToyPolicy
 
-#: Parameters by which schedulers do all that they can do on the scenario: some jobs are long.
+#: Parameters with which schedulers use all of their features on the scenario; some jobs are long.
 OWN: dict[str, dict[str, Any]] = {name: {"cutoff": 3000.0} for name in ("hawk", "eagle", "lwl", "dlwl")}
 BAGS = gs.Scenario(
     gs.Platform.of([1000.0, 500.0, 2000.0, 1000.0, 800.0]),
@@ -48,7 +48,7 @@ def scenario_of(scheduler: gs.Scheduler) -> gs.Scenario:
 
 
 def records(scheduler: gs.Scheduler) -> Iterator[tuple[str, ...]]:
-    """All combinations of what the scheduler can record."""
+    """Yield all combinations of recordings that the scheduler supports."""
     names = ("schedule", *(["decisions"] if scheduler.decision_words else []), "messages")
     for count in range(len(names) + 1):
         yield from itertools.combinations(names, count)
@@ -96,7 +96,7 @@ def test_reports_and_charts_of_all_records_are_written(name: str, tmp_path: Path
 
 
 class Desk(NodeProgram):
-    """Sends tasks to a clerk, who asks a server for the worker that is to run them."""
+    """A node that sends tasks to a clerk, which asks a server for the worker that will run them."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         machines = self.parameters.machines
@@ -142,7 +142,7 @@ class Offices(NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([1, 3], [2.5, 3.0], [4.0, 9.0])])
-def test_nodes_of_users_are_read_back(faults: gs.Faults | None, tmp_path: Path) -> None:
+def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, tmp_path: Path) -> None:
     scenario = gs.Scenario(BAGS.platform, BAGS.workload, seed=3, faults=faults)
     result = gs.simulate(scenario, Offices(), record="all")
     assert result.servers == 2 and set(result.tables["message_log"]["sender"]) >= {5, 6}
@@ -164,19 +164,19 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-# -- files of earlier versions, and numbers that cannot be -----------------------------------------------
+# -- files of earlier versions, and invalid numbers ------------------------------------------------------
 
 
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
-    """A result with two servers, in a file."""
+    """Return the file of a result with two servers."""
     gs.simulate(BAGS, Offices(), record="all").save(tmp_path / "run.gridsim")
     return tmp_path / "run.gridsim"
 
 
 @pytest.mark.parametrize("stated", [None, 7])
 def test_files_of_earlier_versions_have_servers(stated: int | None, served: Path) -> None:
-    """They stated the number of machines of the log, servers included, or nothing."""
+    """They state the number of machines and servers in the log, or neither."""
 
     def earlier(about: Any) -> None:
         del about["provenance"]["servers"]
@@ -199,7 +199,7 @@ def test_a_log_names_only_existing_machines(number: int, states: bool, column: s
 
     values = Result.load(served).tables["message_log"][column].copy()
     values[2] = number
-    most = 6 if states or number < 0 else 7  # what is not stated is as many as there are in the log
+    most = 6 if states or number < 0 else 7  # if it is not stated, the number of servers is that in the log
     changed(served, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
     expected = rf"message_log.{column}\[2\] must be in 0..{most}, got {number}"
     with pytest.raises(gs.GridSimError, match=expected):
@@ -212,11 +212,11 @@ def as_npy(values: Any) -> bytes:
     return stream.getvalue()
 
 
-# -- what could not be read is not written ---------------------------------------------------------------
+# -- unreadable content is not written -------------------------------------------------------------------
 
 
 class Taker(Desk):
-    """Decides on what is no machine, or writes a table that the documents declare otherwise."""
+    """A node that decides on a machine that does not exist, or writes a table with wrong columns."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if self.parameters.machines == 1:
@@ -244,7 +244,7 @@ def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
 
 
 class Deciding(Toy, frozen=True, kw_only=True):
-    """A scheduler on whole cohorts, which decides on an application or a machine that is not there."""
+    """A cohort scheduler that decides on an application or a machine that does not exist."""
 
     name: ClassVar[str] = "deciding"
     decision_words: ClassVar[Any] = {"put": ("put {tasks} tasks on machine {machine}", "", "")}
@@ -264,7 +264,7 @@ class Deciding(Toy, frozen=True, kw_only=True):
         ({"machine": 5}, r"decisions.machine\[0\] must be in -1..4, got 5"),
     ],
 )
-def test_decisions_of_whole_cohorts_name_existing_rows(given: dict[str, int], message: str) -> None:
+def test_decisions_of_cohort_schedulers_must_name_existing_rows(given: dict[str, int], message: str) -> None:
     with pytest.raises(gs.SchedulerError, match=message):
         gs.simulate(BAGS, Deciding(**given), record="decisions")
 
@@ -272,7 +272,7 @@ def test_decisions_of_whole_cohorts_name_existing_rows(given: dict[str, int], me
 @pytest.mark.parametrize(
     ("fact", "message"),
     [
-        ("a" * 3_000_000, None),  # shrinks more than a reader accepts of what is packed
+        ("a" * 3_000_000, None),  # compresses more than a reader accepts
         (list(range(1_100_000)), "result.json must have at most 1048576 values, got"),
         ("\ud800", "surrogates not allowed"),
     ],
@@ -288,7 +288,7 @@ def test_unreadable_facts_are_not_written(fact: Any, message: str | None, tmp_pa
         assert Result.load(tmp_path / "run.gridsim").facts == {"x": fact}
         return
     with pytest.raises(
-        gs.GridSimError, match=f"run.gridsim: not written, since it could not be read.*{message}"
+        gs.GridSimError, match=f"run.gridsim: not written, because it could not be read.*{message}"
     ):
         result.save(tmp_path / "run.gridsim")
     assert not list(tmp_path.iterdir())

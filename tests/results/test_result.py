@@ -62,8 +62,8 @@ def test_a_saved_result_is_loaded_unchanged(result, tmp_path):
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_large_columns_are_deflated_where_that_makes_them_small(result, tmp_path):
-    """And stored where it does not; either way they are read, by numpy too."""
+def test_large_columns_are_deflated_if_that_shrinks_them(result, tmp_path):
+    """Other columns are stored; gridsim and NumPy read both."""
     noise, zeros = np.random.default_rng(1).random(1 << 17), np.zeros((1 << 17) + 1)
     tables = {"noise": Table({"x": noise}), "zeros": Table({"x": zeros})}
     large = Result(
@@ -91,7 +91,7 @@ def test_a_result_survives_the_loss_of_its_traces(toy, tmp_path):
     assert Result.load(tmp_path / "r.npz").digest == result.digest
 
 
-def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch):
+def test_a_failed_save_leaves_no_file(result, tmp_path, monkeypatch):
     def broken(*_):
         raise KeyboardInterrupt
 
@@ -103,7 +103,7 @@ def test_a_failed_save_leaves_nothing(result, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory, toy):
-    """The bytes of a saved result."""
+    """Return the bytes of a saved result."""
     path = tmp_path_factory.mktemp("sound") / "r.npz"
     simulate(SCENARIO, toy()).save(path)
     return path.read_bytes()
@@ -124,13 +124,13 @@ def test_a_damaged_file_gives_one_error(sound, tmp_path_factory, data):
         loaded = Result.load(path)
     except GridSimError as error:
         assert str(error).startswith(f"{path}: ")
-    else:  # a byte that no reader looks at, such as a time stamp
+    else:  # no reader uses this byte, such as one of a time stamp
         (path.parent / "sound.npz").write_bytes(sound)
         assert loaded.tables == Result.load(path.parent / "sound.npz").tables
 
 
 def rewrite(path, change):
-    """The same file with other facts, and sound checksums."""
+    """Change the metadata of a file, with valid checksums."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     about = json.loads(members["result.json"])
@@ -177,7 +177,7 @@ def test_pickles_are_never_read(result, tmp_path):
         members["tables/machines/busy.npy"] = member.getvalue()
 
     rewrite(path, change)
-    with pytest.raises(GridSimError, match="holds objects"):
+    with pytest.raises(GridSimError, match="plain values, got objects"):
         Result.load(path)
 
 

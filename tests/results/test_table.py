@@ -50,7 +50,7 @@ def test_a_table_shares_read_only_columns():
     assert table["x"].tolist() == [0, 0, 0]
 
 
-def test_table_shows_a_few_rows():
+def test_the_repr_of_a_table_has_a_few_rows():
     text = repr(Table({"x": np.arange(1000), "y": np.arange(1000) / 3}))
     assert text.splitlines()[0].split() == ["x", "y"]
     assert "333.0" not in text and "332.667" in text and "[1000 rows x 2 columns]" in text
@@ -75,13 +75,13 @@ def test_invalid_tables_are_rejected(columns):
         Table(columns)
 
 
-def test_to_pandas_names_the_extra(monkeypatch):
+def test_the_error_of_to_pandas_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"gridsched\[data\]"):
         Table({"x": [1]}).to_pandas()
 
 
-def test_digest_is_of_values_names_and_types():
+def test_the_digest_depends_on_values_names_and_types():
     base = digest({"t": Table({"x": [1, 2], "n": ["a", "b"]})}, {"f": 1})
     same = [
         digest({"t": Table({"n": ["a", "b"], "x": np.array([1, 2], ">i8")})}, {"f": 1}),
@@ -97,13 +97,13 @@ def test_digest_is_of_values_names_and_types():
     assert set(same) == {base} and len({base, *other}) == 6
 
 
-def test_digest_has_one_nan_and_one_zero():
+def test_the_digest_does_not_distinguish_nans_or_signed_zeros():
     strange = np.array([0xFFF8_0000_0000_0001, 0x8000_0000_0000_0000], np.uint64).view(np.float64)
     assert digest({"t": Table({"x": strange})}, {}) == digest({"t": Table({"x": [math.nan, 0.0]})}, {})
 
 
-def test_digest_of_a_known_table_stays():
-    """A digest in a paper must mean the same next year."""
+def test_the_digest_of_a_known_table_never_changes():
+    """A digest in a paper must remain valid."""
     table = Table({"kind": ["request", "a"], "sent": [3, 4], "share": [0.1, math.inf]})
     assert digest({"messages": table}, {"bound": 2.0, "name": "x"}) == KNOWN
 
@@ -150,7 +150,7 @@ def test_an_atomic_file_is_written_completely_or_not_at_all(tmp_path):
 
 @pytest.mark.parametrize("links", [True, False])
 def test_a_new_file_replaces_no_file(tmp_path, monkeypatch, links):
-    """Nothing that came meanwhile is lost, where the disk has hard links."""
+    """A file that was created meanwhile is not overwritten if the disk has hard links."""
 
     def none(*_):
         raise PermissionError("no links here")

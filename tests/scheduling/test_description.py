@@ -1,4 +1,4 @@
-"""What a scheduler is called where it is kept, in results, checkpoints and stores, tells all of it."""
+"""Descriptions of schedulers in results, checkpoints and stores are complete."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ SCENARIO = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0, 1.0], [4, 5], 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module of the user."""
+    """Return a module of the user."""
     (tmp_path / "own_schedulers.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -106,7 +106,7 @@ def test_equal_schedulers_have_equal_descriptions(own: Any) -> None:
 
 
 def test_descriptions_are_equal_in_another_process(own: Any) -> None:
-    """Neither addresses nor the order of sets."""
+    """They contain neither addresses of objects nor the arbitrary order of sets."""
     code = (
         "import own_schedulers as own; from gridsim.scheduling.description import describe\n"
         "import json; print(json.dumps(describe(own.Own(what=[{'a', 'b', 'c', 'd'}, own.first, own.One]))))"
@@ -133,7 +133,7 @@ def test_a_store_rejects_values_without_a_complete_description(own: Any) -> None
 
 
 def test_a_text_with_a_colon_need_not_name_code(own: Any) -> None:
-    """A time of day, an address; and what is a module is not imported, but its source is in the key."""
+    """If the part before the colon is a module, its source is in the key, but it is not imported."""
     times = ["22:00", "http://example.org", "a:", ":b", "no_such_module:x", "..:x"]
     assert len({key(own.Own(what=text)) for text in times}) == len(times)
     module = Path("module_of_a_text.py")
@@ -155,8 +155,8 @@ def test_the_key_has_the_sources_of_all_named_code(own: Any) -> None:
         del sys.modules["others"]
 
 
-def test_a_parameter_none_is_restored_from_a_description(own: Any) -> None:
-    """Though the default is something else."""
+def test_a_parameter_of_none_is_restored_from_a_description(own: Any) -> None:
+    """The default of the parameter is another value."""
     made = own.Own(limit=None)
     again = scheduler_from(describe(made), "the run", imported_as="own_schedulers:Own")
     assert again == made and describe(again) == describe(made)

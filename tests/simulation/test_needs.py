@@ -1,4 +1,4 @@
-"""Runs whose tasks need memory and disk: what runs them, what does not, and what changes nothing."""
+"""Runs whose tasks need memory and disk: supported and unsupported schedulers, and needs without effect."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_tasks_may_need_memory_and_move_data(scheduler):
 
 @each
 def test_needs_that_all_machines_meet_change_nothing(scheduler):
-    """Also nothing in how the nodes run: the digests differ by the columns of what is stated."""
+    """Only the columns of the stated needs differ."""
     own, wants = gs.DrawnAttributes(memory=(4e9, 8e9)), gs.Constraints(memory=(0.0, 4e9))
     stated, free = (gs.simulate(scenario(given, own), scheduler) for given in (wants, None))
     assert stated.applications["finish"].tolist() == free.applications["finish"].tolist()
@@ -67,18 +67,18 @@ def test_needs_that_all_machines_meet_change_nothing(scheduler):
     assert plain.applications["finish"].tolist() == free.applications["finish"].tolist()
 
 
-def test_counting_memory_helps_where_few_machines_have_it():
+def test_schedulers_that_count_memory_are_better_if_it_is_scarce():
     own = gs.ListedAttributes(memory=(8e9,) * 2 + (1e9,) * 10)
     scarce = scenario(gs.Constraints(memory=(0.0, 0.0, 0.0, 4e9)), own, applications=9)
     aware, ignored, best = (
         gs.simulate(scarce, NEEDING[name]) for name in ("aware", "ignored", "mincent-once")
     )
     assert aware.max_stretch < 0.9 * ignored.max_stretch and aware.max_stretch < 1.05 * best.max_stretch
-    assert best.gap("discrete") < 1.1  # which counts only the machines that can
+    assert best.gap("discrete") < 1.1  # the bound counts only suitable machines
 
 
 def test_a_single_application_goes_to_the_machines_that_can_hold_it():
-    """By hand: tasks of 1 s on two of four machines, six of them: three each, and a stretch of 3 s / 6000."""
+    """Each of two suitable machines runs three of the six tasks of 1 s: the stretch is 3 s / 6000."""
     own = gs.ListedAttributes(memory=(1e9, 4e9, 1e9, 4e9))
     given = gs.Scenario(
         gs.Platform.equal(4, attributes=own),
@@ -110,7 +110,7 @@ def test_leaves_record_the_shares_that_they_pass_on():
 
 @pytest.mark.parametrize("samples", [720, (1, 1, 1)])
 def test_routers_send_no_tasks_to_machines_that_do_not_suit(samples):
-    """Also where no sample has room, before the first summaries come, and where needs are rounded up."""
+    """This includes samples without room, times before the first summaries, and needs that are rounded up."""
     at_once = gs.Workload.bags(8, interarrival=0.0, seed=1, constraints=WANTS)
     platform = gs.Platform.pareto(13, 1).with_attributes(OWN)
     scheduler = gs.FairTree(samples=samples, need_samples=((0.0, 5e10), (8e9, 1e11)), bound=2.0)
@@ -136,7 +136,7 @@ FOR = "schedulers that support them: fair-tree"
             gs.FairTree(),
             {"faults": gs.Faults.poisson(3600.0, 1)},
             {},
-            "faults must be absent if tasks need",
+            "do not support faults",
         ),
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],

@@ -1,4 +1,4 @@
-"""`simulate(nodes=...)`: which schedulers can run their nodes in which way, and what others say."""
+"""The option `nodes` of `simulate`: the forms in which schedulers can run their nodes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ def test_a_node_program_runs_interpreted_by_default() -> None:
 @pytest.mark.parametrize("name", ["mincent", "fcfs"])
 def test_interpreted_nodes_require_a_node_program(name: str) -> None:
     scheduler = make_scheduler(name)
-    said = f"nodes must be 'compiled' or None for {name}, which has no node program; got 'interpreted'"
-    with pytest.raises(gs.ScenarioError, match=said):
+    with pytest.raises(gs.ScenarioError, match=f"{name} does not support nodes='interpreted'"):
         gs.simulate(SCENARIO, scheduler, nodes="interpreted")
     usual = gs.simulate(SCENARIO, scheduler)
     assert gs.simulate(SCENARIO, scheduler, nodes="compiled").digest == usual.digest

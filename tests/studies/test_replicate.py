@@ -183,10 +183,10 @@ def test_format_and_dict(made: Replicates) -> None:
         ({"seeds": []}, "seeds must be different and at least one"),
         ({"seeds": [1, 1]}, "seeds must be different"),
         ({"seeds": [-1]}, r"seeds\[0\] must be a whole number"),
-        ({"schedulers": {}}, "at least one, got none"),
+        ({"schedulers": {}}, "at least one scheduler, got none"),
         ({"schedulers": {"a": 3}}, r"schedulers\['a'\] must be a Scheduler"),
-        ({"metrics": ["speed"]}, "unknown 'speed'; known: max_stretch"),
-        ({"metrics": []}, "metrics must name at least one"),
+        ({"metrics": ["speed"]}, "names of metrics, got 'speed'; known: max_stretch"),
+        ({"metrics": []}, "metrics must contain at least one"),
     ],
 )
 def test_wrong_arguments(change: dict, said: str) -> None:

@@ -123,7 +123,7 @@ def test_entries_of_a_case_have_no_order() -> None:
 
 
 def test_an_entry_that_another_overrides_is_refused() -> None:
-    said = "workload.tasks_per_node does not support workload.tasks, which overrides it: set one of them"
+    said = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
         scenario=small(),
@@ -143,9 +143,9 @@ def test_an_entry_that_another_overrides_is_refused() -> None:
         ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
         ("makespan", "choose another name for the function 'makespan': it is a metric or a unit"),
         ("work", "choose another name for the function 'work': it is a metric or a unit"),
-        ("", "a table or column name must be letters, digits and _, got ''"),
-        ("a\nb", "a table or column name must be letters, digits and _, got 'a"),
-        ("\ud800", "a table or column name must be letters, digits and _, got '"),
+        ("", "the name of a table or column must be letters, digits and _, got ''"),
+        ("a\nb", "the name of a table or column must be letters, digits and _, got 'a"),
+        ("\ud800", "the name of a table or column must be letters, digits and _, got '"),
     ],
 )
 def test_metrics_of_the_user_have_names_of_their_own(name: str, said: str) -> None:
@@ -239,7 +239,7 @@ def test_from_a_file(tmp_path: Path) -> None:
         (("network.latency", "scheduler"), "no axis may be called 'scheduler'"),
         (("light = {", "light = 3 #"), "over.load.light must be a table of entries, got 3"),
         (('baseline = "fcfs"', 'baseline = "x"'), "baseline must be one of fair-tree, fcfs, got 'x'"),
-        (('["makespan"]', '["speed"]'), "metrics: unknown 'speed'"),
+        (('["makespan"]', '["speed"]'), "metrics must be names of metrics, got 'speed'"),
         (('["makespan"]', '"speed"'), "metrics must be a list of names, got 'speed'"),
         (('["platform"]', '["nodes"]'), "hold must be of platform"),
         (("replicates = 3", 'time_limit = "abc"'), "time_limit must be a finite number > 0 s, got 'abc'"),
@@ -248,8 +248,8 @@ def test_from_a_file(tmp_path: Path) -> None:
         (("replicates = 3", "time_limit = 1979-05-27"), "time_limit must be a finite number .*1979, 5, 27"),
         (("replicates = 3", "time_limit = 07:32:00"), r"time_limit must be a finite number .*time\(7, 32\)"),
         (("replicates = 3", "time_limit = 0"), "time_limit must be a finite number > 0 s, got 0"),
-        (('["makespan"]', "[[1]]"), r"metrics must be names, got \[1\]"),
-        (('["makespan"]', "[{a = 1}]"), "metrics must be names, got {'a': 1}"),
+        (('["makespan"]', "[[1]]"), r"metrics must be a list of names, got the entry \[1\]"),
+        (('["makespan"]', "[{a = 1}]"), "metrics must be a list of names, got the entry {'a': 1}"),
         (("[0.0, 0.5]", "[1979-05-27]"), "over.network.latency must be of numbers, texts, .*1979, 5, 27"),
         (("= 100.0", "= 1979-05-27"), "over.load.light must be of numbers, texts, .*1979, 5, 27"),
         (("= 3.0", "= [07:32:00]"), "over.load.heavy must be of numbers, .*time.7, 32"),
@@ -257,7 +257,7 @@ def test_from_a_file(tmp_path: Path) -> None:
             ('"network.latency" = [0.0, 0.5]', '"schedulers.fair-tree.bound" = [1.0, {a = 1979-05-27}]'),
             "over.schedulers.fair-tree.bound must be of numbers, texts, lists and tables, got {'a': datetime",
         ),
-        (('"network.latency" =', '"" ='), "over: the name of an axis must be a non-empty text, got ''"),
+        (('"network.latency" =', '"" ='), "over: the name of an axis must be a non-empty string, got ''"),
         (("[0.0, 0.5]", "[1e0, '1.0']"), "over.network.latency must have at least one value, and none twice"),
         (
             ("[0.0, 0.5]", f"[{2**70}, {2**70 + 1}]"),

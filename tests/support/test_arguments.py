@@ -1,4 +1,4 @@
-"""What Python hands over: numbers and texts of numpy, whole numbers for real ones, and what is neither."""
+"""Arguments of other types: numpy numbers and strings, integers for floats, and invalid values."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def scenario(**changes: Any) -> gs.Scenario:
     return gs.Scenario(platform, bags, **changes)
 
 
-def others(value: Any) -> Iterator[Any]:
-    """What is the same as `value`, and of another type."""
+def equal_values(value: Any) -> Iterator[Any]:
+    """Yield values of other types that equal `value`."""
     if isinstance(value, bool):
         yield np.bool_(value)
     elif isinstance(value, str):
@@ -50,53 +50,53 @@ def others(value: Any) -> Iterator[Any]:
         yield tuple(np.array(value))
 
 
-def same(usual: Any, changed: Any) -> None:
-    """Both are the same down to the types, so that all that is written of them is the same."""
+def assert_identical(usual: Any, changed: Any) -> None:
+    """Check that two objects have equal fields of equal types, so that files contain the same text."""
     assert repr(changed) == repr(usual)
     assert msgspec.json.encode(changed) == msgspec.json.encode(usual)
 
 
 @pytest.mark.parametrize("kind", SCHEDULERS, ids=lambda kind: kind.name)
-def test_a_parameter_has_its_value_in_any_numeric_type(kind: type[gs.Scheduler]) -> None:
+def test_the_numeric_type_of_a_parameter_does_not_change_its_value(kind: type[gs.Scheduler]) -> None:
     """``FairTree(bound=2)`` and ``FairTree(bound=np.float64(2))`` have the digest and the key of 2.0."""
     usual = kind()
     for field in kind.__struct_fields__:
-        for value in others(getattr(usual, field)):
+        for value in equal_values(getattr(usual, field)):
             changed = kind(**{field: value})
-            same(usual, changed)
+            assert_identical(usual, changed)
             assert json.dumps(describe(changed)) == json.dumps(describe(usual))
             assert Keys().key(Cell(scenario(), changed)) == Keys().key(Cell(scenario(), usual))
 
 
 @pytest.mark.parametrize("field", gs.Network.__struct_fields__)
-def test_a_network_has_its_values_in_any_numeric_type(field: str) -> None:
-    for value in others(getattr(NETWORK, field)):
+def test_the_numeric_type_of_a_network_field_does_not_change_its_value(field: str) -> None:
+    for value in equal_values(getattr(NETWORK, field)):
         changed = msgspec.structs.replace(NETWORK, **{field: value})
-        same(NETWORK, changed)
+        assert_identical(NETWORK, changed)
         assert scenario(network=changed).to_toml() == scenario(network=NETWORK).to_toml()
 
 
 def test_samples_of_a_grid_may_be_arrays() -> None:
     axes = ((0.1, 1.0), (10.0, 100.0, 1000.0), (5.0,))
     usual = gs.FairTree(grid=axes)
-    same(usual, gs.FairTree(grid=[np.array(axis) for axis in axes]))
-    same(usual, gs.FairTree(grid=[list(axis) for axis in axes]))
+    assert_identical(usual, gs.FairTree(grid=[np.array(axis) for axis in axes]))
+    assert_identical(usual, gs.FairTree(grid=[list(axis) for axis in axes]))
     assert describe(usual)["parameters"]["grid"] == [list(axis) for axis in axes]
 
 
-def test_parameters_in_a_scenario_can_be_written() -> None:
-    given = {
+def test_scenarios_with_numpy_parameters_can_be_written() -> None:
+    parameters = {
         "fair-tree": {"bound": np.float32(2.0), "samples": (np.int64(3), 2, 1), "entry": np.str_("parent")}
     }
-    made = scenario(schedulers=given)
-    assert gs.Scenario.from_toml(made.to_toml()).schedulers == {
+    with_parameters = scenario(schedulers=parameters)
+    assert gs.Scenario.from_toml(with_parameters.to_toml()).schedulers == {
         "fair-tree": {"bound": 2.0, "samples": [3, 2, 1], "entry": "parent"}
     }
-    assert type(made.schedulers["fair-tree"]["bound"]) is float
+    assert type(with_parameters.schedulers["fair-tree"]["bound"]) is float
 
 
-class Own(gs.Fcfs, frozen=True, kw_only=True):
-    """A scheduler of a user, without checks of its own."""
+class UserScheduler(gs.Fcfs, frozen=True, kw_only=True):
+    """User scheduler without checks of its own."""
 
     name = "own"
 
@@ -104,28 +104,28 @@ class Own(gs.Fcfs, frozen=True, kw_only=True):
     weights: Any = ()
 
 
-def test_a_record_has_numpy_numbers_as_numbers() -> None:
-    made = Own(weight=np.float64(2.5), weights=[np.int64(3), np.arange(2)])
-    parameters = describe(made)["parameters"]
+def test_descriptions_contain_numpy_numbers_as_plain_numbers() -> None:
+    user_scheduler = UserScheduler(weight=np.float64(2.5), weights=[np.int64(3), np.arange(2)])
+    parameters = describe(user_scheduler)["parameters"]
     assert (parameters["weight"], parameters["weights"]) == (2.5, [3, [0, 1]])
-    assert describe(Own(weight=1j))["parameters"]["weight"] == "1j"
+    assert describe(UserScheduler(weight=1j))["parameters"]["weight"] == "1j"
 
 
 def test_a_checkpoint_resumes_with_numpy_numbers(tmp_path: Path) -> None:
     jobs = gs.Workload.jobs(jobs=30, seed=1)
-    what = gs.Scenario(gs.Platform.equal(100), jobs, gs.Network(latency=np.float64(0.1)), seed=2)
-    method = gs.DgsAsap(forward=np.int64(3), slot=np.float32(60.0), policy=np.str_("pull"))
+    scenario = gs.Scenario(gs.Platform.equal(100), jobs, gs.Network(latency=np.float64(0.1)), seed=2)
+    scheduler = gs.DgsAsap(forward=np.int64(3), slot=np.float32(60.0), policy=np.str_("pull"))
     file = tmp_path / "run.checkpoint"
-    whole = gs.simulate(what, method, checkpoint=file, checkpoint_every=0)
-    assert gs.resume(file).digest == whole.digest
-    assert whole.digest == gs.simulate(what, gs.DgsAsap(forward=3, policy="pull")).digest
+    uninterrupted = gs.simulate(scenario, scheduler, checkpoint=file, checkpoint_every=0)
+    assert gs.resume(file).digest == uninterrupted.digest
+    assert uninterrupted.digest == gs.simulate(scenario, gs.DgsAsap(forward=3, policy="pull")).digest
 
 
 TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("call", "message"),
     [
         (lambda: gs.simulate("s.toml", gs.Fcfs()), "scenario must be a Scenario, got 's.toml'"),
         (lambda: gs.compare(None, TWO), "scenario must be a Scenario, got None"),
@@ -159,13 +159,13 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
         (lambda: gs.map_tasks([[1.0]], np.zeros(2)), "heuristic must be one of .*, got array"),
     ],
 )  # fmt: skip
-def test_invalid_values_are_named(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=f"^{said}"):
-        make()
+def test_errors_name_the_invalid_argument(call: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=f"^{message}"):
+        call()
 
 
 @pytest.mark.parametrize("kind", [np.asarray, memoryview])
-def test_arrays_of_two_dimensions_are_lists_of_lists(kind: Any) -> None:
+def test_two_dimensional_arrays_are_read_as_lists_of_lists(kind: Any) -> None:
     assert sequence("x", kind(np.ones((2, 2)))) == [[1.0, 1.0], [1.0, 1.0]]
     with pytest.raises(gs.ScenarioError, match=r"^platform.speeds\[0\]"):
         gs.Platform.of(kind(np.ones((2, 2))))

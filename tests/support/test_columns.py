@@ -1,4 +1,4 @@
-"""Columns: what they accept is what a list of single values accepts, entry by entry."""
+"""Columns accept exactly the values that a list of single checked values accepts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
 
 
 class Lists(Recipe, frozen=True, kw_only=True, tag="lists"):
-    """The same fields as lists of single values, each of which is checked on its own."""
+    """Same fields as lists of single values, each checked separately."""
 
     seconds: tuple[Annotated[float, SECONDS], ...] | None = None
     end: tuple[Annotated[float, END], ...] | None = None
@@ -48,13 +48,13 @@ NUMBERS = st.one_of(
     st.sampled_from([0.0, -0.0, 1e308, 2**53 + 1, 2**63 - 1, 2**63, -(2**63) - 1, 10**400]),
     st.sampled_from([np.float32(0.1), np.float64(-2.0), np.int8(3), np.uint64(2**63), np.longdouble(2)]),
 )
-ODD = st.sampled_from([True, None, "5 ms", "5 W", "", [1.0], {}, 1j, np.bool_(True), np.array(1.0)])
+INVALID = st.sampled_from([True, None, "5 ms", "5 W", "", [1.0], {}, 1j, np.bool_(True), np.array(1.0)])
 DTYPES = st.sampled_from([np.float64, np.float32, np.float16, np.int64, np.int8, np.uint64, np.bool_, object])
 
 
 @st.composite
 def lists(draw: st.DrawFn) -> Any:
-    values = draw(st.lists(NUMBERS | ODD if draw(st.booleans()) else NUMBERS, max_size=4))
+    values = draw(st.lists(NUMBERS | INVALID if draw(st.booleans()) else NUMBERS, max_size=4))
     form = draw(st.sampled_from(["list", "tuple", "iterator", "array", "column"]))
     if form == "array":
         plain = [value for value in values if type(value) in (int, float) and not abs(value) >= 100]
@@ -78,7 +78,7 @@ def listed(value: Any) -> Any:
 
 
 @given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
-def test_a_column_accepts_and_rejects_what_a_list_does(name: str, given: Any) -> None:
+def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given: Any) -> None:
     column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (Columns, Lists))
     assert column == listed(entries)
     if isinstance(column, list):
@@ -87,7 +87,7 @@ def test_a_column_accepts_and_rejects_what_a_list_does(name: str, given: Any) ->
 
 
 @given(st.lists(lists(), max_size=3) | lists())
-def test_rows_are_accepted_and_rejected_as_lists_of_lists(rows: Any) -> None:
+def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> None:
     assert outcome(Columns, "rows", copy.deepcopy(rows)) == listed(
         outcome(Lists, "rows", copy.deepcopy(rows))
     )
@@ -96,12 +96,12 @@ def test_rows_are_accepted_and_rejected_as_lists_of_lists(rows: Any) -> None:
 @pytest.mark.parametrize(
     "given", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
 )
-def test_texts_are_accepted_and_rejected_as_a_list(given: Any) -> None:
+def test_strings_are_accepted_and_rejected_like_a_list(given: Any) -> None:
     assert outcome(Columns, "text", given) == listed(outcome(Lists, "text", given))
 
 
-def test_texts_with_null_characters_are_rejected() -> None:
-    """An array of texts would drop the null character."""
+def test_strings_with_null_characters_are_rejected() -> None:
+    """An array of strings would drop the null character."""
     with pytest.raises(ScenarioError, match="^text"):
         Columns(text=["a\0"])
 
@@ -117,8 +117,8 @@ def test_texts_with_null_characters_are_rejected() -> None:
 )
 def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other: ArrayColumn) -> None:
     assert type(column) in COLUMNS
-    again = pickle.loads(pickle.dumps(column))
-    assert again == column and hash(again) == hash(column) and type(column)(*column.arrays) == column
+    copied = pickle.loads(pickle.dumps(column))
+    assert copied == column and hash(copied) == hash(column) and type(column)(*column.arrays) == column
     assert column != other and column != column.tolist() and hash(column) != hash(other)
     assert copy.deepcopy(column) is column and copy.copy(column) is column
     assert len(column) == len(column.tolist()) == 3
@@ -126,12 +126,12 @@ def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other
     assert type(column[1:]) is type(column) and column[1:].tolist() == column.tolist()[1:]
     with pytest.raises(IndexError):
         column[3]
-    for array in (*column.arrays, *again.arrays):
+    for array in (*column.arrays, *copied.arrays):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = array[1]
 
 
-def test_changes_of_the_array_that_was_given_do_not_reach_a_column() -> None:
+def test_changes_of_the_source_array_do_not_change_a_column() -> None:
     given = np.array([1.0, 2.0])
     view = given[:]
     view.flags.writeable = False
@@ -139,16 +139,16 @@ def test_changes_of_the_array_that_was_given_do_not_reach_a_column() -> None:
     given[0] = 9.0
     assert [column.arrays[0][0] for column in columns] == [1.0, 1.0, 1.0]
     copied = np.array(columns[0])
-    copied[0] = 7.0  # which is what numpy.array is for
+    copied[0] = 7.0  # numpy.array makes a writable copy
     assert columns[0][0] == 1.0 and np.asarray(columns[0]) is columns[0].array
 
 
 @pytest.mark.parametrize(
-    ("counts", "said"),
+    ("counts", "message"),
     [([1], "add up to 2, got 1"), ([3, -1], r"in 0\.\.2, got -1 to 3"), ([2**62, 2**62], r"in 0\.\.2, got")],
 )
-def test_counts_fit_the_values(counts: list[int], said: str) -> None:
-    with pytest.raises(ValueError, match=f"^counts must (be )?{said}"):
+def test_counts_that_do_not_fit_the_values_are_rejected(counts: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^counts must (be )?{message}"):
         RaggedColumn([1.0, 2.0], counts)
 
 
@@ -157,6 +157,6 @@ def test_a_long_column_has_a_short_repr() -> None:
     assert repr(TextColumn(["a", "b"])) == "TextColumn(['a', 'b'])"
 
 
-def test_the_columns_of_a_recipe_are_known() -> None:
+def test_column_checks_lists_the_columns_of_a_recipe() -> None:
     assert list(column_checks(Columns)) == list(Columns.__struct_fields__)
     assert not column_checks(Lists)

@@ -1,4 +1,4 @@
-"""Files that a run reads: all that decides what comes out is known by its content, as it was read."""
+"""Files that a run reads are identified by their content when they were read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.keys import Keys
 from gridsim.support import provenance
-from gridsim.support.provenance import reading, sha256
+from gridsim.support.provenance import file_digests, sha256
 from gridsim.validation.results import validate_result
 
 
@@ -33,8 +33,8 @@ def jobs(path: Path, run_time: int = 100) -> Path:
     return path
 
 
-def of_jobs(log: Path, **rest: Any) -> gs.Scenario:
-    return gs.Scenario(gs.Platform.desktop_grid(nodes=4, seed=1), gs.Workload.from_log(log), **rest)
+def scenario_of(log: Path, **options: Any) -> gs.Scenario:
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=4, seed=1), gs.Workload.from_log(log), **options)
 
 
 def hosts(path: Path, gflops: float = 3.0) -> Path:
@@ -43,7 +43,7 @@ def hosts(path: Path, gflops: float = 3.0) -> Path:
 
 
 def desktops(folder: Path) -> Path:
-    """A trace of the Failure Trace Archive: a folder with the events of eight hosts."""
+    """Write a trace of the Failure Trace Archive: a folder with the events of eight hosts."""
     folder.mkdir()
     rows = []
     for node in range(8):
@@ -56,7 +56,7 @@ def desktops(folder: Path) -> Path:
 
 
 def add_nodes(folder: Path) -> None:
-    """Some that were never up, which only the table of nodes knows."""
+    """Add a table of nodes with hosts that are never up."""
     (folder / "node.tab").write_text("".join(f"{node}\t0\thost{node}\n" for node in range(30)))
 
 
@@ -94,7 +94,7 @@ def test_a_checkpoint_records_all_files_of_a_trace(tmp_path: Path) -> None:
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     (folder / "node.tab").unlink()
-    with pytest.raises(gs.ScenarioError, match=r"node.tab' must exist as at the start of the run of .*kept"):
+    with pytest.raises(gs.ScenarioError, match=r"node.tab' must exist, as at the start of the run of .*kept"):
         gs.resume(file)
     gs.simulate(with_failures(folder), gs.Fcfs(), checkpoint=file, checkpoint_every=0)
     assert gs.resume(file).digest == gs.simulate(with_failures(folder), gs.Fcfs()).digest
@@ -106,26 +106,26 @@ def test_tables_of_nodes_belong_to_traces_in_their_format_only(tmp_path: Path) -
     trace.write_text("".join(f"h{i} 1 0 1000\n" for i in range(8)))
     assert with_failures(trace).files == (str(trace),)
     log = jobs(tmp_path / "log.swf")
-    assert of_jobs(log).files == (str(log),)
+    assert scenario_of(log).files == (str(log),)
     with pytest.raises(gs.TraceFormatError, match=r"no event_trace.tab"):
         _ = with_failures(tmp_path).files
 
 
-def test_a_file_removed_during_the_run_is_reported(tmp_path: Path) -> None:
-    """It was read; what is told of it is what was read."""
+def test_a_file_changed_after_it_was_read_keeps_its_digest(tmp_path: Path) -> None:
+    """Its digest is that of the content that was read."""
     log = jobs(tmp_path / "log.swf")
     read = sha256(str(log))
     for change in (lambda: jobs(log, 900), log.unlink):
         jobs(log)
-        simulation = Simulation(of_jobs(log), gs.Fcfs(), Options())
+        simulation = Simulation(scenario_of(log), gs.Fcfs(), Options())
         change()
         assert simulation.run().provenance["files"] == {str(log): read}
 
 
-class Meddling(gs.Fcfs, frozen=True):
-    """One that writes another log while runs begin: `to` has its name."""
+class ChangesLogAtStart(gs.Fcfs, frozen=True):
+    """Scheduler that overwrites the log `to` when a run starts."""
 
-    name = "meddling"
+    name = "changes-log-at-start"
     to: str = ""
 
     def start(self, run: Any) -> Any:
@@ -136,30 +136,30 @@ class Meddling(gs.Fcfs, frozen=True):
 def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
-        gs.simulate(of_jobs(log), Meddling(to=str(log)))
-    found = measure(Cell(of_jobs(jobs(log)), Meddling(to=str(log))))
-    assert found.error and found.lost  # which says nothing of the cell
+        gs.simulate(scenario_of(log), ChangesLogAtStart(to=str(log)))
+    found = measure(Cell(scenario_of(jobs(log)), ChangesLogAtStart(to=str(log))))
+    assert found.error and found.lost  # the failure is not one of the cell
 
 
 def test_a_file_that_changes_before_a_resumed_run_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between being looked at and being read."""
+    """The file changes after it was checked and before it is read."""
     log, kept = jobs(tmp_path / "log.swf"), tmp_path / "kept"
-    gs.simulate(of_jobs(log), gs.Fcfs(), checkpoint=kept, checkpoint_every=0.0)
-    checked = resumption._check_files
+    gs.simulate(scenario_of(log), gs.Fcfs(), checkpoint=kept, checkpoint_every=0.0)
+    check_files = resumption._check_files
 
-    def meddling(*arguments: Any) -> None:
-        checked(*arguments)
+    def check_and_change(*arguments: Any) -> None:
+        check_files(*arguments)
         jobs(log, 900)
 
-    monkeypatch.setattr(resumption, "_check_files", meddling)
+    monkeypatch.setattr(resumption, "_check_files", check_and_change)
     with pytest.raises(gs.ScenarioError, match=r"log.swf has changed since the run of .*kept began"):
         gs.resume(kept)
 
 
-def test_a_platform_states_its_files(tmp_path: Path) -> None:
-    """However long ago: its table is read once."""
+def test_a_platform_records_the_file_that_it_was_read_from(tmp_path: Path) -> None:
+    """The table is read once, so later changes of the file do not matter."""
     table, log = hosts(tmp_path / "hosts.csv"), jobs(tmp_path / "log.swf")
     platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
     read = sha256(str(table))
@@ -173,21 +173,21 @@ def test_a_platform_states_its_files(tmp_path: Path) -> None:
     assert len(store) == 0
 
 
-class Second(gs.Fcfs, frozen=True):
-    """One of which the second run finds another log: it is changed when the first has ended."""
+class ChangesLogAtEnd(gs.Fcfs, frozen=True):
+    """Scheduler that overwrites the log `to` when a run ends, so that the second run reads another log."""
 
-    name = "second"
+    name = "changes-log-at-end"
     to: str = ""
 
     def start(self, run: Any) -> Any:
         policy = super().start(run)
         finish = policy.finish
 
-        def meddle() -> Any:
+        def change_and_finish() -> Any:
             jobs(Path(self.to), 900)
             return finish()
 
-        policy.finish = meddle
+        policy.finish = change_and_finish
         return policy
 
 
@@ -196,9 +196,9 @@ class Second(gs.Fcfs, frozen=True):
 def test_a_file_that_changes_during_a_study_is_rejected(
     tmp_path: Path, kept: bool, threads: int | None
 ) -> None:
-    """What was measured before is kept; nothing else is, under keys of the file as it was."""
+    """Runs before the change are stored; later ones are not stored under keys of the original file."""
     log = jobs(tmp_path / "log.swf")
-    cells = [Cell(of_jobs(log, seed=seed), Second(to=str(log))) for seed in (1, 2, 3)]
+    cells = [Cell(scenario_of(log, seed=seed), ChangesLogAtEnd(to=str(log))) for seed in (1, 2, 3)]
     store = gs.Store(tmp_path / "store") if kept else None
     pool = ThreadPoolExecutor(1) if threads else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
@@ -209,18 +209,18 @@ def test_a_file_that_changes_during_a_study_is_rejected(
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: Path, kept: bool) -> None:
-    """What else they read does not matter."""
+    """Other files that the runs read do not matter."""
     log, table = jobs(tmp_path / "log.swf"), hosts(tmp_path / "hosts.csv")
-    first = of_jobs(log)
+    first = scenario_of(log)
     other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
     store = gs.Store(tmp_path / "store") if kept else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
-        collect([Cell(first, Second(to=str(log))), Cell(other, gs.Fcfs())], store=store)
+        collect([Cell(first, ChangesLogAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path: Path, kept: bool) -> None:
-    """No interval is one of two traces, be they run or in a store."""
+    """No interval mixes runs of two traces, whether they are run or read from a store."""
     log = tmp_path / "log.swf"
     store = tmp_path / "store" if kept else None
 
@@ -230,7 +230,7 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
         return gs.Scenario(platform, gs.Workload.from_log(log))
 
     schedulers = {"fcfs": gs.Fcfs()}
-    if kept:  # what comes later is there already
+    if kept:  # the later replications are stored already
         gs.replicate(scenario, schedulers, range(10, 20), store=store)
     with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
         gs.replicate(scenario, schedulers, half_width=1e-9, at_most=20, store=store)
@@ -240,14 +240,14 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
 def test_a_file_that_changes_during_a_comparison_is_rejected(tmp_path: Path, threads: int | None) -> None:
     log = jobs(tmp_path / "log.swf")
     pool = ThreadPoolExecutor(1) if threads else None
-    schedulers = {"second": Second(to=str(log)), "fcfs": gs.Fcfs()}
+    schedulers = {"second": ChangesLogAtEnd(to=str(log)), "fcfs": gs.Fcfs()}
     with pytest.raises(FileChanged, match=r"log.swf must not change during the comparison, .* for fcfs"):
-        gs.compare(of_jobs(log), schedulers, executor=pool)
+        gs.compare(scenario_of(log), schedulers, executor=pool)
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 def test_a_key_depends_on_the_format_in_a_file_name(tmp_path: Path) -> None:
-    """The same lines may be read as one format or another."""
+    """The same lines may be read as different formats."""
     rows = [
         (number, 3, number % 8, number % 8, 0, 1, begin, begin + 300)
         for number, begin in enumerate(range(0, 40_000, 500))
@@ -260,29 +260,29 @@ def test_a_key_depends_on_the_format_in_a_file_name(tmp_path: Path) -> None:
         cell = Cell(with_failures(path), gs.Fcfs())
         found.append((keys.key(cell), gs.simulate(cell.scenario, cell.scheduler).makespan))
     assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
-    # it is of one format whether a folder or its file is named
+    # a folder and its file have the same format
     assert keys.key(Cell(with_failures(tmp_path / "fta"), gs.Fcfs())) == found[0][0]
 
     store = gs.Store(tmp_path / "store")
     log = tmp_path / "log.swf"
     log.write_text("# JobID\n" + "".join(f"{i} {300 * i} 0 100 1 100 -1 1 100 -1 1 u g\n" for i in range(4)))
-    (failed,) = collect([Cell(of_jobs(log), gs.Fcfs())], store=store)
+    (failed,) = collect([Cell(scenario_of(log), gs.Fcfs())], store=store)
     assert "log.swf:2" in failed.error
-    (sound,) = collect([Cell(of_jobs(log.rename(tmp_path / "log.gwf")), gs.Fcfs())], store=store)
+    (sound,) = collect([Cell(scenario_of(log.rename(tmp_path / "log.gwf")), gs.Fcfs())], store=store)
     assert not sound.error and len(store) == 2
-    (failed,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf.gz")), gs.Fcfs())], store=store)
-    (sound,) = collect([Cell(of_jobs(jobs(tmp_path / "plain.swf")), gs.Fcfs())], store=store)
+    (failed,) = collect([Cell(scenario_of(jobs(tmp_path / "plain.swf.gz")), gs.Fcfs())], store=store)
+    (sound,) = collect([Cell(scenario_of(jobs(tmp_path / "plain.swf")), gs.Fcfs())], store=store)
     assert "not a valid gzip file" in failed.error and not sound.error
 
 
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, whole: bool) -> None:
-    """No whole result either, which would be found later; and a failure is none of the cell."""
+@pytest.mark.parametrize("keep_results", [True, False])
+def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: bool) -> None:
+    """No full result is left either, and the failure is not one of the cell."""
     log = jobs(tmp_path / "log.swf")
-    store = gs.Store(tmp_path / "store", keep_results=whole)
+    store = gs.Store(tmp_path / "store", keep_results=keep_results)
     for text in (jobs(tmp_path / "other.swf", 900).read_text(), "nothing\n"):
         jobs(log)
-        cell = Cell(of_jobs(log), gs.Fcfs())
+        cell = Cell(scenario_of(log), gs.Fcfs())
         (key,) = store.keys_of([cell])
         assert key is not None
         log.write_text(text)
@@ -293,7 +293,7 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, whole: bool) -
 
 
 def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
-    """It is not that of a platform of the table as it is now."""
+    """It would differ from a run with the current table."""
     table, store = hosts(tmp_path / "hosts.csv"), gs.Store(tmp_path / "store")
     log = jobs(tmp_path / "log.swf")
 
@@ -326,25 +326,28 @@ def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
         assert sha256(str(file)) == hashlib.sha256(content).hexdigest()
 
 
-def in_place(file: Path) -> None:
+def overwrite(file: Path) -> None:
     file.write_text("another")
 
 
-def another_at_its_name(file: Path) -> None:
+def replace(file: Path) -> None:
     other = file.with_name("other")
     other.write_text("b")
     os.replace(other, file)
 
 
-@pytest.mark.parametrize("change", [in_place, another_at_its_name])
-def test_a_changed_file_with_the_old_time_of_change_is_rejected(
+@pytest.mark.parametrize("change", [overwrite, replace])
+def test_a_changed_file_with_its_old_modification_time_is_rejected(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
-    """Some files are copied with that time; whatever else the system tells of a file counts."""
+    """Copies may keep the modification time, so other file attributes are compared as well."""
     file = tmp_path / "log.swf"
     file.write_text("a")
     os.utime(file, (0, 0))
-    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+    with (
+        pytest.raises(FileChanged, match=r"log.swf must not change while it is read"),
+        file_digests([str(file)]),
+    ):
         change(file)
         os.utime(file, (0, 0))
 
@@ -355,33 +358,36 @@ def test_a_file_that_changes_while_it_is_hashed_is_rejected(
     file = tmp_path / "log.swf"
     file.write_text("a")
 
-    def now(path: str) -> str:
+    def change_after_hashing(path: str) -> str:
         found = sha256(path)
         file.write_text("another")
         return found
 
-    monkeypatch.setattr(provenance, "current_digest", now)
-    with pytest.raises(FileChanged, match=r"log.swf must not change while it is read"), reading([str(file)]):
+    monkeypatch.setattr(provenance, "current_digest", change_after_hashing)
+    with (
+        pytest.raises(FileChanged, match=r"log.swf must not change while it is read"),
+        file_digests([str(file)]),
+    ):
         pass
 
 
-def test_a_file_with_only_a_new_time_of_change_is_accepted(tmp_path: Path) -> None:
+def test_a_file_with_only_a_new_modification_time_is_accepted(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
 
-    class Touching(Meddling, frozen=True):
+    class Touching(ChangesLogAtStart, frozen=True):
         def start(self, run: Any) -> Any:
             os.utime(self.to, (0, 0))
             return gs.Fcfs().start(run)
 
-    assert gs.simulate(of_jobs(log), Touching(to=str(log))).provenance["files"] == {
+    assert gs.simulate(scenario_of(log), Touching(to=str(log))).provenance["files"] == {
         str(log): sha256(str(log))
     }
 
 
 def test_a_missing_file_fails_only_its_own_cell(tmp_path: Path) -> None:
-    """The others are run and kept, with a store as without."""
+    """The other cells are run, with or without a store."""
     log = jobs(tmp_path / "log.swf")
-    cells = [Cell(of_jobs(path), gs.Fcfs()) for path in (log, tmp_path / "missing.swf", tmp_path)]
+    cells = [Cell(scenario_of(path), gs.Fcfs()) for path in (log, tmp_path / "missing.swf", tmp_path)]
     store = gs.Store(tmp_path / "store")
     for found in (collect(cells), collect(cells, store=store), collect(cells, store=store)):
         assert not found[0].error
@@ -403,51 +409,53 @@ def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None
         gs.simulate(with_failures(folder), Adding())
 
 
-def and_then(change: Callable[[], None]) -> gs.Scheduler:
-    """A scheduler that makes that change when its run ends."""
+def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
+    """Return a scheduler that calls `change` when its run ends."""
 
-    class AndThen(gs.Fcfs, frozen=True):
-        name = "and-then"
+    class Changing(gs.Fcfs, frozen=True):
+        name = "changing"
 
         def start(self, run: Any) -> Any:
             policy = super().start(run)
             finish = policy.finish
 
-            def meddle() -> Any:
+            def change_and_finish() -> Any:
                 change()
                 return finish()
 
-            policy.finish = meddle  # type: ignore[method-assign]
+            policy.finish = change_and_finish  # type: ignore[method-assign]
             return policy
 
-    return AndThen()
+    return Changing()
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
 def test_a_table_of_nodes_added_during_a_study_is_rejected(tmp_path: Path, name: str) -> None:
     folder = desktops(tmp_path / "fta")
-    cells = [Cell(with_failures(tmp_path / name), and_then(lambda: add_nodes(folder))) for _ in range(2)]
+    cells = [
+        Cell(with_failures(tmp_path / name), changing_scheduler(lambda: add_nodes(folder))) for _ in range(2)
+    ]
     with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
         collect(cells)
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
 @pytest.mark.parametrize("threads", [None, 1])
-@pytest.mark.parametrize("comes", [True, False])
+@pytest.mark.parametrize("appears", [True, False])
 def test_a_table_of_nodes_that_changes_during_a_comparison_is_rejected(
-    tmp_path: Path, comes: bool, threads: int | None, name: str
+    tmp_path: Path, appears: bool, threads: int | None, name: str
 ) -> None:
     folder = desktops(tmp_path / "fta")
-    if not comes:
+    if not appears:
         add_nodes(folder)
-    change = and_then((lambda: add_nodes(folder)) if comes else (folder / "node.tab").unlink)
+    change = changing_scheduler((lambda: add_nodes(folder)) if appears else (folder / "node.tab").unlink)
     pool = ThreadPoolExecutor(1) if threads else None
     with pytest.raises(FileChanged, match=r"node.tab must not change during the comparison, .* for fcfs"):
         gs.compare(with_failures(tmp_path / name), {"then": change, "fcfs": gs.Fcfs()}, executor=pool)
 
 
 def test_each_trace_of_a_folder_reads_its_own_files(tmp_path: Path) -> None:
-    """A table of nodes is one of those of its format, and no change of the other."""
+    """A table of nodes belongs to traces of its format only."""
     folder = desktops(tmp_path / "fta")
     add_nodes(folder)
     (folder / "hosts.avt").write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
@@ -457,7 +465,7 @@ def test_each_trace_of_a_folder_reads_its_own_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_failures_are_generated_again_only_from_the_same_trace(tmp_path: Path, before: bool) -> None:
-    """Charts, exports and checks: if its table of nodes came or went since, they are refused."""
+    """Exports and checks fail, and charts omit down times, if the table of nodes appears or disappears."""
     folder = desktops(tmp_path / "fta")
     if before:
         add_nodes(folder)
@@ -481,25 +489,25 @@ def test_failures_are_generated_again_only_from_the_same_trace(tmp_path: Path, b
     assert "down times are not drawn, since their trace is missing" in (tmp_path / "report.html").read_text()
 
 
-def test_files_of_one_name_are_distinct(tmp_path: Path) -> None:
-    """What has changed is told by its path."""
+def test_files_of_the_same_name_are_distinguished_by_path(tmp_path: Path) -> None:
+    """Reports name a changed file by its path."""
     for folder in ("w", "f"):
         (tmp_path / folder).mkdir()
     log = jobs(tmp_path / "w" / "trace.txt")
     ups = tmp_path / "f" / "trace.txt"
     ups.write_text("".join(f"h{i} 1 0 100000\n" for i in range(8)))
-    scenario = of_jobs(log, faults=gs.Faults.trace(ups, seed=1))
+    scenario = scenario_of(log, faults=gs.Faults.trace(ups, seed=1))
     result = gs.simulate(scenario, gs.Fcfs(), record=True)
     assert reproduce_result(result).changes == {}
-    result.check_faults()  # of which the log is none
-    then = sha256(str(log))
+    result.check_faults()  # the log is not a file of the faults
+    original = sha256(str(log))
     jobs(log, 900)
-    assert reproduce_result(result).changes == {f"file {log}": (then, sha256(str(log)))}
+    assert reproduce_result(result).changes == {f"file {log}": (original, sha256(str(log)))}
 
 
 def test_a_result_is_not_compared_with_another_trace(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
-    result = gs.simulate(of_jobs(log), gs.Fcfs(), record=True)
+    result = gs.simulate(scenario_of(log), gs.Fcfs(), record=True)
     assert validate_result(result) == []
     jobs(log, 900)
     with pytest.raises(gs.ScenarioError, match=r"log.swf must have the SHA-256"):

@@ -1,4 +1,4 @@
-"""Scripts that ask for processes whenever they are imported, as each of these processes does."""
+"""Scripts that start processes when they are imported, as each of these processes does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 
-BEGIN = """
+HEAD = """
 import gridsim as gs
 from concurrent.futures import ProcessPoolExecutor
 from gridsim.studies.execution.run_cells import Processes
@@ -24,13 +24,15 @@ CALLS = {
     "replicate": "gs.replicate(scenario, both, replicates=2, executor=Processes(1))",
     "sweep": "gs.sweep(scenario, both, over={'workload.applications': [1, 2]}, executor=Processes(1))",
 }
-NEEDS = 'ScenarioError: processes require that the script calls gridsim under `if __name__ == "__main__":`'
+MISSING_GUARD = (
+    'ScenarioError: processes require that the script calls gridsim under `if __name__ == "__main__":`'
+)
 
 
 def run(folder: Path, text: str, *, as_file: bool = True) -> subprocess.CompletedProcess[str]:
     """Run a script in another interpreter, outside the source tree."""
     script = folder / "script.py"
-    script.write_text(BEGIN + text)
+    script.write_text(HEAD + text)
     return subprocess.run(
         [sys.executable, str(script) if as_file else "-"],
         input=None if as_file else script.read_text(),
@@ -44,9 +46,9 @@ def run(folder: Path, text: str, *, as_file: bool = True) -> subprocess.Complete
 
 @pytest.mark.parametrize("name", CALLS)
 def test_an_error_tells_the_user_to_guard_calls_in_a_script(name: str, tmp_path: Path) -> None:
-    """The last line of the one traceback says what is to be done; workers say nothing."""
+    """There is one traceback, whose last line says what to do; workers print nothing."""
     done = run(tmp_path, CALLS[name])
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"gridsim.errors.{NEEDS}")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"gridsim.errors.{MISSING_GUARD}")
     assert "memory" not in done.stderr and "bootstrapping" not in done.stderr
 
 

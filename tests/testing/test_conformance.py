@@ -44,18 +44,18 @@ HELPERS = Path(__file__).parents[1] / "_helpers"
 
 @pytest.fixture
 def wrong(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of faulty schedulers, which other interpreters can import, too."""
+    """Return the module of faulty schedulers, which other interpreters can also import."""
     monkeypatch.syspath_prepend(HELPERS)
     return import_module("wrong_schedulers")
 
 
 def decisions_left_out(scheduler: gs.Scheduler | type[gs.Scheduler]) -> set[str]:
-    """The invariant of decisions if the scheduler records none."""
+    """Return the name of the unchecked invariant of decisions if the scheduler records none."""
     return set() if scheduler.decision_words else {"decisions"}
 
 
 def foresight_left_out(scheduler: gs.Scheduler) -> set[str]:
-    """The kinds of foresight that are not checked."""
+    """Return the kinds of foresight that are not checked."""
     return {f"foresight of {kind}" for kind in scheduler.foresees}
 
 
@@ -292,7 +292,7 @@ def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "Loses": ("runs", "0 of its 1 tasks were completed"),
+    "Loses": ("runs", "each of its 1 tasks must be completed once, got 0"),
     "RunsOnTheDead": ("sound|runs", "dead machine: schedule|but up for"),
     "Peeks": ("locality", "sends share"),
     "PeeksAtSpeeds": ("locality", "times as fast: .* sends share"),
@@ -300,15 +300,15 @@ FAULTS = {
     "Alternates": ("repeatable", "t = .* s: "),
     "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
     "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
-    "DoubleBooks": ("runs|order", "busy for|fifo order makes"),
-    "ForgetsAMessage": ("runs", "tasks were completed"),
-    "ForgetsState": ("resumed", "tasks were completed"),
+    "DoubleBooks": ("runs|order", "busy for|fifo order gives"),
+    "ForgetsAMessage": ("runs", "tasks must be completed once"),
+    "ForgetsState": ("resumed", "tasks must be completed once"),
     "DrawsToNote": ("decisions", r"(machines|applications)\.\w+\[|message_log: "),
-    "KeepsQuiet": ("decisions", "it has no decision since its release"),
+    "KeepsQuiet": ("decisions", "no decision about it was recorded"),
 }
 
 
-#: One fault that ends a run and one that does not, both found in the first examples; the others take long.
+#: Faults found in the first examples, one that ends a run and one that does not; the others are slow.
 FAST = ("DoubleBooks", "KeepsQuiet")
 
 
@@ -318,7 +318,7 @@ FAST = ("DoubleBooks", "KeepsQuiet")
 def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> None:
     scheduler, (law, message) = getattr(wrong, name)(), FAULTS[name]
     with pytest.raises(ConformanceError, match=message) as caught:
-        seeds = law == "hash seed"  # other interpreters take long to begin
+        seeds = law == "hash seed"  # other interpreters are slow to start
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
     error = caught.value
     assert error.law in law.split("|") and error.file == str(next((tmp_path / "new").iterdir()))
@@ -352,8 +352,8 @@ def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> 
     [
         ({"examples": 0}, "examples must be a whole number >= 1, got 0"),
         ({"max_nodes": 0}, "max_nodes must be a whole number >= 1, got 0"),
-        ({"scheduler": st.just(3)}, "scheduler must be a strategy of schedulers, got one of 3"),
-        ({"scheduler": 3}, "scheduler must be a Scheduler object or a strategy of such, got 3"),
+        ({"scheduler": st.just(3)}, "scheduler must be a strategy of Scheduler objects, got one of 3"),
+        ({"scheduler": 3}, "scheduler must be a Scheduler object or a strategy of them, got 3"),
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str) -> None:
@@ -362,11 +362,11 @@ def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str)
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.parametrize("place", ["start", "on_share"])
-def test_exit_of_the_process_breaks_the_invariant_runs(place: str, wrong: Any, tmp_path: Path) -> None:
-    """The name of the scheduler may be longer than that of a file."""
+@pytest.mark.parametrize("handler", ["start", "on_share"])
+def test_exit_of_the_process_breaks_the_invariant_runs(handler: str, wrong: Any, tmp_path: Path) -> None:
+    """The scheduler is saved although its name is too long for a file name."""
 
-    class Ends(wrong.SharesPolicy):
+    class Exits(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
             raise SystemExit(0)
 
@@ -374,9 +374,9 @@ def test_exit_of_the_process_breaks_the_invariant_runs(place: str, wrong: Any, t
         name: ClassVar[str] = "ends" * 100
 
         def start(self, run: Any) -> gs.Policy:
-            if place == "start":
+            if handler == "start":
                 raise SystemExit(0)
-            return Ends(run)
+            return Exits(run)
 
     with pytest.raises(ConformanceError, match="SystemExit: 0") as caught:
         check_scheduler(Long(), examples=4, hash_seeds=False, folder=tmp_path)
@@ -384,7 +384,7 @@ def test_exit_of_the_process_breaks_the_invariant_runs(place: str, wrong: Any, t
 
 
 def test_error_with_cut_cohorts_breaks_the_invariant_cohorts(wrong: Any, tmp_path: Path) -> None:
-    """The scheduler fails with single rows, but not with whole cohorts; the scenario is saved."""
+    """The scheduler fails with single rows, but not with whole cohorts."""
 
     class Alone(wrong.SharesPolicy):
         def on_share(self, rows: Any) -> None:
@@ -420,7 +420,7 @@ def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_up_time_counts_as_known(seed: int) -> None:
-    """Checkpoint intervals by Young's formula use it, also if it is that of a list of failures."""
+    """Checkpoint intervals by Young's formula use it, also for a list of failures."""
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)
@@ -453,13 +453,13 @@ def _greatest(tasks: Any) -> int:
     return int(tasks.residual.argmax())
 
 
-def test_failures_and_hash_seeds_can_be_left_out(wrong: Any, tmp_path: Path) -> None:
+def test_failures_and_hash_seeds_can_be_excluded(wrong: Any, tmp_path: Path) -> None:
     report = check_scheduler(wrong.Loses(), examples=4, faults=False, hash_seeds=False, folder=tmp_path)
     assert report.with_failures == 0
     assert report.left_out == {"failures": "not requested", "hash seed": "not requested"}
 
 
-def test_scheduler_without_failures_gets_no_failures(wrong: Any, tmp_path: Path) -> None:
+def test_scheduler_that_cannot_handle_failures_gets_none(wrong: Any, tmp_path: Path) -> None:
     class Simple(wrong.SharesPolicy):
         on_faults = gs.Policy.on_faults
 
@@ -469,7 +469,7 @@ def test_scheduler_without_failures_gets_no_failures(wrong: Any, tmp_path: Path)
 
     report = check_scheduler(Calm(), examples=4, hash_seeds=False, folder=tmp_path)
     assert report.with_failures == 0 and "does not support" in report.left_out["failures"]
-    with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters, or"):
+    with pytest.raises(gs.ScenarioError, match="must be importable by other interpreters"):
         check_scheduler(Calm(), examples=1, folder=tmp_path)
 
 
@@ -480,7 +480,7 @@ def test_argument_that_is_no_scheduler_is_rejected(argument: Any) -> None:
 
 
 class Endless(gs.NodeProgram):
-    """A node that never runs a task, and asks its neighbours every two seconds."""
+    """Node that never runs a task, and sends a message to its neighbours every two seconds."""
 
     def on_start(self, view: Any) -> None:
         view.timer(2.0, "again")
@@ -504,10 +504,12 @@ class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_endless_run_is_reported(tmp_path: Path) -> None:
-    text = r"has not ended after \d+ events, and events_limit is 200000; (most mess.* kind 'ask'|no message)"
+    text = (
+        r"did not end within events_limit = 200000 \(\d+ events so far\); (most mess.* kind 'ask'|no message)"
+    )
     with pytest.raises(ConformanceError, match=text):
         check_scheduler(Asks(), examples=5, hash_seeds=False, max_nodes=3, folder=tmp_path)
-    with pytest.raises(gs.SchedulerError, match="events_limit is 30000"):
+    with pytest.raises(gs.SchedulerError, match="events_limit = 30000"):
         gs.simulate(_small(), Asks(), events_limit=30_000)
 
 
@@ -522,7 +524,7 @@ class Hanging(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Hangs
 
 
-# where time is up while the collector's callbacks run, the error is lost there, and comes again
+# if time is up while callbacks of the garbage collector run, the error is lost there, and raised again
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_handler_that_never_returns_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(introspection, "WALL_TIME_LIMIT", 0.5)

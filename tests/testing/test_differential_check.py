@@ -29,23 +29,23 @@ def test_a_difference_is_shrunk_and_saved(wrong: Any, tmp_path: Path) -> None:
     (error,) = report.differences
     assert error.law == "cut at 1" and error.scheduler == wrong.TakesTheLastFirst()
     assert gs.Scenario.from_toml(error.file) == error.scenario
-    assert 20 < report.pairs <= 40  # smaller scenarios that were looked for do not count
+    assert 20 < report.pairs <= 40  # smaller scenarios tried after a difference do not count
     assert "1 difference;" in str(report) and "takes-the-last-first cut at 1: " in str(report)
 
 
 def test_custom_checks_are_run(tmp_path: Path) -> None:
-    def busy(result: gs.Result) -> str | None:
-        return "somebody rests" if (result.machines["tasks"] == 0).any() else None
+    def check_all_busy(result: gs.Result) -> str | None:
+        return "a machine is idle" if (result.machines["tasks"] == 0).any() else None
 
-    report = differential(["fcfs"], runs=20, processes=False, checks=[busy], folder=tmp_path)
-    assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "somebody rests")]
+    report = differential(["fcfs"], runs=20, processes=False, checks=[check_all_busy], folder=tmp_path)
+    assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "a machine is idle")]
 
 
 def test_check_ends_when_time_is_up(tmp_path: Path) -> None:
     report = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
     assert report.pairs < 1000 and report.seconds < 20 and not report.differences
     ways = ("again", "cut at 1", "cut at 3", "threads", "resumed")
-    assert {"checked", *ways} == {*report.variants} - {"left out"}  # it has no nodes to be compiled
+    assert {"checked", *ways} == {*report.variants} - {"left out"}  # fcfs has no nodes to compile
     assert report.runs == report.pairs + sum(report.variants[way] for way in ways) > report.pairs
     with pytest.raises(gs.ScenarioError, match="^schedulers"):
         differential([])
@@ -56,15 +56,15 @@ def test_interpreters_start_once_and_only_if_time_is_left(
 ) -> None:
     started: list[str] = []
 
-    def counted(hash_seed: str) -> Any:
+    def count_starts(hash_seed: str) -> Any:
         started.append(hash_seed)
         return interpreter(hash_seed)
 
-    monkeypatch.setattr("gridsim.testing.differential_check.interpreter", counted)
-    several = ["fcfs-pull", "fcfs", gs.Fcfs()]
-    none = differential(several, runs=3, minutes=1e-12, folder=tmp_path)
-    assert "nothing was compared" in str(none)
-    assert str(none).endswith("not run, no time left: fcfs-pull, fcfs [1], fcfs [2]")
+    monkeypatch.setattr("gridsim.testing.differential_check.interpreter", count_starts)
+    schedulers = ["fcfs-pull", "fcfs", gs.Fcfs()]
+    report_without_time = differential(schedulers, runs=3, minutes=1e-12, folder=tmp_path)
+    assert "nothing was compared" in str(report_without_time)
+    assert str(report_without_time).endswith("not run, no time left: fcfs-pull, fcfs [1], fcfs [2]")
     assert not started
     report = differential(["fcfs", "mct", "met"], runs=2, folder=tmp_path)
     assert report.variants["another process"] == report.pairs == 2
@@ -75,10 +75,10 @@ def test_interpreters_start_once_and_only_if_time_is_left(
 def test_difference_that_does_not_recur_is_called_nondeterministic(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A scheduler that seldom draws random numbers from the system has such differences."""
+    """Such differences come from schedulers that sometimes draw random numbers from the system."""
     different = iter(
         [None, None, "rows", "rows"]
-    )  # of the runs again, cut at 1 and cut at 3, and the next one
+    )  # of the run again, the runs cut at 1 and at 3, and a repetition
     monkeypatch.setattr("gridsim.testing.differential_check._difference", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
@@ -93,6 +93,6 @@ def test_other_processes_and_checkpoints_are_ways_to_run(name: str, wrong: Any, 
 
 @pytest.mark.claims
 def test_twenty_thousand_pairs_have_no_difference(tmp_path: Path) -> None:
-    """This is the nightly run, which its budget of time may end early."""
+    """This is the nightly run, which its time limit may end early."""
     report = differential(runs=20_000, minutes=60.0, folder=tmp_path)
     assert not report.differences, str(report)

@@ -1,4 +1,4 @@
-"""`check_scheduler` finds faults that seldom show: under load, late, in another process, or in reports."""
+"""`check_scheduler` finds rare faults: under load, late, in another process, or in reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ FAST = (
     "AvoidsTheDoomed",
     "ReservesRunTimes",
 )
-sys.path.insert(0, str(HELPERS))  # the names of tests are those of the faults
+sys.path.insert(0, str(HELPERS))  # needed here, since the tests are named after the faults
 PLANTED = {
     **import_module("planted").PLANTED,
     **import_module("planted_nodes").PLANTED_NODES,
@@ -73,7 +73,7 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("importable")
 def test_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
-    """The planted faults are changes of this scheduler."""
+    """The planted faults are variants of this scheduler."""
     scheduler = import_module("planted_rigid").FirstFit()
     report = check_scheduler(scheduler, examples=20, max_nodes=12, hash_seeds=False, folder=tmp_path)
     assert report.with_failures >= 8 and "served" not in report.left_out
@@ -82,7 +82,7 @@ def test_sound_scheduler_of_rigid_jobs_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Honest", "Blackboards"])
 @pytest.mark.usefixtures("importable")
 def test_isolated_nodes_share_nothing(name: str) -> None:
-    """Isolation changes the digest of nodes with a blackboard only, and ends with its context."""
+    """Isolation changes the digest only of nodes with a blackboard, and ends with its context."""
     scheduler = getattr(import_module("planted_nodes"), name)()
     homes, sizes = [0, 1, 2] * 4, [4000.0] * 12
     workload = gs.Workload.of([10.0 * k for k in range(12)], [40] * 12, sizes, homes)
@@ -99,7 +99,7 @@ def test_isolated_nodes_share_nothing(name: str) -> None:
 
 
 class Dice(gs.NodeProgram):
-    """A node that seldom sends its tasks away, by random numbers of the system."""
+    """Node that seldom sends its tasks away, depending on random numbers of the system."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if os.urandom(1)[0] < 3 and view.neighbours:
@@ -111,7 +111,7 @@ class Dice(gs.NodeProgram):
         view.enqueue(message.application, message.tasks)
 
     def on_timer(self, view: Any, name: str) -> None:
-        raise AssertionError("nobody sets a timer")
+        raise AssertionError("no node sets a timer")
 
 
 class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Dicing(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.slow
 def test_nondeterministic_scheduler_is_reported_and_saved(tmp_path: Path) -> None:
-    """The report is no error of Hypothesis about a flaky test."""
+    """The error is a ConformanceError, not an error of Hypothesis about a flaky test."""
     message = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
     with pytest.raises(ConformanceError, match=message) as caught:
         check_scheduler(Dicing(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
@@ -142,21 +142,21 @@ def test_unreached_handlers_and_branches_are_reported(
 
 
 class Sums(gs.NodeProgram):
-    """A node that Numba can compile, with a branch and a timer that are never reached."""
+    """Node that Numba can compile, with a branch and a timer that are never reached."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.seen = 0
+        self.task_count = 0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        self.seen += tasks
-        if self.seen < 0:
-            self.seen = 0
+        self.task_count += tasks
+        if self.task_count < 0:
+            self.task_count = 0
         view.decide("kept", application.number, tasks=tasks)
         view.enqueue(application.number, tasks)
 
     def on_timer(self, view: Any, name: str) -> None:
-        self.seen = 0
+        self.task_count = 0
 
 
 class Summing(gs.NodeScheduler, frozen=True, kw_only=True):
@@ -185,17 +185,17 @@ def test_lines_of_compiled_nodes_are_recorded_in_interpreted_form(
 
 
 def test_no_lines_are_reported_under_a_debugger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A debugger records lines itself, which excludes another recorder."""
+    """A debugger traces lines itself, so coverage cannot be recorded."""
     pytest.importorskip("numba")
     monkeypatch.setattr(sys, "gettrace", lambda: print)
     report = check_scheduler(Summing(), examples=2, hash_seeds=False, max_nodes=2, folder=tmp_path)
     assert report.never_reached == ()
 
 
-class Replaced(Dice):
-    """A node that replaces one handler of its base class and calls another."""
+class Overriding(Dice):
+    """Node that overrides one handler of its base class, and extends another."""
 
-    def told(self, truth: Any) -> float:
+    def current_time(self, truth: Any) -> float:
         return float(truth.now)
 
     def on_message(self, view: Any, message: Any) -> None:
@@ -206,16 +206,20 @@ class Replaced(Dice):
         view.decide("kept", application.number, tasks=tasks)
 
 
-class Replacing(Dicing, frozen=True, kw_only=True):
-    name = "replacing"
-    policy = Replaced
+class OverridingScheduler(Dicing, frozen=True, kw_only=True):
+    name = "overriding"
+    policy = Overriding
     decision_words: ClassVar[dict[str, tuple[str, str, str]]] = {"kept": ("kept {tasks} tasks", "now", "s")}
-    truths: ClassVar[dict[str, Any]] = {"kept": lambda truth, node, machine: truth.memory(node).told(truth)}
+    truths: ClassVar[dict[str, Any]] = {
+        "kept": lambda truth, node, machine: truth.memory(node).current_time(truth)
+    }
 
 
 def test_overridden_handlers_are_not_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Overridden handlers that the subclass calls count, and so do lines that only record decisions."""
+    """Overridden handlers that the subclass calls count, as do lines that only record decisions."""
     monkeypatch.setattr(os, "urandom", lambda count: b"\xff" * count)
-    report = check_scheduler(Replacing(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path)
+    report = check_scheduler(
+        OverridingScheduler(), examples=6, hash_seeds=False, max_nodes=4, folder=tmp_path
+    )
     branches = [line.partition(" (line")[0] for line in report.never_reached]
-    assert branches == ["Dice.on_release, a branch", "Dice.on_timer", "Replaced.on_message"]
+    assert branches == ["Dice.on_release, a branch", "Dice.on_timer", "Overriding.on_message"]

@@ -1,4 +1,4 @@
-"""What the experiments of `gridsim theory` find in the engine as it is, and with planted faults."""
+"""Experiments of `gridsim theory` pass with the engine, and detect planted faults."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from gridsim.schedulers.classics.node import PowerNode
 from gridsim.schedulers.classics.scheduler import PowerOfD
 from gridsim.theory import check_theory, study
 from gridsim.theory.experiments import EXPERIMENTS, ExperimentSize, LittlesLaw, QueueModel
-from gridsim.theory.study import Row, check, interval
+from gridsim.theory.study import Row, check_experiment, interval
 
 SEED = 1
 KNOWN = {each.name: each for each in EXPERIMENTS}
 
 
 def queue(name: str, small: ExperimentSize, scheduler: gs.Scheduler | None = None) -> QueueModel:
-    """The experiment with another size and scheduler, interpreted."""
-    found = KNOWN[name]
-    assert isinstance(found, QueueModel)
-    made = (lambda _: scheduler) if scheduler is not None else found.scheduler
-    return dataclasses.replace(found, small=small, scheduler=made, nodes=False)
+    """Return the experiment with another size and scheduler, interpreted."""
+    experiment = KNOWN[name]
+    assert isinstance(experiment, QueueModel)
+    make = (lambda _: scheduler) if scheduler is not None else experiment.scheduler
+    return dataclasses.replace(experiment, small=small, scheduler=make, nodes=False)
 
 
 def verdicts(rows: list[Row]) -> dict[str, bool]:
     return {row.quantity: row.inside for row in rows}
 
 
-#: Experiments that another one stands for by day: the same formula, or a special case of it.
-LIKE_OTHERS = {
+#: Slow experiments -> a faster one with the same formula, or of which it is a special case.
+COVERED_BY = {
     "supermarket-0.9": "supermarket-0.5",
     "supermarket-0.95": "supermarket-0.5",
     "mm1": "mg1",
@@ -46,13 +46,13 @@ LIKE_OTHERS = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(each.name, marks=[pytest.mark.slow] if each.name in LIKE_OTHERS else [])
+        pytest.param(each.name, marks=[pytest.mark.slow] if each.name in COVERED_BY else [])
         for each in EXPERIMENTS
         if each.small is not None
     ],
 )
 def test_small_experiments_agree_with_theory(name: str) -> None:
-    """In small; by chance each row is outside for one seed in a hundred."""
+    """Even if the engine is correct, each row is outside its interval for one seed in a hundred."""
     found = check_theory([name], seed=SEED)
     assert found.passed, found.format()
 
@@ -68,15 +68,15 @@ def test_full_experiments_agree_with_theory() -> None:
 # -- planted faults ---------------------------------------------------------------------------------------
 
 
-def lose_one_in_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lose arrivals on the way from the scenario to the engine, which never hears of them."""
+def lose_one_arrival_in_a_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove arrivals between scenario and engine."""
     realize = gs.Workload.realize
 
     def lossy(self: gs.Workload, platform: gs.Platform) -> Any:
-        whole = realize(self, platform)
-        kept = np.arange(len(whole)) % 1000 != 500
-        columns = [getattr(whole, name) for name in type(whole).__slots__]
-        return type(whole)(*(None if column is None else column[kept] for column in columns))  # type: ignore[arg-type]
+        applications = realize(self, platform)
+        kept = np.arange(len(applications)) % 1000 != 500
+        columns = [getattr(applications, name) for name in type(applications).__slots__]
+        return type(applications)(*(None if column is None else column[kept] for column in columns))  # type: ignore[arg-type]
 
     monkeypatch.setattr(gs.Workload, "realize", lossy)
     monkeypatch.setattr("gridsim.simulation.simulate._LAST_WORKLOAD._entry", None)
@@ -91,14 +91,14 @@ def test_a_lost_arrival_in_a_thousand_breaks_littles_law(monkeypatch: pytest.Mon
         ExperimentSize(1, 16, 125.0, 0.0),
         scheduler_names=("fcfs",),
     )
-    assert verdicts(check(law)) == {"mean number / (rate x mean response) - 1": True}
-    lose_one_in_a_thousand(monkeypatch)
-    [row] = check(law)
+    assert verdicts(check_experiment(law)) == {"mean number / (rate x mean response) - 1": True}
+    lose_one_arrival_in_a_thousand(monkeypatch)
+    [row] = check_experiment(law)
     assert not row.inside and row.measured.mean > 1e-4
 
 
 class LowestNode(PowerNode):
-    """Breaks ties towards the lowest machine."""
+    """Node that breaks ties towards the lowest machine."""
 
     def on_answer(self, view: Any, message: Any) -> None:
         at = message.request % self.parameters.room
@@ -115,15 +115,15 @@ class Lowest(PowerOfD, frozen=True, kw_only=True):
 
 
 def test_biased_ties_change_the_shares() -> None:
-    """Servers are alike, so who wins a tie changes no queue length: only a row about machines can see it."""
+    """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(check(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
+    rows = verdicts(check_experiment(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
-    assert all(verdicts(check(queue("supermarket-0.5", size))).values())
+    assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 
 
 class StackNode(gs.NodeProgram):
-    """Runs what was submitted last, first."""
+    """Node that runs the last submitted task first."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -146,8 +146,8 @@ class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_last_come_first_served_changes_the_mean_square() -> None:
-    """The mean wait does not depend on the order of service, its mean square does."""
-    rows = verdicts(check(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
+    """The mean wait does not depend on the order of service, but its mean square does."""
+    rows = verdicts(check_experiment(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
     assert not rows["mean square of the wait, s^2"]
     assert rows["mean wait, s"] and rows["share of jobs that wait"]
 

@@ -42,9 +42,9 @@ def test_bags_of_a_small_log_are_exact():
         (0, 1, 10, 1),
         (0, 2, 7, -1, 4),  # requested processors
         (60, 1, 40, 2),
-        (120, 1, 10, 1),  # 120 s after the first: still in
-        (121, 1, 5, -1),  # 121 s after the first: cut, though 1 s after the job before
-        (121, 2, 9, 1),  # 121 s after the job before
+        (120, 1, 10, 1),  # 120 s after the first job: in the same bag
+        (121, 1, 5, -1),  # 121 s after the first job: a new bag, although only 1 s after the previous job
+        (121, 2, 9, 1),  # 121 s after the previous job
     )
     assert rows(derive_bags(log)) == [
         (0, 4, 25, 1, 3),
@@ -68,17 +68,17 @@ def test_offered_load_counts_from_the_first_release():
     assert derive_bags(make_log((100, 1, 50, 1), (200, 2, 50, 1))).offered_load(2) == 0.5
 
 
-def test_bags_released_together_are_in_the_order_of_their_first_jobs():
+def test_bags_of_one_release_are_sorted_by_their_first_jobs():
     assert derive_bags(make_log((0, 2, 10, 1), (0, 1, 10, 1))).user.tolist() == [2, 1]
 
 
-def test_a_long_series_of_jobs_is_cut_into_several_bags():
+def test_a_long_series_of_jobs_is_split_into_several_bags():
     log = make_log(*((t, 3, 1, 1) for t in range(0, 1000, 50)))
     assert derive_bags(log).release.tolist() == [0, 150, 300, 450, 600, 750, 900]
     assert derive_bags(log, span=1e9).jobs.tolist() == [20]
 
 
-def test_unknown_run_times_are_left_out_and_zero_ones_replaced():
+def test_jobs_of_unknown_run_time_are_left_out_and_zero_run_times_replaced():
     log = make_log((0, 1, -1, 5), (0, 1, 0, 2), (1, 1, 4, 2), (2, 1, 0, 1), (500, 1, -1, 1))
     with pytest.warns(TraceWarning) as caught:
         bags = derive_bags(log, zero_run_time=0.5)
@@ -192,7 +192,7 @@ def derived(path):
 
 
 @pytest.mark.filterwarnings("ignore:.*the header says")  # the log was cut
-def test_real_grid_log_matches_the_derived_bags(traces):
+def test_bags_of_a_real_grid_log_match_the_derived_file(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
         bags = derive_bags(log, span=math.inf)
@@ -204,12 +204,12 @@ def test_real_grid_log_matches_the_derived_bags(traces):
     assert len(found) == len(expected) == 3888
     found, expected = np.array(found), np.array(expected)
     assert (found[:, :3] == expected[:, :3]).all()
-    # The two jobs of 0 s count 1 s here and nothing there.
+    # The two jobs of 0 s count as 1 s here and as 0 s in the derived file.
     difference = found[:, 3] - expected[:, 3]
     assert np.flatnonzero(difference > 0.5).size == 2 and difference.sum() == pytest.approx(2)
 
 
-def test_bags_of_a_real_grid_log_with_the_span_cut_have_known_values(traces):
+def test_bags_of_a_real_grid_log_with_a_span_have_known_values(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning):
         bags = derive_bags(log)
@@ -218,7 +218,7 @@ def test_bags_of_a_real_grid_log_with_the_span_cut_have_known_values(traces):
     assert bags.offered_load(2000) == pytest.approx(0.6674, abs=1e-4)
 
 
-def test_real_parallel_log_matches_the_derived_bags(traces):
+def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     """The derived file counts all jobs, also those that never ran."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     never = (log.jobs["status"] == 5) & (log.jobs["run_time"] == 0)
@@ -230,7 +230,7 @@ def test_real_parallel_log_matches_the_derived_bags(traces):
     others = derived(traces / "ricc2010-a/derived_bags_120s.csv.gz")
     expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
     every = log.jobs.copy()
-    every["run_time"][never] = 1.0  # as the derived file takes them
+    every["run_time"][never] = 1.0  # as in the derived file
     with pytest.warns(TraceWarning):
         others = derive_bags(JobLog(log.path, {}, every), span=math.inf)
     assert sorted(zip(others.release, others.user, others.jobs, strict=True)) == expected
@@ -249,13 +249,13 @@ def test_bags_of_a_real_log_with_unknown_run_times_have_known_values(traces):
         "2 jobs of unknown run time, left out",
         "17898 jobs with a preceding job",
     ]
-    # The two jobs left out are one bag of the derived file.
+    # The two jobs that are left out are one bag in the derived file.
     assert len(bags) == len(derived(traces / "wagap2013/derived_bags_120s.csv.gz")) - 1 == 4123
     assert bags.cpu_seconds == pytest.approx(9_647_254_226)
 
 
 @pytest.mark.filterwarnings("ignore:.*the header says")  # the log was cut
-def test_tasks_of_a_real_log_are_as_long_as_their_jobs(traces):
+def test_tasks_of_a_real_log_have_the_run_times_of_their_jobs(traces):
     path, speed = traces / "lcg2005-a/LCG-2005-a.swf.gz", 1250.0
     log = read_swf(path)
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):

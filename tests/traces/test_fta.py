@@ -1,4 +1,4 @@
-"""Failure Trace Archive traces: exact values, rules, bad files, and the real trace."""
+"""Failure Trace Archive traces: exact values, repairs, invalid files, and the real trace."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_a_small_trace_is_read_exactly(write, name):
         assert trace.availability() == pytest.approx([239.5 / 250, 0.5, 0])
 
 
-def test_blanks_separate_columns_and_a_header_needs_no_hash(write):
+def test_columns_may_be_separated_by_blanks_and_a_header_needs_no_hash(write):
     rows = [line.replace("\t", " ") for line in TOY.removeprefix("# ").splitlines()]
     path = write("event_trace.tab", "\n".join(rows))
     assert read_fta(path).start.tolist() == read_fta(write("b/event_trace.tab", TOY)).start.tolist()
 
 
-def test_names_are_ids_without_a_node_table(write):
+def test_nodes_are_named_by_their_ids_without_a_node_table(write):
     assert read_fta(write("event_trace.tab", TOY)).names == ("2", "10")
 
 
@@ -80,12 +80,12 @@ def test_repairs_are_counted_in_one_warning(write):
             "field event_stop_time must be a finite number, got 'inf'",
         ),
         (events((1, 1.5, 0, 10)), 2, "field event_type must be a whole number, got '1.5'"),
-        (events((1, 1, 20, 10)), 2, "an event must stop after its start, 20 s, got 10 s"),
+        (events((1, 1, 20, 10)), 2, "an event must not stop before its start, 20 s, got 10 s"),
         (HEAD, 1, "no events"),
         (b"\x00\x01", 1, "binary data"),
     ],
 )
-def test_faults_are_named_with_their_line(write, content, line, message):
+def test_faulty_lines_are_rejected_with_their_number(write, content, line, message):
     path = write("event_trace.tab", content)
     with pytest.raises(TraceFormatError) as caught:
         read_fta(path)
@@ -93,13 +93,13 @@ def test_faults_are_named_with_their_line(write, content, line, message):
 
 
 def test_carriage_returns_within_lines_are_rejected(write):
-    said = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
+    expected = "event_trace.tab:2: a line must end with a newline, got a carriage return within the line"
     row = "0\t0\t10\t5\tx\t1\t1000\t1100\tNULL"
-    with pytest.raises(TraceFormatError, match=said):
+    with pytest.raises(TraceFormatError, match=expected):
         read_fta(write("event_trace.tab", f"{HEAD}{row}\r{row}\r").parent)
 
 
-def test_a_bad_node_table_and_an_empty_folder_are_rejected(write, tmp_path):
+def test_a_faulty_node_table_and_an_empty_folder_are_rejected(write, tmp_path):
     with pytest.raises(TraceFormatError, match=f"^{tmp_path}: no event_trace"):
         read_fta(tmp_path)
     write("event_trace.tab", TOY)

@@ -1,4 +1,4 @@
-"""Grid logs: exact values, round trips, bad lines, and comparison with SWF."""
+"""Grid logs: exact values, round trips, faulty lines, and comparison with SWF."""
 
 from __future__ import annotations
 
@@ -41,7 +41,13 @@ def test_a_small_log_is_read_exactly(write, name, read):
     assert log.jobs["run_time"].tolist() == [100, 3.5, -1, 7, 7]
     assert log.jobs["cpu_time"].tolist() == [90.5, -1, -1, -1, -1]
     assert log.procs.tolist() == [4, 8, 1, 1, 1]
-    assert log.jobs["user"].tolist() == [4, 5, 4, 3, -1]  # above the number 3
+    assert log.jobs["user"].tolist() == [
+        4,
+        5,
+        4,
+        3,
+        -1,
+    ]  # texts are numbered from above the largest number, 3
     assert log.jobs["group"].tolist() == [0, 0, -1, 1, -1]
     assert log.jobs["executable"].tolist() == [6, 5, 7, -1, -1]
     assert log.jobs["queue"].tolist() == [0, 1, 2, -1, -1]
@@ -51,7 +57,7 @@ def test_a_small_log_is_read_exactly(write, name, read):
     assert not log.jobs.flags.writeable
 
 
-def test_line_ends_and_byte_order_marks_change_nothing(write):
+def test_line_ends_and_byte_order_marks_have_no_effect(write):
     log = read_gwf(write("toy.gwf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip()))
     assert log.header["Version"] == "1.0" and log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
 
@@ -80,7 +86,7 @@ def test_repairs_are_counted_in_one_warning(write):
         (JOB.replace("1 U7", "U7 1"), "field status must be a number, got 'U7'"),
     ],
 )
-def test_faulty_lines_are_named(write, bad, message):
+def test_faulty_lines_are_rejected_with_their_number(write, bad, message):
     """The common faults of job logs are tested in test_swf.py."""
     path = write("bad.gwf", f"# Site: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
     with pytest.raises(TraceFormatError) as caught:
@@ -98,7 +104,7 @@ def test_a_file_of_another_format_is_rejected(write):
     assert str(caught.value) == f"{path.parent}: Is a directory"
 
 
-# Words that are no numbers but look like it: identifiers all the same.
+# Identifiers may look like numbers without being whole numbers.
 text = st.one_of(
     st.sampled_from(["U1", "U2", "1_0", "nan", "-inf", "4.5", "1e30", "ä"]), st.integers(-1, 9).map(str)
 )
@@ -134,7 +140,7 @@ def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
 
 @settings(max_examples=50)
 @given(st.binary(max_size=300), st.booleans())
-def test_no_bytes_crash_the_reader(data, packed):
+def test_random_bytes_raise_a_trace_error(data, packed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("log.gwf.gz" if packed else "log.gwf")
         path.write_bytes(data)
@@ -152,14 +158,14 @@ def test_a_workload_is_derived_from_a_grid_log(write):
     assert np.asarray(tasks).tolist() == [2, 2, 2, 2]
 
 
-def test_a_grid_log_is_validated_as_a_schedule(write):
+def test_validation_checks_the_schedule_of_a_grid_log(write):
     text = "1 0 5 9 2 -1 -1 2 -1 -1 1 U1\n2 1 4 9 2 -1 -1 2 -1 -1 1 U1\n"
     path = write("log.gwf", text)
     assert validate_swf(path, machines=4, job_log=path) == []
     assert [found.law for found in validate_swf(path, machines=3)] == ["overlap"]
 
 
-def test_the_real_grid_log_written_as_gwf_gives_equal_bags(traces, write):
+def test_a_real_swf_log_written_as_gwf_gives_equal_bags(traces, write):
     """Compare LCG-2005 with a copy that has texts for users."""
     original = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     names = original.jobs.dtype.names[:16]
@@ -185,7 +191,7 @@ OPENDC = """WorkflowID, JobID , SubmitTime, RunTime, NProcs, ReqNProcs, Dependen
 
 
 @pytest.mark.parametrize("read", [read_gwf, read_jobs])
-def test_files_of_opendc_are_read(write, read):
+def test_opendc_files_are_read(write, read):
     log = read(write("wf.gwf", OPENDC))
     assert log.jobs["job"].tolist() == [1, 2, 3] and log.jobs["user"].tolist() == [0, 0, 7]
     assert log.jobs["submit"].tolist() == [16, 16, 40] and log.jobs["run_time"].tolist() == [11.5, 5, 8]
@@ -196,15 +202,15 @@ def test_files_of_opendc_are_read(write, read):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
-        ("1,4,5", "5: a line must have 7 fields, as the first line, got 3"),
+        ("1,4,5", "5: a line must have 7 fields, as many as the first, got 3"),
         ("1,4,5,x,1,1,", "5: field RunTime must be a number, got 'x'"),
         ("1,4.5,5,2,1,1,", "5: field JobID must be a whole number, got '4.5'"),
     ],
 )
-def test_faults_of_files_of_opendc_are_named(write, line, said):
-    with pytest.raises(TraceFormatError, match=said):
+def test_faulty_opendc_files_are_rejected(write, line, expected):
+    with pytest.raises(TraceFormatError, match=expected):
         read_gwf(write("wf.gwf", OPENDC + line + "\n"))
     with pytest.raises(TraceFormatError, match="1: no jobs in this log"):
         read_gwf(write("no.gwf", OPENDC.partition("\n")[0]))

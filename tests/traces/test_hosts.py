@@ -1,4 +1,4 @@
-"""Host speeds: exact values, sampling, bad files, and the real tables."""
+"""Host speeds: exact values, sampling, invalid files, and the real tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_small_table_is_read_exactly(write):
     assert read_host_speeds(write("hosts.csv.gz", TABLE), "gflops_computer").speed.tolist() == [10000, 500]
 
 
-def test_the_list_of_boinc_is_read(write):
+def test_the_cpu_list_of_boinc_is_read(write):
     names = "CPU model", "Number of computers", "Avg. cores/computer", "GFLOPS/core", "GFLOPs/computer"
     path = write(
         "cpus.txt", "\n".join("\t".join(row) for row in (names, ("A, B", "58", "11.90", "7.88", "93.72")))
@@ -36,7 +36,7 @@ def test_the_list_of_boinc_is_read(write):
     assert hosts.speed.tolist() == [7880.0] and hosts.weight.tolist() == [58]
 
 
-def test_sample_is_weighted_and_reproducible(write):
+def test_a_sample_of_hosts_is_weighted_and_reproducible(write):
     hosts = read_host_speeds(write("hosts.csv", TABLE))
     drawn = hosts.sample(40_000, np.random.default_rng(7))
     assert drawn.dtype == np.float64 and drawn.shape == (40_000,)
@@ -49,7 +49,7 @@ def test_sample_is_weighted_and_reproducible(write):
 
 def test_rows_without_speed_or_computers_are_left_out(write):
     path = write("hosts.csv", TABLE + "None,5,1,0,0\nNobody,0,1,3,3\n")
-    with pytest.warns(TraceWarning, match=r"hosts\.csv:4: 2 rows of no speed or no computers"):
+    with pytest.warns(TraceWarning, match=r"hosts\.csv:4: 2 rows without a speed or computers"):
         hosts = read_host_speeds(path)
     assert len(hosts) == 2
 
@@ -74,7 +74,7 @@ def test_rows_without_speed_or_computers_are_left_out(write):
         (HEAD + "\0", 2, "binary data"),
     ],
 )
-def test_faults_are_named_with_their_line(write, content, line, message):
+def test_faulty_rows_are_rejected_with_their_line(write, content, line, message):
     path = write("hosts.csv", content)
     with pytest.raises(TraceFormatError) as caught:
         read_host_speeds(path)

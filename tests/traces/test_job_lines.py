@@ -52,7 +52,7 @@ def job(submit=0, run=10, used=1, status=1, *, number=1, wait=0, req=1, user=1, 
     return f"{number} {submit} {wait} {run} {used} -1 -1 {req} 99999 -1 {status} {user} 1 1 1 1 {last}\n"
 
 
-def told(call):
+def with_warnings(call):
     """Return the result of `call`, and the messages of its warnings without the path of the file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -60,25 +60,25 @@ def told(call):
     return result, [str(each.message).rpartition("log.swf")[2].lstrip(":") for each in caught]
 
 
-def of_both(path, **how):
+def read_all_ways(path, **how):
     """Return the rigid jobs, the bags and the schedule of a log; None for each without jobs."""
     machines = gs.Platform.equal(64)
-    rigid, said = told(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
-    bags, also = told(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
-    own, _ = told(lambda: gs.result_from_log(path, machines=64, **how))
-    return rigid, bags, own, said, also
+    rigid, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(machines))
+    bags, also = with_warnings(lambda: gs.Workload.from_log(path, gap=0.0).realize(machines))
+    own, _ = with_warnings(lambda: gs.result_from_log(path, machines=64, **how))
+    return rigid, bags, own, messages, also
 
 
-def test_parts_of_a_job_with_a_line_are_no_jobs(write):
+def test_parts_of_a_job_with_a_line_for_it_are_left_out(write):
     path = write("log.swf", PARTIAL)
-    rigid, bags, own, said, also = of_both(path)
+    rigid, bags, own, messages, also = read_all_ways(path)
     for jobs in (rigid, bags):
         assert jobs.release.tolist() == [0, 100, 5000] and jobs.tasks.tolist() == [32, 64, 32]
         assert math.fsum(jobs.size) == 256_000 * 1000
     assert own.applications["release"].tolist() == [0, 100, 5000] and own.facts["unknown_waits"] == 0
     text = "3 parts (status 2 to 4) of jobs that have a line for the whole job, left out"
     text += " (the first is at this line)"
-    assert said == also == [f"4: {text}"]
+    assert messages == also == [f"4: {text}"]
     (finding,) = lint(path)
     assert (finding.severity, finding.code, finding.count, finding.first_line) == ("note", "job-part", 3, 4)
     facts = info.info(path)
@@ -87,27 +87,27 @@ def test_parts_of_a_job_with_a_line_are_no_jobs(write):
     assert validate_swf(path) == []
 
 
-def test_a_job_that_was_cancelled_while_it_waited_takes_no_machine(write):
+def test_a_job_cancelled_while_waiting_takes_no_machine(write):
     """Job 4 was cancelled after it ran for 600 s, and takes its processors."""
     path = write("log.swf", CANCELLED)
-    rigid, bags, own, said, also = of_both(path)
+    rigid, bags, own, messages, also = read_all_ways(path)
     for jobs in (rigid, bags):
         assert jobs.release.tolist() == [0, 20, 100] and jobs.tasks.tolist() == [32, 32, 8]
     assert own.applications["release"].tolist() == [0, 20, 100] and own.failed == 0
-    assert said[0] == also[0] and said[0].startswith("3: 1 jobs that never ran (run time 0 s, ")
+    assert messages[0] == also[0] and messages[0].startswith("3: 1 jobs that never ran (run time 0 s, ")
     scenario = gs.Scenario(gs.Platform.equal(64), gs.Workload.jobs_from_log(path))
-    easy, _ = told(lambda: gs.simulate(scenario, gs.Backfill()))
+    easy, _ = with_warnings(lambda: gs.simulate(scenario, gs.Backfill()))
     assert easy.applications["first_start"].tolist() == [0, 20, 36_000]
     assert [(each.code, each.first_line) for each in lint(path)] == [("over-capacity", 5), ("never-ran", 3)]
     with pytest.warns(TraceWarning):
         gs.check_same_jobs(own, scenario)
 
 
-def test_preceding_jobs_and_think_times_are_named(write):
+def test_preceding_jobs_and_think_times_are_reported(write):
     path = write("log.swf", CHAIN)
-    rigid, _, _, said, also = of_both(path)
-    assert len(rigid) == 3 and said == also
-    assert said == [
+    rigid, _, _, messages, also = read_all_ways(path)
+    assert len(rigid) == 3 and messages == also
+    assert messages == [
         "3: 2 jobs with a preceding job (field 17), which is not used; 1 jobs with a think time (field 18), "
         "which is not used (the first is at this line)"
     ]
@@ -115,8 +115,11 @@ def test_preceding_jobs_and_think_times_are_named(write):
     codes = {each.code: (each.count, each.first_line) for each in lint(path)}
     assert codes == {"preceding-job": (2, 3), "think-time": (1, 4)}
     zeros = write("zero/log.swf", job(last="0 0") + job(1, number=2, last="0 0"))
-    assert of_both(zeros)[3] == []  # there is no job 0
-    assert "2 jobs with a preceding job" in of_both(write("0/log.swf", job(last="0 0", number=0) * 2))[3][-1]
+    assert read_all_ways(zeros)[3] == []  # there is no job 0
+    assert (
+        "2 jobs with a preceding job"
+        in read_all_ways(write("0/log.swf", job(last="0 0", number=0) * 2))[3][-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,56 +159,60 @@ def test_jobs_that_never_ran_are_left_out(write, name, run, status, used, ran):
     assert sum(facts["left_out"].values()) == (not ran)
 
 
-def test_parts_without_a_line_of_their_job_stay(write):
+def test_parts_without_a_line_for_their_job_are_jobs(write):
     """The first part is submitted at the time of the line above, others at the end of the part above."""
     lines = PARTIAL.splitlines(keepends=True)
-    path = write("log.swf", "".join(lines[:2] + lines[3:]))  # in order, although parts end later
-    rigid, _, _, said, also = of_both(path)
-    assert rigid.release.tolist() == [0, 0, 1900, 3400, 5000] and said == also
-    assert [each.partition(" (")[0] for each in said] == [
+    path = write(
+        "log.swf", "".join(lines[:2] + lines[3:])
+    )  # in the order of submission, although parts end later
+    rigid, _, _, messages, also = read_all_ways(path)
+    assert rigid.release.tolist() == [0, 0, 1900, 3400, 5000] and messages == also
+    assert [each.partition(" (")[0] for each in messages] == [
         "3: 3 parts of unknown submission, taken as submitted after the part or line above",
         "3: 3 parts",
     ]
-    assert "that have no line for the whole job, taken as jobs" in said[1]
+    assert "that have no line for the whole job, taken as jobs" in messages[1]
     assert {each.code for each in lint(path)} == {"lone-part"}
 
 
 @pytest.mark.parametrize("line", [job(100, -1, number=2), job(100, 0, -1, 5, number=2)])
-def test_parts_stay_if_the_line_of_their_job_has_no_run_time(write, line):
+def test_parts_are_jobs_if_the_line_for_their_job_has_no_run_time(write, line):
     path = write("log.swf", job() + line + job(200, 9, status=2, number=2) + job(300, 9, status=3, number=2))
-    rigid, _, _, said, _ = of_both(path)
-    assert rigid.release.tolist() == [0, 200, 300] and len(said) == 2
+    rigid, _, _, messages, _ = read_all_ways(path)
+    assert rigid.release.tolist() == [0, 200, 300] and len(messages) == 2
 
 
 def test_jobs_of_unknown_number_have_no_parts(write):
     path = write("log.swf", job(number=-1) + job(5, status=2, number=-1))
-    assert of_both(path)[0].release.tolist() == [0, 5]
+    assert read_all_ways(path)[0].release.tolist() == [0, 5]
 
 
 def test_a_job_of_unknown_submission_is_left_out(write):
-    rigid, bags, own, said, _ = of_both(write("log.swf", job(-1) + job(1_300_000_000) + job(1_300_000_007)))
+    rigid, bags, own, messages, _ = read_all_ways(
+        write("log.swf", job(-1) + job(1_300_000_000) + job(1_300_000_007))
+    )
     assert rigid.release.tolist() == [0, 7] and own.applications["release"].tolist() == [0, 7]
     assert bags.release.tolist() == [0, 7]
-    assert said == ["1: 1 jobs of unknown submission, left out (the first is at this line)"]
+    assert messages == ["1: 1 jobs of unknown submission, left out (the first is at this line)"]
     never = write("c/log.swf", job(-1, 0, -1, 5) + job(7) + job(9, number=2))
-    assert [each.partition(" (")[0] for each in of_both(never)[3]] == ["1: 1 jobs that never ran"]
-    assert of_both(never, start=1.0)[3] == []
-    # in a log with times below -1, -1 is one of them
-    assert of_both(write("b/log.swf", job(-5) + job(-1) + job(2)))[0].release.tolist() == [0, 4, 7]
+    assert [each.partition(" (")[0] for each in read_all_ways(never)[3]] == ["1: 1 jobs that never ran"]
+    assert read_all_ways(never, start=1.0)[3] == []
+    # in a log with times below -1, -1 is a time too
+    assert read_all_ways(write("b/log.swf", job(-5) + job(-1) + job(2)))[0].release.tolist() == [0, 4, 7]
 
 
-def test_times_count_from_the_first_job_that_is_used(write):
+def test_times_count_from_the_first_used_job(write):
     """The window counts from the first submission, even if that job never ran."""
     path = write("log.swf", job(100, 0, -1, 5) + job(130) + job(150) + job(190))
-    assert of_both(path)[0].release.tolist() == [0, 20, 60]
-    assert of_both(path, start=40.0)[0].release.tolist() == [0, 40]
+    assert read_all_ways(path)[0].release.tolist() == [0, 20, 60]
+    assert read_all_ways(path, start=40.0)[0].release.tolist() == [0, 40]
     partial = write("p/log.swf", PARTIAL.partition("\n2  100")[0] + "\n" + PARTIAL.partition("\n")[2])
-    assert of_both(partial, start=50.0)[0].release.tolist() == [0, 4900]
+    assert read_all_ways(partial, start=50.0)[0].release.tolist() == [0, 4900]
 
 
-# -- what is reported --------------------------------------------------------------------------------------
+# -- reports ---------------------------------------------------------------------------------------------
 
-ODD = "".join(
+MIXED = "".join(
     (
         "; MaxProcs: 64\n",
         job(0),
@@ -225,7 +232,7 @@ ODD = "".join(
     ("how", "lines"),
     [
         ({}, [3, 4, 4, 5, 6, 7]),
-        ({"start": 450.0, "max_nodes": 64}, [8]),  # left out, and reported for that alone
+        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as left out
         ({"start": 550.0}, []),
         ({"end": 50.0}, []),
         ({"start": 150.0, "end": 250.0}, [5]),
@@ -234,9 +241,9 @@ ODD = "".join(
     ],
 )
 def test_only_lines_of_the_window_are_reported(write, how, lines):
-    path = write("log.swf", ODD)
-    _, said = told(lambda: gs.Workload.jobs_from_log(path, **how).realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in said) == lines
+    path = write("log.swf", MIXED)
+    _, messages = with_warnings(lambda: gs.Workload.jobs_from_log(path, **how).realize(gs.Platform.equal(99)))
+    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
 
 
 @pytest.mark.parametrize(
@@ -251,18 +258,18 @@ def test_only_lines_of_the_window_are_reported(write, how, lines):
     ],
 )
 def test_only_lines_of_the_bags_used_are_reported(write, how, lines):
-    path = write("log.swf", ODD)
+    path = write("log.swf", MIXED)
     workload = gs.Workload.from_log(path, gap=20.0, **how)
-    _, said = told(lambda: workload.realize(gs.Platform.equal(99)))
-    assert sorted(int(each.partition(":")[0]) for each in said) == lines
+    _, messages = with_warnings(lambda: workload.realize(gs.Platform.equal(99)))
+    assert sorted(int(each.partition(":")[0]) for each in messages) == lines
 
 
 def test_only_tasks_of_the_bags_used_are_reported(write):
     path = write("log.tr", "0 1 5 5\n9 1 5 5\n20 2 0.3 0.2 0.4\n15 1 3 3\n")
     workload = gs.Workload.from_log(path, max_applications=2)
-    assert told(lambda: workload.realize(gs.Platform.equal(9)))[1] == []
-    _, said = told(lambda: gs.Workload.from_log(path).realize(gs.Platform.equal(9)))
-    assert [each.partition("log.tr:")[2].partition(",")[0] for each in said] == [
+    assert with_warnings(lambda: workload.realize(gs.Platform.equal(9)))[1] == []
+    _, messages = with_warnings(lambda: gs.Workload.from_log(path).realize(gs.Platform.equal(9)))
+    assert [each.partition("log.tr:")[2].partition(",")[0] for each in messages] == [
         "4: 1 submissions out of order",
         "3: 2 tasks of duration 0 s",
     ]
@@ -270,22 +277,22 @@ def test_only_tasks_of_the_bags_used_are_reported(write):
 
 @pytest.mark.parametrize("more", [[], ["--workers", "2"], ["--replicates", "2", "--workers", "2"]])
 def test_each_line_is_reported_once_by_a_command(write, monkeypatch, capfd, more):
-    path = write("log.swf", ODD.replace(" 70 ", " 60 "))
+    path = write("log.swf", MIXED.replace(" 70 ", " 60 "))
     monkeypatch.chdir(path.parent)
     command = ["compare", "--job-log", path.name, "--rigid", "--schedulers", "backfill,backfill-fcfs"]
     done = CliRunner().invoke(cli, [*command, *more])
-    said = (done.stderr + capfd.readouterr().err).splitlines()  # that of workers, too
-    assert done.exit_code == 0 and len([line for line in said if "never ran" in line]) == 1
-    assert len([line for line in said if "warning: log.swf:" in line or "TraceWarning" in line]) == 6
+    messages = (done.stderr + capfd.readouterr().err).splitlines()  # including the output of workers
+    assert done.exit_code == 0 and len([line for line in messages if "never ran" in line]) == 1
+    assert len([line for line in messages if "warning: log.swf:" in line or "TraceWarning" in line]) == 6
 
 
 @pytest.mark.parametrize("replicates", [None, 2])
 def test_each_line_is_reported_once_by_a_study(write, replicates):
-    path = write("log.swf", ODD)
+    path = write("log.swf", MIXED)
     scenario = gs.Scenario(gs.Platform.equal(99), gs.Workload.jobs_from_log(path))
     names = ["backfill", "backfill-fcfs"]
-    _, said = told(lambda: gs.compare(scenario, names, replicates=replicates))
-    assert len(said) == len(set(said)) == 6
+    _, messages = with_warnings(lambda: gs.compare(scenario, names, replicates=replicates))
+    assert len(messages) == len(set(messages)) == 6
 
 
 # -- fields that no run uses -------------------------------------------------------------------------------
@@ -296,11 +303,11 @@ UNUSED = ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue
 
 @pytest.mark.parametrize("field", [*UNUSED, "preceding", "think_time"])
 @pytest.mark.parametrize("word", ["normal", "1.5", "nan", "1e99", "-inf", "123456789012345678901234", "1_0"])
-def test_a_faulty_unused_field_is_accepted(write, field, word):
+def test_faulty_values_of_unused_fields_are_accepted(write, field, word):
     words = job(7, number=2).split()
     words[FIELDS.index(field)] = word
     path = write("log.swf", job() + " ".join(words) + "\n" + job(9, number=3))
-    jobs, _ = told(lambda: derive_jobs(read_jobs(path)))
+    jobs, _ = with_warnings(lambda: derive_jobs(read_jobs(path)))
     assert jobs.job.tolist() == [1, 2, 3] and jobs.run_time.tolist() == [10, 10, 10]
     value = read_jobs(path).jobs[field][1]
     known = word == "1.5" and JOB_DTYPE[field] == np.float64
@@ -309,7 +316,7 @@ def test_a_faulty_unused_field_is_accepted(write, field, word):
     assert noted.get("unread-field") == (None if known else ("note", 1, 2))
 
 
-def test_a_faulty_unused_column_of_a_plugin_is_accepted():
+def test_faulty_values_of_unused_columns_of_a_plugin_are_accepted():
     columns = {
         "queue": ["night", 3],
         "group": [1.5, 2.0],
@@ -323,7 +330,7 @@ def test_a_faulty_unused_column_of_a_plugin_is_accepted():
 
 
 @pytest.mark.parametrize("field", sorted(set(FIELDS) - {*UNUSED, "preceding", "think_time"}))
-def test_a_field_that_is_used_must_be_a_number(write, field):
+def test_faulty_values_of_used_fields_are_rejected(write, field):
     words = job(7).split()
     words[FIELDS.index(field)], words[FIELDS.index("queue")] = "x", "normal"
     path = write("log.swf", job() + " ".join(words) + "\n")
@@ -331,12 +338,12 @@ def test_a_field_that_is_used_must_be_a_number(write, field):
         read_jobs(path)
 
 
-# -- what cannot be true -----------------------------------------------------------------------------------
+# -- contradictions --------------------------------------------------------------------------------------
 
 
-def found(write, header, *jobs):
+def contradictions_of(write, header, *jobs):
     path = write("log.swf", "".join(f"; {line}\n" for line in header) + "".join(jobs))
-    log, _ = told(lambda: read_jobs(path))
+    log, _ = with_warnings(lambda: read_jobs(path))
     lines = lines_of(log.jobs)
     return {each.code: each.message for each in contradictions(log, lines, np.ones(len(log), np.bool_))}
 
@@ -354,7 +361,11 @@ def found(write, header, *jobs):
         (["MaxProcs: 4", "Preemption: TS"], [job(used=4), job(5, used=4)], set()),
         (["MaxProcs: 4"], [job(used=5)], {"over-max-procs"}),
         (["MaxProcs: 4"], [job(used=2, req=5)], {"over-max-procs"}),
-        (["MaxProcs: 4"], [job(), job(run=0, used=-1, req=99, status=5)], set()),  # why it never ran
+        (
+            ["MaxProcs: 4"],
+            [job(), job(run=0, used=-1, req=99, status=5)],
+            set(),
+        ),  # it never ran, as it is too large
         (["MaxRuntime: 9"], [job()], {"over-max-runtime"}),
         (["MaxRuntime: 9", "AllowOveruse: Yes"], [job()], set()),
         (["MaxRuntime: 9 hours"], [job()], set()),
@@ -379,12 +390,12 @@ def found(write, header, *jobs):
         ),
         (
             ["StartTime: Fri Oct 01 00:00:03 PDT 1993", "EndTime: Fri Dec 31 23:03:45 PST 1993"],
-            [job(7948936)],  # later by the change of the clocks
+            [job(7948936)],  # later only because of daylight saving time
             set(),
         ),
         (
             ["StartTime: Sat May 01 00:00:00 PST 2010", "EndTime: Sat May 01 00:10:00 PST 2010"],
-            [job(1272700800 + 599)],  # UNIX time, of which the zone is not known
+            [job(1272700800 + 599)],  # UNIX time, whose zone is unknown
             set(),
         ),
         (["StartTime: 2010-05-02 00:00:00", "EndTime: 2010-05-01 00:00:00"], [job()], {"header-end"}),
@@ -392,7 +403,7 @@ def found(write, header, *jobs):
     ],
 )
 def test_contradictions_are_detected(write, header, jobs, codes):
-    assert set(found(write, header, *jobs)) == codes
+    assert set(contradictions_of(write, header, *jobs)) == codes
 
 
 def test_contradictions_are_reported_by_info_lint_and_the_run(write):
@@ -401,8 +412,11 @@ def test_contradictions_are_reported_by_info_lint_and_the_run(write):
     assert info.info(path)["contradictions"] == [text]
     (finding,) = lint(path)
     assert (finding.code, finding.severity, finding.first_line) == ("over-capacity", "warning", 3)
-    assert of_both(path)[3] == [f"3: {text} (the first is at this line)"]
-    assert found(write, ["MaxJobs: 9"], job())["other-job-count"] == "the header says 9 jobs, the file has 1"
+    assert read_all_ways(path)[3] == [f"3: {text} (the first is at this line)"]
+    assert (
+        contradictions_of(write, ["MaxJobs: 9"], job())["other-job-count"]
+        == "the header says 9 jobs, but the file has 1"
+    )
 
 
 jobs = st.tuples(st.integers(0, 40), st.integers(-1, 20), st.integers(0, 20), st.integers(1, 5))
@@ -410,7 +424,7 @@ jobs = st.tuples(st.integers(0, 40), st.integers(-1, 20), st.integers(0, 20), st
 
 @settings(max_examples=100)
 @given(st.lists(jobs, min_size=1, max_size=25), st.integers(3, 9))
-def test_over_capacity_matches_a_slow_count(jobs, most):
+def test_over_capacity_matches_the_reference_implementation(jobs, most):
     table = np.full(len(jobs), -1, dtype=JOB_DTYPE)
     table["job"] = table["line"] = np.arange(1, len(jobs) + 1)
     table["status"] = 1
@@ -459,7 +473,7 @@ def test_the_time_zone_of_the_computer_has_no_effect(write):
         return done.stdout
 
     first = output("UTC")
-    assert "header-start" in first  # what depends on dates is there
+    assert "header-start" in first  # the output depends on dates
     assert output("America/New_York") == output("Pacific/Kiritimati") == first
 
 
@@ -479,7 +493,7 @@ row = st.tuples(
 def test_both_readers_have_the_same_jobs(rows):
     table = np.full(len(rows), -1, dtype=JOB_DTYPE)
     table["line"] = np.arange(1, len(rows) + 1)
-    table["user"] = table["line"]  # a bag each
+    table["user"] = table["line"]  # each job is a bag
     for each, (submit, run, used, status, number) in zip(table, sorted(rows), strict=True):
         each["submit"], each["run_time"], each["used_procs"], each["req_procs"] = submit, run, used, 2
         each["status"], each["job"] = status, number

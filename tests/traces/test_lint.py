@@ -32,7 +32,7 @@ def codes(findings):
         ("log.swf.gz", "", "swf"),
         ("log.txt", "; Computer: x\n", "swf"),
         ("log.txt.gz", "\n" + job(more=" {1} q"), "swf"),
-        ("log.txt", job(submit=8), "swf"),  # 18 fields, as 8 intervals have
+        ("log.txt", job(submit=8), "swf"),  # 18 fields, as many as a line of 8 intervals
         ("log.gwf.gz", "", "gwf"),
         ("log.txt", "# 1 JobID\n", "gwf"),
         ("log.txt", "# Site: x\n" + "1 " * 11 + "7\n", "gwf"),
@@ -41,7 +41,7 @@ def codes(findings):
         ("log.txt", "1 " * 29, "gwf"),
         ("log.tr.gz", "", "tr"),
         ("log.txt", "7.5 3 2 1 2 3\n", "tr"),
-        ("log.txt", "8 1 5 5\n", "tr"),  # an interval of 0 s otherwise
+        ("log.txt", "8 1 5 5\n", "tr"),  # otherwise an up interval of 0 s
         ("hosts.txt", "8 1 5 6\n", "avt"),
         ("hosts.avt", "", "avt"),
         ("hosts.txt", "# comment\na.b.c 1 0 5\n", "avt"),
@@ -139,7 +139,7 @@ def test_lint_finds_all_classes_in_a_log(write, recwarn):
             job(3, 20, run=0, user=-1),  # line 6
             job(4, 20, run=30, used=2, more=" extra"),  # line 7: over request
             job(4, 20, run=30),  # line 8
-            job(6, 20, used=-1, req=2),  # line 9: those requested
+            job(6, 20, used=-1, req=2),  # line 9: processors known only as requested
         )
     )
     findings = lint(write("log.swf", text))
@@ -162,10 +162,10 @@ def test_lint_finds_all_classes_in_a_log(write, recwarn):
     assert [finding.severity for finding in findings] == sorted(
         (finding.severity for finding in findings), key=["error", "warning", "note"].index
     )
-    assert not recwarn  # lint reports, it does not warn
+    assert not recwarn  # lint returns findings and issues no warnings
 
 
-def test_lint_counts_all_bad_lines(write):
+def test_lint_counts_all_faulty_lines_of_a_log(write):
     path = write("log.swf", job(1) + "1 2 3\n" + job(2, run="x") + "1 2\n" + job(3, run="nan"))
     assert codes(lint(path)) == {"missing-fields": ("error", 2, 2), "bad-number": ("error", 2, 3)}
 
@@ -189,7 +189,7 @@ def test_lint_finds_all_classes_in_a_grid_log(write, recwarn):
 
 @pytest.mark.parametrize("name", ["a.swf", "a.gwf", "a.avt", "event_trace.tab", "a.csv", "a.swf.gz"])
 @pytest.mark.parametrize("content", [None, "", b"\x1f\x8bxx", b"a\n\0"])
-def test_lint_never_raises_for_a_bad_file(write, tmp_path, name, content):
+def test_lint_reports_an_unreadable_file_as_a_finding(write, tmp_path, name, content):
     path = tmp_path / name if content is None else write(name, content)
     (finding,) = lint(path)
     assert (finding.severity, finding.code, finding.count) == ("error", "unreadable", 1)
@@ -230,7 +230,7 @@ def test_lint_finds_all_classes_in_availability_traces(write, recwarn):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         ("a.avt", "a 1 0 5\nb 2 0 1\nc 1 5 4\na 1 0 1\nd 1 0 1\n", "host b must have 4 times, as n is 2"),
         (
@@ -245,9 +245,13 @@ def test_lint_finds_all_classes_in_availability_traces(write, recwarn):
         ),
     ],
 )
-def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, said):
+def test_lint_counts_all_lines_that_cannot_be_read(write, name, content, expected):
     (finding,) = lint(write(name, content))
-    assert (finding.code, finding.count, finding.first_line) == ("bad-line", 3, 2) and said in finding.message
+    assert (finding.code, finding.count, finding.first_line) == (
+        "bad-line",
+        3,
+        2,
+    ) and expected in finding.message
 
 
 def test_lint_finds_all_classes_in_a_host_table(write):

@@ -86,7 +86,7 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     with pytest.warns(gs.PluginWarning) as caught:
         names = list(registered())
     said = [str(each.message) for each in caught]
-    whose = "of others-of-gridsim is left out"
+    whose = "of others-of-gridsim is ignored"
     for line, wanted in zip(
         said,
         (
@@ -113,17 +113,17 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
     said = json.loads(answer("compare", "scenario.toml", "--schedulers", "stay,mincent", "--json"))
     assert [row["name"] for row in said["schedulers"]] == ["stay", "mincent"]
     assert said["schedulers"][0]["parameters"]["pause"] == 1.0 and said["schedulers"][0]["tasks"] == 3
-    # a result of it is run again without a name, as of a scheduler that comes with gridsim
+    # a result of a plugin's scheduler is reproduced without naming it, as for a built-in scheduler
     answer("run", "scenario.toml", "--scheduler", "stay", "--out", "r.npz")
     assert "the same digest" in answer("repro", "r.npz")
 
 
-@pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # given once a process
+@pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # issued once per process
 def test_errors_of_a_reader_become_trace_errors(installed: Path) -> None:
     (installed / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
         gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
 
 
-def test_names_disappear_with_the_package() -> None:
+def test_a_plugin_scheduler_is_unregistered_with_its_package() -> None:
     assert "stay" not in registered()

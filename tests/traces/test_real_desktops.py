@@ -38,7 +38,7 @@ def test_every_task_is_completed_on_real_desktops(traces: Path, name: str) -> No
 @pytest.mark.parametrize(
     "scheduler", [gs.Rjss(), gs.Rjss(probe_latency="network"), gs.ResourceExclusion()], ids=repr
 )
-def test_real_jobs_move_to_real_hosts(traces: Path, scheduler: gs.Scheduler) -> None:
+def test_real_jobs_migrate_to_faster_real_hosts(traces: Path, scheduler: gs.Scheduler) -> None:
     log = traces / "lcg2005-a/LCG-2005-a.swf.gz"
     scenario = gs.Scenario(
         gs.Platform.from_hosts(traces / "boinc-hosts-open/seti_hosts.csv", 500, seed=1),

@@ -38,7 +38,7 @@ def test_rigid_jobs_of_a_small_log_are_exact():
         (100, 1, 10, 20, 7, 1),
         (100, 1, 7, 5, 7, 2),  # ran for longer than requested
         (105, 2, 3, 3, 7, 3),
-        (110, 1, 2, 9, 7, 2),  # before job 4, which is above it in the log
+        (110, 1, 2, 9, 7, 2),  # sorted by job number, although job 4 is above it in the log
         (110, 3, 4, 4, 7, 4),
     ]
     jobs = derive_jobs(log)
@@ -49,7 +49,7 @@ def test_rigid_jobs_of_a_small_log_are_exact():
     assert derive_jobs(make_log((5, 1, 1), (5, 1, 1))).utilization(3) == math.inf
 
 
-def test_rows_refer_to_the_log():
+def test_rows_of_rigid_jobs_refer_to_the_log():
     """Job 2 is above job 1 in the log, with the same release."""
     jobs = derive_jobs(make_log((0, 10, 1, 20, 2), (0, 10, 1, 20, 1)))
     assert jobs.job.tolist() == [1, 2] and jobs.row.tolist() == [1, 0]
@@ -110,7 +110,7 @@ def test_submit_times_are_compressed_or_stretched():
         ({"machines": 5}, "machines requires utilization, got 5 machines and no utilization"),
         (
             {"utilization": 0.5, "machines": 5},
-            "utilization must be None, as all jobs are released at once, got 0.5",
+            "utilization requires jobs with different release times, got 0.5",
         ),
     ],
 )
@@ -194,12 +194,12 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
     with pytest.warns(TraceWarning) as caught:
         jobs = derive_jobs(log, procs_per_node=8)
-    said = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
-    assert said == [
+    messages = [str(w.message).partition(": ")[2].split(" (the first")[0] for w in caught]
+    assert messages == [
         "8 jobs that never ran (run time 0 s, cancelled or without processors), left out",
         "1 jobs of run time 0 s, counted as 1 s",
         "13995 jobs started while more processors were in use than the header's MaxProcs, 8192, such as "
-        "8225 at 1174030 s; the header says 447794 records, the file has 150331",
+        "8225 at 1174030 s; the header says 447794 records, but the file has 150331",
     ]
     assert len(jobs) == 150_331 - 8 and jobs.nodes.max() == 1000 and (jobs.nodes > 420).sum() == 61
     now = jobs.utilization(5000)

@@ -1,4 +1,4 @@
-"""Job logs: exact values, round trips, every kind of bad file, and the real logs."""
+"""Job logs: exact values, round trips, invalid files, and the real logs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_small_log_is_read_exactly(write, name):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("more", ["", " {1,2} q", " 3.5"])
-def test_the_cuts_of_blocks_have_no_effect(write, monkeypatch, end, more):
+def test_block_boundaries_have_no_effect(write, monkeypatch, end, more):
     """Blocks with only jobs are parsed at once; comments, empty and wider lines are in later blocks."""
     jobs = [f"{k} {k} 5 100 4 -1 -1 4 200 -1 1 7 1 -1 1 -1 -1 -1" for k in range(1, 25)]
     jobs[11] += more
@@ -69,7 +69,7 @@ def test_the_cuts_of_blocks_have_no_effect(write, monkeypatch, end, more):
         assert cut.header == whole.header and cut.jobs.tobytes() == whole.jobs.tobytes()
 
 
-def test_line_ends_and_byte_order_marks_change_nothing(write):
+def test_line_ends_and_byte_order_marks_have_no_effect(write):
     path = write("toy.swf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip())
     log = read_swf(path)
     assert log.header["Version"] == "2.2" and log.jobs["line"].tolist() == [10, 13, 14]
@@ -85,15 +85,15 @@ def test_repairs_are_counted_in_one_warning(write):
         f"{path}:1: 1 submissions out of order, sorted; 1 run times below -1, taken as unknown "
         "(the first is at this line)"
     ]
-    assert log.jobs["job"].tolist() == [2, 1, 3]  # stable
+    assert log.jobs["job"].tolist() == [2, 1, 3]  # the sort is stable
     assert log.jobs["run_time"].tolist() == [3, -1, 4]
     assert log.jobs["line"].tolist() == [2, 1, 3]
 
 
 def test_carriage_returns_within_lines_are_rejected(write):
     """A file with carriage returns only, as on old Macs, is one line."""
-    said = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
-    with pytest.raises(TraceFormatError, match=said):
+    expected = r"a.swf:2: a line must end with a newline, got a carriage return within the line$"
+    with pytest.raises(TraceFormatError, match=expected):
         read_swf(write("a.swf", f"; a\rcomment\n{JOB}\r{JOB}\r"))
 
 
@@ -124,7 +124,7 @@ def test_a_first_line_with_names_of_columns_is_skipped(write):
     ],
 )
 @pytest.mark.parametrize("name", ["bad.swf", "bad.swf.gz"])
-def test_faulty_lines_are_named(write, name, bad, message):
+def test_faulty_lines_are_rejected_with_their_number(write, name, bad, message):
     path = write(name, f"; Computer: Toy\n{JOB}\n\n{bad}\n{JOB}\n")
     with pytest.raises(TraceFormatError) as caught:
         read_swf(path)
@@ -148,7 +148,7 @@ def test_faulty_lines_are_named(write, name, bad, message):
         ("missing.swf", None, None, "No such file or directory"),
     ],
 )
-def test_bad_files_are_named(write, tmp_path, name, content, line, message):
+def test_unreadable_logs_are_rejected(write, tmp_path, name, content, line, message):
     path = tmp_path / name
     if content is not None:
         write(name, content)
@@ -160,7 +160,7 @@ def test_bad_files_are_named(write, tmp_path, name, content, line, message):
     assert str(caught.value).startswith(place) and message in str(caught.value)
 
 
-def test_truncated_and_corrupt_gzip_files_are_named_with_the_line(tmp_path):
+def test_truncated_and_corrupt_gzip_files_are_rejected_with_the_line(tmp_path):
     rng = np.random.default_rng(1)
     lines = [f"{n} {n} 0 {rng.integers(10**9)} " + "1 " * 14 for n in range(20_000)]
     whole = gzip.compress("\n".join(lines).encode())
@@ -205,7 +205,7 @@ def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
 
 @settings(max_examples=50)
 @given(st.binary(max_size=300), st.booleans())
-def test_no_bytes_crash_the_reader(data, packed):
+def test_random_bytes_raise_a_trace_error(data, packed):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / ("log.swf.gz" if packed else "log.swf")
         path.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Job logs with the duration of every task: exact values, bad files, and workloads."""
+"""Job logs with the duration of every task: exact values, invalid files, and workloads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_small_log_is_read_exactly(write, name):
         ("# 1 5 5", "field submit must be a number, got '#'"),
     ],
 )
-def test_bad_lines_are_named(write, bad, message):
+def test_faulty_lines_are_rejected_with_their_number(write, bad, message):
     path = write("bad.tr.gz", f"{LOG}{bad}\n1 1\n")
     with pytest.raises(TraceFormatError) as caught:
         read_tr(path)
@@ -58,7 +58,7 @@ def test_bad_lines_are_named(write, bad, message):
 @pytest.mark.parametrize(
     ("content", "message"), [("\n", "1: no jobs in this log"), (b"1 1 5 5\n\0", "2: the file must be text")]
 )
-def test_bad_files_are_named(write, content, message):
+def test_unreadable_logs_are_rejected(write, content, message):
     path = write("bad.tr", content)
     with pytest.raises(TraceFormatError) as caught:
         read_tr(path)
@@ -73,7 +73,7 @@ def test_sorted_jobs_keep_their_tasks(write):
     assert log.duration.tolist() == [3, 4, 5, 7, 1, 2, 6]
 
 
-def test_jobs_of_one_submit_time_are_released_one_after_the_other(write):
+def test_jobs_of_one_submit_time_are_released_with_a_gap(write):
     """The third job is released after a job that is later in the log."""
     log = read_tr(write("a.tr", "5 1 1 1\n5 1 2 2\n5 2 3 3 4\n5.015 1 5 5\n9 1 6 6\n"))
     assert log.release.tolist() == pytest.approx([0, 0.01, 0.02, 0.015, 4], abs=1e-12)
@@ -84,7 +84,7 @@ def test_jobs_of_one_submit_time_are_released_one_after_the_other(write):
     assert found.release_ns.tolist() == [0, 5_000_000, 3_985_000_000]
 
 
-def test_tasks_have_their_own_sizes_and_jobs_their_estimates(write):
+def test_durations_become_task_sizes_and_means_become_estimates(write):
     workload = gs.Workload.from_log(write("a.tr", LOG), reference_speed=10.0)
     with pytest.warns(TraceWarning, match="a.tr:3: 1 tasks of duration 0 s, counted as 0.001 s"):
         found = workload.realize(GRID)
@@ -95,20 +95,27 @@ def test_tasks_have_their_own_sizes_and_jobs_their_estimates(write):
     assert gs.Scenario.from_toml(gs.Scenario(GRID, workload).to_toml()).workload == workload
 
     exact = gs.Workload.from_log(write("a.tr", LOG), whole_seconds=False).realize(GRID)
-    assert exact.sizes().tolist() == [5000, 9400, 3800, 6400, 1800, 14500]  # 2000 Mflop/s, as the platform
+    assert exact.sizes().tolist() == [
+        5000,
+        9400,
+        3800,
+        6400,
+        1800,
+        14500,
+    ]  # at 2000 Mflop/s, the mean speed of the platform
     assert exact.estimates().tolist() == [7200, 4000, 14500]
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.TraceWarning")
-def test_a_log_can_be_simulated(write):
+def test_a_log_of_tasks_is_simulated(write):
     path = write("a.tr", LOG)
     result = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path)), gs.WqrFt(), record=True)
     assert result.applications["estimate"].tolist() == [6000, 4000, 14000]
     assert validate_result(result) == []
-    with pytest.raises(ScenarioError, match="workload must have tasks of one size"):
+    with pytest.raises(ScenarioError, match="fcfs does not support tasks of different sizes"):
         gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path)), gs.Fcfs())
     equal = gs.simulate(gs.Scenario(GRID, gs.Workload.from_log(path, own_sizes=False)), gs.Fcfs())
-    with pytest.raises(KeyError, match="estimate"):  # of tasks that all have the mean of their job
+    with pytest.raises(KeyError, match="estimate"):  # all tasks have the mean of their job
         equal.applications["estimate"]
     with pytest.raises(TraceFormatError, match="the file must be a job log, swf or gwf, got tr"):
         gs.Workload.jobs_from_log(path).realize(GRID)
@@ -116,7 +123,7 @@ def test_a_log_can_be_simulated(write):
         read_jobs(path)
 
 
-def test_commands_accept_the_format(write):
+def test_trace_commands_accept_the_format(write):
     path = str(write("a.tr", LOG + "0 1 5 6\n"))
     shown = CliRunner().invoke(cli, ["trace", "info", path])
     assert shown.exit_code == 0 and "max_tasks           3\n" in shown.output

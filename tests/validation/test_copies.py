@@ -13,13 +13,19 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.background_load import LoadProfile
 from gridsim.validation import copies
-from gridsim.validation.copies import BackgroundLoadRules, CheckpointRules, Copies, _check_begins, overtaken
+from gridsim.validation.copies import (
+    BackgroundLoadRules,
+    CheckpointRules,
+    Copies,
+    _check_begins,
+    overtaken_copies,
+)
 from gridsim.validation.results import validate_result
 
 SPEEDS = np.array([1.0, 2.0, 0.5])
 SIZES = np.full(4, 1e-6)
 
-#: machine, task, start, how long, completed, whether something was done before
+#: machine, task, start, duration, completed, whether the copy began with work done
 ROW = st.tuples(
     st.integers(0, 2), st.integers(0, 3), st.integers(0, 60), st.integers(0, 60), st.booleans(), st.booleans()
 )
@@ -27,10 +33,10 @@ ROW = st.tuples(
 
 def rows_of(drawn: list[tuple[Any, ...]]) -> Copies:
     columns = list(zip(*drawn, strict=True)) if drawn else [()] * 6
-    machine, task, start, lasts = (np.array(column, np.int64) for column in columns[:4])
+    machine, task, start, duration = (np.array(column, np.int64) for column in columns[:4])
     completed = np.array(columns[4], np.bool_)
     begin = np.where(np.array(columns[5], np.bool_), np.arange(len(drawn)) * 1e-9, 0.0)
-    return Copies(machine, task, start, start + lasts, completed, begin, lambda k: f"row {k}")
+    return Copies(machine, task, start, start + duration, completed, begin, lambda k: f"row {k}")
 
 
 @st.composite
@@ -46,7 +52,7 @@ def rules_of(draw: st.DrawFn) -> CheckpointRules:
 
 def checkpointed_work(rules: CheckpointRules, rows: Copies, j: int, at: int, work: float) -> float:
     """Return the work (ns at full speed) in the newest checkpoint of row j at `at` ns, in steps of 1 ns."""
-    work_done, newest, since_checkpoint = 0.0, 0.0, 0  # since its last checkpoint
+    work_done, newest, since_checkpoint = 0.0, 0.0, 0
     if not rules.interval:
         return 0.0
     now = int(rows.start[j]) + (rules.restore if rows.begin[j] > 0 else 0)
@@ -71,7 +77,7 @@ def checkpointed_work(rules: CheckpointRules, rows: Copies, j: int, at: int, wor
 
 
 def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> float:
-    is_overtaken, newest = overtaken(rows), 0.0
+    is_overtaken, newest = overtaken_copies(rows), 0.0
     same = rows.machine if rules.local else rows.task
     earlier = [
         j
@@ -97,17 +103,16 @@ def test_copies_begin_with_the_newest_checkpoint(
 ) -> None:
     rows = rows_of(drawn)
     work = (SIZES[rows.task] - rows.begin) / SPEEDS[rows.machine] * 1e9
-    want = np.array([expected_work(rows, rules, work, k) for k in range(len(drawn))])
-    wrong = np.flatnonzero(np.abs(rows.begin - want) > 1e-9 * SIZES[rows.task])
+    expected = np.array([expected_work(rows, rules, work, k) for k in range(len(drawn))])
+    wrong = np.flatnonzero(np.abs(rows.begin - expected) > 1e-9 * SIZES[rows.task])
     violations = _check_begins(rows, rules, work, SIZES, SPEEDS)
     assert [each.count for each in violations] == [len(wrong)] * bool(len(wrong))
     for each in violations:
         assert each.where == f"row {wrong[0]}"
-        assert float(each.message.split()[-1]) == pytest.approx(want[wrong[0]], rel=1e-9)
+        assert float(each.message.split()[-1]) == pytest.approx(expected[wrong[0]], rel=1e-9)
 
 
-def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of steps done at once does not change the violations."""
+def test_the_batch_size_does_not_change_violations(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
     drawn = [
         (int(u), int(i), int(at), int(lasts), bool(k % 7 == 0), bool(k % 3))
@@ -119,11 +124,11 @@ def test_size_of_the_parts_does_not_change_violations(monkeypatch: pytest.Monkey
     for rules in (CheckpointRules(3, 1, 2, False), BackgroundLoadRules(3, 1, 2, False, pace)):
         reference = _check_begins(rows, rules, work, SIZES, SPEEDS)
         with monkeypatch.context() as patch:
-            patch.setattr(copies, "_AT_ONCE", 3)
+            patch.setattr(copies, "_BATCH", 3)
             assert str(_check_begins(rows, rules, work, SIZES, SPEEDS)) == str(reference) != "[]"
 
 
-def test_many_concurrent_copies_of_a_task_are_refused() -> None:
+def test_too_many_concurrent_copies_to_check_are_rejected() -> None:
     """Consecutive copies are checked quickly; concurrent ones need too many steps."""
     count, rules = 300_000, CheckpointRules(10, 1, 0, False)
     none, times = np.zeros(count, np.int64), np.arange(count)
@@ -131,7 +136,7 @@ def test_many_concurrent_copies_of_a_task_are_refused() -> None:
     rows = Copies(none, none, times, times + 1, none > 0, np.zeros(count), str)
     assert _check_begins(rows, rules, work, SIZES, SPEEDS) == []
     rows = Copies(none, none, times, np.full(count, 10**6), none > 0, np.zeros(count), str)
-    with pytest.raises(ScenarioError, match=r"makes 4\.5\d+e\+10 checkpoints of copies that run"):
+    with pytest.raises(ScenarioError, match=r"facts.checkpoint_interval .* got 4\.5\d+e\+10"):
         _check_begins(rows, rules, work, SIZES, SPEEDS)
 
 
@@ -143,4 +148,4 @@ def test_too_many_concurrent_replicas_are_detected() -> None:
     scheduler = {**result.scheduler, "parameters": {**result.scheduler["parameters"], "max_replicas": 1}}
     result.scheduler = scheduler
     (violation,) = validate_result(result)
-    assert violation.message == "2 copies of a task run at a time, at most 1 may"
+    assert violation.message == "2 copies of a task run at a time, but at most 1 may"

@@ -1,4 +1,4 @@
-"""Schedules in which machines run tasks in order of arrival, and some in which they do not."""
+"""Violations of the order of arrival are detected in recorded schedules."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.order import broken_promise
+from gridsim.testing.order import promised_order_violation
 
 #: Three tasks of 10 s, one each of applications 0, 1 and 2, and two of application 3.
 SCENARIO = gs.Scenario(
     gs.Platform.equal(2, 100.0), gs.Workload.of([0.0, 1.0, 2.0, 50.0], [1, 1, 1, 2], 1000.0), seed=1
 )
-#: machine, application, tasks, start, end; and machine, application, tasks, time.
-Ran = list[tuple[int, int, int, float, float]]
-Came = list[tuple[int, int, int, float]]
-IN_TURN: Ran = [(0, 0, 1, 0.0, 10.0), (0, 1, 1, 10.0, 20.0), (0, 2, 1, 20.0, 30.0), (1, 3, 2, 52.0, 72.0)]
-AS_THEY_CAME: Came = [(0, 0, 1, 0.0), (0, 1, 1, 1.0), (0, 2, 1, 3.0), (1, 3, 1, 52.0), (1, 3, 1, 62.0)]
+#: (machine, application, tasks, start, end) of each row of a schedule.
+ScheduleRows = list[tuple[int, int, int, float, float]]
+#: (machine, application, tasks, time) of each arrival.
+ArrivalRows = list[tuple[int, int, int, float]]
+IN_TURN: ScheduleRows = [
+    (0, 0, 1, 0.0, 10.0),
+    (0, 1, 1, 10.0, 20.0),
+    (0, 2, 1, 20.0, 30.0),
+    (1, 3, 2, 52.0, 72.0),
+]
+ARRIVALS: ArrivalRows = [(0, 0, 1, 0.0), (0, 1, 1, 1.0), (0, 2, 1, 3.0), (1, 3, 1, 52.0), (1, 3, 1, 62.0)]
 
 
-def violation_of(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str | None:
+def violation_of(
+    schedule_rows: ScheduleRows, arrival_rows: ArrivalRows, scenario: gs.Scenario = SCENARIO
+) -> str | None:
     """Return the violation of a result with this schedule instead of the recorded one."""
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     schedule, arrivals = (
@@ -28,8 +36,8 @@ def violation_of(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str 
             | ({"completed": np.array([row[2] for row in rows])} if "start" in names else {})
         )
         for names, rows in (
-            (("machine", "application", "tasks", "start", "end"), ran),
-            (("machine", "application", "tasks", "time"), came),
+            (("machine", "application", "tasks", "start", "end"), schedule_rows),
+            (("machine", "application", "tasks", "time"), arrival_rows),
         )
     )
     other = gs.Result(
@@ -38,50 +46,54 @@ def violation_of(ran: Ran, came: Came, scenario: gs.Scenario = SCENARIO) -> str 
         scheduler=result.scheduler,
         provenance=result.provenance,
     )
-    return broken_promise(other, "fcfs")
+    return promised_order_violation(other, "fcfs")
 
 
 def test_recorded_schedules_are_in_order_of_arrival() -> None:
     for scheduler in (gs.NoMigration(), gs.Rjss(k=1.0, rule="none")):
         result = gs.simulate(SCENARIO, scheduler, record=True)
-        assert broken_promise(result, "fcfs") is None
-    assert violation_of(IN_TURN, AS_THEY_CAME) is None
+        assert promised_order_violation(result, "fcfs") is None
+    assert violation_of(IN_TURN, ARRIVALS) is None
     # rows of a schedule, and idle machines, may come in any order
-    assert violation_of(IN_TURN[::-1], AS_THEY_CAME) is None
+    assert violation_of(IN_TURN[::-1], ARRIVALS) is None
 
 
 @pytest.mark.parametrize(
-    ("ran", "message"),
+    ("schedule_rows", "message"),
     [
         # the task of application 2 overtakes that of 1
         ([IN_TURN[0], (0, 2, 1, 10.0, 20.0), (0, 1, 1, 20.0, 30.0), IN_TURN[3]],
-         "machine 0 runs tasks of applications [0, 2, 1], they came as [0, 1, 2]"),
-        # one is missing, and one runs elsewhere
-        (IN_TURN[:2] + IN_TURN[3:], "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
+         "machine 0 runs tasks of applications [0, 2, 1], but they arrived as [0, 1, 2]"),
+        # a task is missing, or runs on another machine
+        (IN_TURN[:2] + IN_TURN[3:], "machine 0 runs tasks of applications [0, 1], but they arrived as [0, "
+        "1, 2]"),
         ([*IN_TURN[:2], (1, 2, 1, 20.0, 30.0), IN_TURN[3]],
-         "machine 0 runs tasks of applications [0, 1], they came as [0, 1, 2]"),
-        # the machine waits though a task is there: behind another one, and as the first
-        ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, it came at 3.0 s"),
-        ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, it came at 52.0 s"),
-        # a task runs before it comes
-        ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, it came at 52.0 s"),
+         "machine 0 runs tasks of applications [0, 1], but they arrived as [0, 1, 2]"),
+        # the machine is idle although a task has arrived, after another task or as the first
+        ([*IN_TURN[:2], (0, 2, 1, 20.5, 30.5), IN_TURN[3]], "schedule[2] starts at 20.5 s, but arrived at "
+        "3.0 s"),
+        ([*IN_TURN[:3], (1, 3, 2, 52.25, 72.25)], "schedule[3] starts at 52.25 s, but arrived at 52.0 s"),
+        # a task starts before it arrives
+        ([*IN_TURN[:3], (1, 3, 2, 51.0, 71.0)], "schedule[3] starts at 51.0 s, but arrived at 52.0 s"),
     ],
 )  # fmt: skip
-def test_schedule_out_of_order_is_detected(ran: Ran, message: str) -> None:
-    assert violation_of(ran, AS_THEY_CAME) == message
+def test_schedule_out_of_order_is_detected(schedule_rows: ScheduleRows, message: str) -> None:
+    assert violation_of(schedule_rows, ARRIVALS) == message
 
 
 def test_task_within_a_row_before_its_arrival_is_detected() -> None:
-    late_arrivals = [*AS_THEY_CAME[:4], (1, 3, 1, 62.5)]
-    assert violation_of(IN_TURN, late_arrivals) == "schedule[3] has a task at 62.0 s that came at 62.5 s"
-    # where sizes differ a row does not say when its second task starts, but it has ended
+    late_arrivals = [*ARRIVALS[:4], (1, 3, 1, 62.5)]
+    assert (
+        violation_of(IN_TURN, late_arrivals) == "schedule[3] starts a task at 62.0 s that arrived at 62.5 s"
+    )
+    # if sizes differ, a row does not determine when its second task starts
     bags = gs.Workload.of_tasks(
         [0.0, 1.0, 2.0, 50.0], [[1000.0], [1000.0], [1000.0], [500.0, 1500.0]], [0, 0, 0, 1]
     )
     unequal = gs.Scenario(gs.Platform.equal(2, 100.0), bags, seed=1)
     assert violation_of(IN_TURN, late_arrivals, unequal) is None
-    later_arrivals = [*AS_THEY_CAME[:4], (1, 3, 1, 72.5)]
+    later_arrivals = [*ARRIVALS[:4], (1, 3, 1, 72.5)]
     assert (
         violation_of(IN_TURN, later_arrivals, unequal)
-        == "schedule[3] has a task at 72.0 s that came at 72.5 s"
+        == "schedule[3] starts a task at 72.0 s that arrived at 72.5 s"
     )

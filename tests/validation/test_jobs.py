@@ -56,7 +56,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     "exclusion": gs.ResourceExclusion(k=0.3),
     "fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
     "printed": gs.Rjss(k=0.3, turnaround="printed", local_threshold=0.0),
-    "none asked": gs.Rjss(k=0.0),
+    "no probes": gs.Rjss(k=0.0),
     "no-migration": gs.NoMigration(),
 }
 
@@ -110,7 +110,7 @@ STAYING_JOB = int(np.flatnonzero(np.isnan(JOBS["predicted"]))[0])
 
 @pytest.mark.parametrize("more", [-0.1, 0.1])
 def test_wrong_duration_of_a_moved_job_is_detected(more: float) -> None:
-    """With jitter, the start and the end of a moved job have bounds only, but not its duration."""
+    """With jitter, start and end of a moved job are only bounded, but its duration is exact."""
     result = without_record(gs.simulate(SCENARIOS["jitter"], SCHEDULERS["rjss"], record=True))
     jobs = result.tables["jobs"]
     k = int(np.flatnonzero(~np.isnan(jobs["predicted"]))[0])
@@ -153,7 +153,7 @@ def test_wrong_value_of_a_job_is_detected(
 
 @pytest.mark.parametrize("scenario", ["equal", "bags"])
 def test_waits_for_a_dispatcher_are_checked(scenario: str) -> None:
-    """Another dispatcher would have other waits of jobs and of results."""
+    """With another dispatcher, jobs and results would have other waits."""
     for scheduler, other in (("busy", "parallel"), ("parallel", "queue")):
         result = gs.simulate(SCENARIOS[scenario], SCHEDULERS[scheduler])
         parameters = {**result.scheduler["parameters"], "dispatcher": other}
@@ -185,14 +185,14 @@ def test_prediction_for_a_job_that_stayed_is_detected() -> None:
     predicted[STAYING_JOB] = 0.0
     (violation,) = validate_result(with_columns(RJSS, jobs={"predicted": predicted}))
     assert (violation.law, violation.where) == ("jobs", f"jobs.predicted[{STAYING_JOB}]")
-    assert violation.message == "is 0.0 s, the job stayed"
+    assert violation.message == "is 0.0 s, but the job stayed"
 
 
 def test_missing_row_of_jobs_is_detected() -> None:
     jobs = gs.Table({name: values[1:] for name, values in JOBS.items()})
     (violation,) = validate_result(with_tables(RJSS, {**RJSS.tables, "jobs": jobs}))
     count = len(JOBS)
-    assert str(violation) == f"jobs: jobs: has {count - 1} rows, the applications have {count} tasks"
+    assert str(violation) == f"jobs: jobs: has {count - 1} rows, but the applications have {count} tasks"
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2, 3])
@@ -226,13 +226,13 @@ def with_swapped_jobs(result: gs.Result) -> gs.Result:
     jobs, applications = result.tables["jobs"], result.applications
     start, finish = applications["first_start"].copy(), applications["finish"].copy()
     waited, turnaround = jobs["waited"].copy(), jobs["turnaround"].copy()
-    came = start - waited
+    arrival = start - waited
     a, b = next(
         (a, b)
         for a in range(len(jobs))
         for b in range(len(jobs))
         if jobs["machine"][a] == jobs["machine"][b]
-        and came[a] < came[b] < start[a] - 1.0
+        and arrival[a] < arrival[b] < start[a] - 1.0
         and abs(finish[a] - start[b]) < 1e-9
         and np.isnan(jobs["predicted"][[a, b]]).all()
     )
@@ -240,7 +240,7 @@ def with_swapped_jobs(result: gs.Result) -> gs.Result:
     start[b], start[a] = start[a], start[a] + run[b]
     for k in (a, b):
         finish[k] = start[k] + run[k]
-        waited[k], turnaround[k] = start[k] - came[k], finish[k] - applications["release"][k]
+        waited[k], turnaround[k] = start[k] - arrival[k], finish[k] - applications["release"][k]
     stretch = (finish - applications["release"]) / applications["size"]
     changes: dict[str, dict[str, NDArray[Any]]] = {
         "jobs": {"waited": waited, "turnaround": turnaround},
@@ -252,8 +252,8 @@ def with_swapped_jobs(result: gs.Result) -> gs.Result:
         },
     }
     if "schedule" in result.tables:
-        of = result.tables["schedule"]["application"]
-        changes["schedule"] = {"start": start[of], "end": finish[of]}
+        job = result.tables["schedule"]["application"]
+        changes["schedule"] = {"start": start[job], "end": finish[job]}
     return with_columns(result, **changes)
 
 
@@ -294,7 +294,7 @@ def test_tasks_on_other_machines_than_in_jobs_are_detected() -> None:
 
 
 def test_idle_gap_in_a_queue_is_detected() -> None:
-    """The machine idles although its queue has a task."""
+    """The machine is idle although its queue has a task."""
     result = gs.simulate(SCENARIOS["bags"], gs.NoMigration(), record=True)
     schedule = result.tables["schedule"]
     last = int(np.flatnonzero(schedule["machine"] == 1)[-1])
@@ -303,7 +303,7 @@ def test_idle_gap_in_a_queue_is_detected() -> None:
     assert ("order", f"schedule[{last}]") in violations
 
 
-def test_message_lists_only_some_tasks_of_a_machine() -> None:
+def test_message_lists_only_the_tasks_near_a_violation() -> None:
     scenario = gs.Scenario(gs.Platform.of([100.0]), gs.Workload.of(list(range(30)), 1, 500.0, [0] * 30))
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     arrivals = result.tables["arrivals"]
@@ -315,7 +315,7 @@ def test_message_lists_only_some_tasks_of_a_machine() -> None:
     ]
     assert text[0].message == (
         "runs tasks of applications [..., 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, ...], "
-        "they came as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
+        "but they arrived as [..., 19, 21, 20, 22, 23, 24, 25, 26, 27, 28, ...]"
     )
 
 

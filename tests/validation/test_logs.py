@@ -109,20 +109,18 @@ def test_sound_table_has_no_violations(tmp_path: Path) -> None:
             "duration",
             "job w0!2 from 10.0 s for -5.0 s cannot finish at 5.0 s",
         ),
-        ({"row0_allocated_resources": "0"}, "size", "job w0!1 has 1 resources, it requested 2"),
+        ({"row0_allocated_resources": "0"}, "size", "job w0!1 has 1 resources, but requested 2"),
         ({"row3_allocated_resources": "2 5"}, "overlap", "on resource 2"),
         ({"row1_starting_time": 9.0, "row1_finish_time": 14.0}, "overlap", "starts at 9.0 s on resource 0"),
-        ({"row3_job_id": "w0!1"}, "done twice", "job w0!1 is at"),
-        ({"row0_waiting_time": 3.0}, "agreement", "waiting_time is 3.0, its times make 0.0"),
+        ({"row3_job_id": "w0!1"}, "done twice", "job w0!1 is already at"),
+        ({"row0_waiting_time": 3.0}, "agreement", "waiting_time is 3.0, but its times give 0.0"),
         ({"row2_stretch": 2.0}, "agreement", "stretch is 2.0"),
         ({"row3_allocated_resources": "3 6"}, "unknown", "job w0!4 runs on resource 6 of 6"),
     ],
 )
 def test_planted_fault_in_a_table_is_detected(tmp_path: Path, changes: Any, law: str, message: str) -> None:
     violations = validate_batsim(batsim(tmp_path / "jobs.csv", **changes), machines=6)
-    if changes == {
-        "row3_allocated_resources": "2 5"
-    }:  # resource 2 is free again at 10 s, when job 2 takes it
+    if changes == {"row3_allocated_resources": "2 5"}:  # another job takes resource 2 at 10 s
         message = "on resource 2"
     assert law in laws(violations), violations
     assert any(
@@ -137,13 +135,13 @@ def test_table_is_compared_with_the_submitted_jobs(tmp_path: Path) -> None:
     log = swf(tmp_path / "log.swf", rows)
     assert validate_batsim(path, job_log=log) == []
     swf(log, [*rows, (6, 9, -1, -1, 1, -1)])
-    assert "job 6 of the workload is not there" in str(validate_batsim(path, job_log=log)[0])
+    assert "job 6 of the workload is missing" in str(validate_batsim(path, job_log=log)[0])
     swf(log, rows[:-1])
     assert "job 5 is not in the workload" in str(validate_batsim(path, job_log=log)[0])
     swf(log, [(1, 0, -1, -1, 4, -1), *rows[1:]])
-    assert "size is 2, the workload has 4" in str(validate_batsim(path, job_log=log)[0])
+    assert "size is 2, but the workload has 4" in str(validate_batsim(path, job_log=log)[0])
     swf(log, [(1, 0.5, -1, -1, 2, -1), *rows[1:]])
-    assert "submission is 0.0, the workload has 0.5" in str(validate_batsim(path, job_log=log)[0])
+    assert "submission is 0.0, but the workload has 0.5" in str(validate_batsim(path, job_log=log)[0])
 
 
 SHORT = "job_id,submission_time,requested_number_of_resources,starting_time,execution_time,finish_time,"
@@ -167,7 +165,7 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
     (violation,) = validate_batsim(short(path, *rows), machines=4, job_log=log)
     assert (violation.law, violation.count, violation.where) == ("done twice", 2, f"{path}:3")
     done = CliRunner().invoke(cli, ["validate", str(path), "--nodes", "4", "--job-log", str(log)])
-    assert done.exit_code == 1 and f"job w1!1 is at {path}:2 already (and 1 more)" in done.stdout
+    assert done.exit_code == 1 and f"job w1!1 is already at {path}:2 (and 1 more)" in done.stdout
     named = ("1,0,2,0,10,10,0-1,w0", "1,0,2,20,10,30,0-1,w1", "w0!1,0,2,40,10,50,0-1,w0")
     short(path, *named, more=",workload_name")
     assert [(each.law, each.count) for each in validate_batsim(path)] == [("done twice", 1)]
@@ -185,12 +183,12 @@ def test_late_times_are_checked_for_agreement(tmp_path: Path) -> None:
         assert laws(validate_batsim(short(path, *rows), machines=1)) == {"overlap"}
 
 
-#: Later than any rounding, sooner than a thousand times of it.
-JUST = 1e-3
+#: Error (s) larger than any rounding.
+SMALL_ERROR = 1e-3
 
 
 @pytest.mark.parametrize("at", [0, 1000, 28_763_000, 1_700_000_000])
-def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
+def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, at: int) -> None:
     """An error of a millisecond is detected at any time, an error of a microsecond is not."""
 
     def found(by: float, moved: dict[str, int]) -> set[str]:
@@ -209,8 +207,8 @@ def test_slack_is_that_of_six_decimals(tmp_path: Path, at: int) -> None:
         ({"start": 1, "finish": 1, "wait": 1, "turn": 1}, "overlap"),
     ]
     for moved, law in moves:
-        assert found(1e-6, moved) == set() and law in found(JUST, moved), moved
-    base = f"1,{at + JUST:.6f},1,{at},1,{at + 1},0"
+        assert found(1e-6, moved) == set() and law in found(SMALL_ERROR, moved), moved
+    base = f"1,{at + SMALL_ERROR:.6f},1,{at},1,{at + 1},0"
     assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
 
 
@@ -253,12 +251,12 @@ def test_job_that_ran_without_resources_is_detected(tmp_path: Path, row: str, mo
     path, log = short(tmp_path / "jobs.csv", row, more=more), swf(tmp_path / "a.swf", [(1, 0, 0, 10, 2, 10)])
     for job_log in (None, log):
         (violation,) = validate_batsim(path, job_log=job_log)
-        assert violation.law == "size" and "job 1 has run by the table and has no resources" in str(violation)
+        assert violation.law == "size" and "job 1 has run, but has no resources" in str(violation)
     short(path, "1,0,2,-1,-1,-1,,0,REJECTED", more=",success,final_state")
     assert validate_batsim(path, job_log=log) == []
 
 
-#: First resource, how many, start, how long.
+#: First resource, number of resources, start, duration.
 INTERVALS = st.tuples(st.integers(0, 9), st.integers(1, 6), st.integers(0, 9), st.integers(1, 5))
 
 
@@ -270,7 +268,7 @@ def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: i
     times, until = start.astype(np.float64), (start + lasts).astype(np.float64)
     earlier, later = overlaps(resource, times[of], until[of])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "_AT_ONCE", at_once)
+        patch.setattr(logs, "_BATCH", at_once)
         shared = list(logs._shared_resources("a.csv", job, low, low + many, times, until))
     assert sum(count for _, count, *_ in shared) == len(later)
     if shared:
@@ -281,9 +279,9 @@ def test_overlaps_are_found_per_resource(rows: list[tuple[int, ...]], at_once: i
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no jobs table of Batsim: there is no column job_id"),
-        (HEAD, "no jobs in this table"),
-        (HEAD.replace("job_id,", ""), "there is no column job_id"),
+        ("", "must have the columns job_id"),
+        (HEAD, "must have at least one job"),
+        (HEAD.replace("job_id,", ""), "must have the columns job_id"),
         (f"{HEAD}\n1,2\n", ":2: expected 17 fields, found 2"),
         (f"{HEAD}\n1,w,p,x,1,,1,S,0,1,1,0,1,1,0,,\n", ":2: field submission_time must be a number, got 'x'"),
         (
@@ -310,8 +308,8 @@ def test_malformed_tables_are_rejected(tmp_path: Path, text: str, message: str) 
 def test_sound_log_has_no_violations(tmp_path: Path) -> None:
     path = swf(tmp_path / "log.swf", LOG)
     assert validate_swf(path) == validate_swf(path, machines=4, job_log=path) == []
-    told = json.loads(CliRunner().invoke(cli, ["validate", str(path), "--json"]).stdout)
-    assert told == {"file": str(path), "kind": "a job log", "violations": []}
+    output = json.loads(CliRunner().invoke(cli, ["validate", str(path), "--json"]).stdout)
+    assert output == {"file": str(path), "kind": "a job log", "violations": []}
     assert laws(validate_swf(path, machines=3)) == {"overlap"}
 
 
@@ -319,9 +317,9 @@ def test_sound_log_has_no_violations(tmp_path: Path) -> None:
     ("row", "values", "law", "message"),
     [
         (0, (1, 0, -5, 10, 2, 20), "before submission", "job 1 waits for -5.0 s"),
-        (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, it requested 20.0 s"),
-        (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, there are 4"),
-        (2, (1, 2, 0, 8, 1, 20), "done twice", "job 1 is at"),
+        (1, (2, 1, 9, 25, 3, 20), "duration", "job 2 runs for 25.0 s and is completed, but requested 20.0 s"),
+        (1, (2, 1, 4, 5, 3, 20), "overlap", "6 processors are in use at 5.0 s, but there are 4"),
+        (2, (1, 2, 0, 8, 1, 20), "done twice", "job 1 is already at"),
         (3, (4, 3, 12, 2, 5, 20), "unknown", "job 4 runs on 5 of 4 processors"),
     ],
 )
@@ -339,11 +337,11 @@ def test_planted_fault_in_a_log_is_detected(
 def test_log_is_compared_with_another_log(tmp_path: Path) -> None:
     given, path = swf(tmp_path / "given.swf", LOG), tmp_path / "log.swf"
     swf(path, LOG[1:])
-    assert "job 1 of the workload is not there" in str(validate_swf(path, job_log=given)[0])
+    assert "job 1 of the workload is missing" in str(validate_swf(path, job_log=given)[0])
     swf(path, [*LOG, (9, 30, 0, 1, 1, 20)])
     assert "job 9 is not in the workload" in str(validate_swf(path, job_log=given)[0])
     swf(path, [(1, 0, 0, 10, 1, 20), *LOG[1:]])
-    assert "size is 1, the workload has 2" in str(validate_swf(path, job_log=given)[0])
+    assert "size is 1, but the workload has 2" in str(validate_swf(path, job_log=given)[0])
 
 
 def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
@@ -364,11 +362,11 @@ def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
     path = swf(tmp_path / "log.swf", LOG)
     log = swf(tmp_path / "given.swf", [*LOG, (1, 3, 0, 10, 2, 20)])
     (violation,) = validate_swf(path, job_log=log)
-    assert str(violation) == f"workload: {log}:6: job 1 of the workload is at line 2 already"
+    assert str(violation) == f"workload: {log}:6: job 1 of the workload is already at line 2"
     rows = [(k + 1, submit, -1, -1, size, -1) for k, (_, submit, size, *_) in enumerate(JOBS)]
     again = (3, 4, -1, -1, 1, -1)
     (violation,) = validate_batsim(batsim(tmp_path / "a.csv"), job_log=swf(log, [*rows, again, again]))
-    assert violation.count == 2 and "job 3 of the workload is at line 4 already" in str(violation)
+    assert violation.count == 2 and "job 3 of the workload is already at line 4" in str(violation)
     assert laws(validate_swf(log, job_log=log)) == {"done twice", "workload", "lost"}
 
 
@@ -389,14 +387,14 @@ def test_invalid_options_are_rejected(tmp_path: Path) -> None:
         assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
 
 
-# -- what they share ----------------------------------------------------------------------------------------
+# -- shared checks ------------------------------------------------------------------------------------------
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4)), max_size=8)
 
 
 @settings(max_examples=100, deadline=None)
 @given(rows)
-def test_overlaps_are_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> None:
+def test_overlaps_equal_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> None:
     u, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T
     end = start + lasts
     earlier, later = overlaps(u, start.astype(float), end.astype(float))
@@ -412,7 +410,7 @@ def test_overlaps_are_those_of_all_pairs(rows: list[tuple[int, int, int]]) -> No
 
 @settings(max_examples=100, deadline=None)
 @given(rows, st.integers(0, 12))
-def test_capacity_is_that_of_each_instant(rows: list[tuple[int, int, int]], capacity: int) -> None:
+def test_over_capacity_finds_the_first_instant(rows: list[tuple[int, int, int]], capacity: int) -> None:
     amount, start, lasts = np.array(rows, np.int64).reshape(-1, 3).T
     end = start + lasts
     used = {t: int(amount[(start <= t) & (t < end)].sum()) for t in sorted({*start.tolist()})}

@@ -113,7 +113,7 @@ COPIES: dict[str, gs.Scheduler] = {"wqr": gs.WqrFt(), "wave": gs.Wave()}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*COPIES, *SCHEDULERS])
 def test_wrong_counts_of_failures_are_detected(name: str) -> None:
-    """Each value of the columns that scenario or schedule determine is changed by one."""
+    """A change by one is detected in each value that scenario or schedule determine."""
     scheduler = {**COPIES, **SCHEDULERS}[name]
     bags = gs.Workload.bags(
         4,
@@ -132,13 +132,12 @@ def test_wrong_counts_of_failures_are_detected(name: str) -> None:
     result = gs.simulate(scenario, scheduler, record=True)
     assert validate_result(result) == []
     assert result.machines["failures"].sum() and result.applications["resubmitted"].sum()
-    again = "agreement"
     laws = {
         "failures": "failures",
-        "resubmitted": again,
-        "undisturbed": again,
-        "killed": again,
-        "replicas": again,
+        "resubmitted": "agreement",
+        "undisturbed": "agreement",
+        "killed": "agreement",
+        "replicas": "agreement",
         "smallest_task": "workload",
         "largest_task": "workload",
     }
@@ -155,9 +154,9 @@ def test_wrong_counts_of_failures_are_detected(name: str) -> None:
                 columns = {each: values.copy() for each, values in result.tables[table].items()}
                 columns[column][k] += by
                 violations = [each.law for each in validate_result(_with(result, table, columns))]
-                # tasks that waited where a failure took them are submitted again, and are in no schedule
-                unknown = column == "resubmitted" and waits and columns[column][k] >= cut[k]
-                assert law in violations or unknown, (column, k, by)
+                # tasks that waited on a failed machine are resubmitted, but are in no schedule
+                is_possible = column == "resubmitted" and waits and columns[column][k] >= cut[k]
+                assert law in violations or is_possible, (column, k, by)
 
 
 def _with(result: gs.Result, table: str, columns: dict[str, NDArray[Any]]) -> gs.Result:
@@ -178,7 +177,7 @@ def test_failure_counts_without_failures_are_detected(table: str, column: str) -
     assert violation.where == f"{table}.{column}[3]"
 
 
-def test_late_machine_has_no_failure_and_reset_machine_has_one() -> None:
+def test_machine_that_joins_late_has_no_failure_and_reset_machine_has_one() -> None:
     faults = gs.Faults.of([0, 1, 2, 3], [0.0, 0.0, 9.0, 1e6], [5.0, 0.0, 9.0, 1e6])
     result = gs.simulate(scenario(faults), gs.Fcfs(mode="pull"), record=True)
     assert result.machines["failures"].tolist() == [0, 1, 1, 0, 0, 0, 0, 0] and validate_result(result) == []
@@ -233,10 +232,10 @@ Columns = dict[str, NDArray[Any]]
 def alter(path: Path, target: Path, table: str, change: Callable[[Columns], None]) -> None:
     """Write a copy of a result file with changed values in a table."""
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w") as new:
-        about = json.loads(old.read("result.json"))
+        header = json.loads(old.read("result.json"))
         columns = {
             name: np.load(io.BytesIO(old.read(f"tables/{table}/{name}.npy")))
-            for name in about["tables"][table]
+            for name in header["tables"][table]
         }
         change(columns)
         for member in old.namelist():
@@ -296,14 +295,14 @@ def swap_machines(columns: Columns) -> None:
     columns["machine"][machine == 0], columns["machine"][machine == 4] = 4, 0
 
 
-def onto_the_dead(columns: Columns) -> None:
+def move_into_an_outage(columns: Columns) -> None:
     """Move the last task of machine 1 into an outage."""
     k = int(np.flatnonzero(columns["machine"] == 1)[-1])
     length = columns["end"][k] - columns["start"][k]
     columns["start"][k], columns["end"][k] = 5.0, 5.0 + length
 
 
-def uncut(columns: Columns) -> None:
+def delay_interruption(columns: Columns) -> None:
     """Let an interrupted task end after the failure."""
     k = int(np.flatnonzero(columns["completed"] == 0)[0])
     columns["end"][k] += 1e-3
@@ -312,37 +311,37 @@ def uncut(columns: Columns) -> None:
 PLANTED: dict[str, tuple[str, Callable[[Columns], None], str]] = {
     "a task lost": ("schedule", drop_row, "lost"),
     "tasks done twice": ("schedule", repeat_row, "done twice"),
-    "two at once": ("schedule", shift(1, -0.5), "overlap"),
-    "before its release": ("schedule", shift(0, -50.0), "before release"),
-    "on a dead machine": ("schedule", onto_the_dead, "dead machine"),
-    "cut off without a failure": ("schedule", uncut, "cut off"),
-    "too short": ("schedule", move("end", 0, -0.25), "duration"),
-    "on another machine": ("schedule", swap_machines, "duration"),
-    "a machine that is none": ("schedule", put("machine", 0, 8), "unknown"),
-    "an application that is none": ("schedule", put("application", 0, -1), "unknown"),
-    "half a task": ("schedule", put("completed", 0, 0), "count"),
-    "not a time": ("schedule", put("start", 0, np.nan), "time"),
-    "before it came": ("arrivals", move("time", 0, 40.0), "before arrival"),
-    "before there was anything": ("arrivals", put("time", 0, -5.0), "arrival"),
-    "more than there is": ("arrivals", move("tasks", 0, 1000), "arrival"),
-    "less than has begun": ("arrivals", put("tasks", 0, 0), "arrival"),
-    "to a machine that is none": ("arrivals", put("machine", 0, -1), "unknown"),
-    "on more machines": ("applications", move("nodes_used", 0, 1), "agreement"),
-    "better used": ("machines", move("utilization", 0, 0.1), "agreement"),
-    "never interrupted": ("machines", put("interrupted", 1, 77), "agreement"),
-    "a better finish": ("applications", move("finish", 2, -1.0), "agreement"),
-    "a better stretch": ("applications", put("stretch", 1, 1e-9), "stretch"),
-    "a smaller workload": ("applications", move("tasks", 0, -1), "workload"),
+    "two tasks at once": ("schedule", shift(1, -0.5), "overlap"),
+    "a start before the release": ("schedule", shift(0, -50.0), "before release"),
+    "a task on a dead machine": ("schedule", move_into_an_outage, "dead machine"),
+    "an interruption without a failure": ("schedule", delay_interruption, "cut off"),
+    "a task that is too short": ("schedule", move("end", 0, -0.25), "duration"),
+    "a task on another machine": ("schedule", swap_machines, "duration"),
+    "an unknown machine": ("schedule", put("machine", 0, 8), "unknown"),
+    "an unknown application": ("schedule", put("application", 0, -1), "unknown"),
+    "a task that is half completed": ("schedule", put("completed", 0, 0), "count"),
+    "a start that is NaN": ("schedule", put("start", 0, np.nan), "time"),
+    "a start before the arrival": ("arrivals", move("time", 0, 40.0), "before arrival"),
+    "an arrival before the release": ("arrivals", put("time", 0, -5.0), "arrival"),
+    "too many arrivals": ("arrivals", move("tasks", 0, 1000), "arrival"),
+    "too few arrivals": ("arrivals", put("tasks", 0, 0), "arrival"),
+    "an arrival at an unknown machine": ("arrivals", put("machine", 0, -1), "unknown"),
+    "too many used machines": ("applications", move("nodes_used", 0, 1), "agreement"),
+    "too high a utilization": ("machines", move("utilization", 0, 0.1), "agreement"),
+    "interruptions that did not happen": ("machines", put("interrupted", 1, 77), "agreement"),
+    "too early a finish": ("applications", move("finish", 2, -1.0), "agreement"),
+    "too small a stretch": ("applications", put("stretch", 1, 1e-9), "stretch"),
+    "too small a workload": ("applications", move("tasks", 0, -1), "workload"),
     "a faster machine": ("machines", move("speed", 3, 200.0), "platform"),
-    "less busy": ("machines", move("busy", 3, -2.0), "agreement"),
-    "a task more": ("machines", move("tasks", 3, 1), "tasks"),
-    "a message more": ("messages", move("sent", 0, 1), "messages"),
+    "too little busy time": ("machines", move("busy", 3, -2.0), "agreement"),
+    "one task too many": ("machines", move("tasks", 3, 1), "tasks"),
+    "one message too many": ("messages", move("sent", 0, 1), "messages"),
 }
 
 
-@pytest.mark.parametrize("what", PLANTED)
-def test_planted_fault_is_detected(sound: Path, tmp_path: Path, what: str) -> None:
-    table, change, law = PLANTED[what]
+@pytest.mark.parametrize("fault", PLANTED)
+def test_planted_fault_is_detected(sound: Path, tmp_path: Path, fault: str) -> None:
+    table, change, law = PLANTED[fault]
     path = tmp_path / "altered.gridsim"
     alter(sound, path, table, change)
     violations = {violation.law: violation for violation in validate_result(path)}

@@ -38,19 +38,19 @@ def test_early_end_of_an_interrupted_rigid_job_is_detected() -> None:
     assert schedule["end"][k] == 5.0
     violations = {each.law: each for each in violations_after_change(result, "schedule", "end", k, 4.0)}
     assert violations["cut off"].where == f"schedule[{k}]"
-    assert "cut off at 4.0 s, machine 1 does not fail then" in str(violations["cut off"])
+    assert "interrupted at 4.0 s, but machine 1 does not fail then" in str(violations["cut off"])
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"),
+    ("requirement", "message"),
     [
-        ({"memory": 2e9}, "application 0 needs 2e+09 bytes of memory, machine 1 has 1e+09"),
-        ({"kinds": "a"}, "application 0 wants machines of kind 'a', machine 1 is of kind 'b'"),
+        ({"memory": 2e9}, "application 0 needs 2e+09 bytes of memory, but machine 1 has 1e+09"),
+        ({"kinds": "a"}, "application 0 requires machines of kind 'a', but machine 1 is of kind 'b'"),
     ],
 )
-def test_job_on_an_unsuitable_machine_is_detected(wanted: dict[str, Any], message: str) -> None:
+def test_job_on_an_unsuitable_machine_is_detected(requirement: dict[str, Any], message: str) -> None:
     own = gs.ListedAttributes(memory=(2e9, 1e9), kinds=("a", "b"))
-    jobs = gs.Workload.jobs_of([0.0], 1, 20.0, **wanted)
+    jobs = gs.Workload.jobs_of([0.0], 1, 20.0, **requirement)
     scenario = gs.Scenario(gs.Platform.equal(2, attributes=own), jobs)
     for scheduler in (gs.Asap(), gs.DgsAsap()):
         result = gs.simulate(scenario, scheduler, record=True)
@@ -66,7 +66,7 @@ def test_task_on_a_machine_without_memory_or_disk_is_detected(name: str) -> None
     for scheduler in (gs.FairTree(), gs.Fcfs()):
         result = gs.simulate(scenario, scheduler, record=True)
         violations = {each.law: each for each in violations_after_change(result, "schedule", "machine", 0, 1)}
-        text = f"application 0 needs 2e+09 bytes of {name}, machine 1 has 1e+09"
+        text = f"application 0 needs 2e+09 bytes of {name}, but machine 1 has 1e+09"
         assert violations["constraint"].where == "schedule[0]" and violations["constraint"].message == text
 
 
@@ -78,13 +78,13 @@ def test_wrong_distances_of_placements_are_detected() -> None:
         result = gs.simulate(scenario, scheduler, record=True)
         assert result.tables["placements"]["distance"].tolist() == [5.0, 0.0]
         (violation,) = violations_after_change(result, "placements", "distance", 0, 5.5)
-        assert str(violation) == "agreement: placements.distance[0]: is 5.5, the schedule makes 5.0"
+        assert str(violation) == "agreement: placements.distance[0]: is 5.5, but the schedule gives 5.0"
         (violation,) = violations_after_change(result, "placements", "application", 1, 0)
         assert violation.where == "placements.application"
 
 
 class Passing(gs.NodeProgram):
-    """A node that enqueues tasks, withdraws two at once, and sends them to its neighbour."""
+    """Node that enqueues tasks, withdraws two of them at once, and sends these to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -126,7 +126,7 @@ def test_too_many_arrivals_are_detected() -> None:
     assert result.tables["arrivals"]["tasks"].tolist() == [3]
     (violation,) = violations_after_change(result, "arrivals", "tasks", 0, 4)
     assert (violation.law, violation.where) == ("arrival", "application 0")
-    assert "4 tasks have come, it has 3, and 0 were submitted again" in str(violation)
+    assert "4 tasks have arrived, but it has 3, and 0 were submitted again" in str(violation)
 
 
 def test_lost_request_of_an_application_is_no_violation() -> None:

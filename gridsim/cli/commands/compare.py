@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import file_name, print_text, progress_of, width
+from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, records, run_options, scenario_of
 from gridsim.cli.study_flags import (
     check_figure,
-    draw,
     execution_arguments,
     execution_options,
     figure_message,
     headline_option,
     names_of,
     replication_options,
+    save_figure,
 )
 from gridsim.errors import ScenarioError
 
@@ -156,7 +156,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
         details = {"files": files, "report": flags["report"], "not_applicable": exclusions}
         click.echo(to_json({**comparison.to_dict(), **details}))
         return
-    print_text(comparison.format(width=width(), verbose=flags["verbose"]))
+    print_text(comparison.format(width=terminal_width(), verbose=flags["verbose"]))
     for name, reason in exclusions.items():
         click.echo(f"not applicable: {name}: {reason}")
     for file in [*files.values(), *filter(None, [flags["report"]])]:
@@ -174,12 +174,12 @@ def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
 
 def _command_line(result: Replicates, flags: Flags) -> str:
     """Return the command that repeats the replications, with the scenario saved as scenario.toml."""
-    words = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
-    words += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
+    arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
+    arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics", "time_limit"):
         if flags[flag] is not None:
-            words += ["--" + flag.replace("_", "-"), str(flags[flag])]
-    return shlex.join(words)
+            arguments += ["--" + flag.replace("_", "-"), str(flags[flag])]
+    return shlex.join(arguments)
 
 
 def _compare_replications(
@@ -187,7 +187,7 @@ def _compare_replications(
 ) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
     for flag in ("out", "record", "decisions", "messages", "verbose"):
@@ -199,7 +199,7 @@ def _compare_replications(
         raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
         raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
-    need(
+    import_extra(
         "scipy.stats", "stats", "--replicates"
     )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
@@ -226,7 +226,7 @@ def _compare_replications(
 
         write_report(result, flags["report"], scenario=saved_scenario, command=_command_line(result, flags))
     if flags["figure"] is not None:
-        draw(flags["figure"], result.figure(headline=flags["headline"]))
+        save_figure(flags["figure"], result.figure(headline=flags["headline"]))
     if flags["as_json"]:
         details = {"scenario": scenario.to_toml(), "not_applicable": exclusions}
         details |= {name: flags[name] for name in ("figure", "report")}

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.output import in_folder, show_result
+from gridsim.cli.output import output_file, show_result
 from gridsim.cli.quantities import FLOAT, INT
 from gridsim.cli.scenario_flags import prepare, report_option, scenario_options, settings_option
 
@@ -63,7 +63,7 @@ def emulate_command(name: str, **flags: Any) -> None:
     from gridsim.cli.commands.report import check_report
     from gridsim.emulation.emulate import emulate
 
-    out = in_folder(flags["out"], name)
+    out = output_file(flags["out"], name)
     check_report(flags["report"])
     scenario, schedulers, save_scenario = prepare([name], flags, [] if out is None else [out])
     names = ("processes", "speedup", "network", "work", "kill", "time_limit")

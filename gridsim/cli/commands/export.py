@@ -21,7 +21,7 @@ import click
 def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
     """Write the schedule of a result (run --record) in the format of another program."""
     from gridsim.cli.output import check_distinct, check_output
-    from gridsim.cli.result_args import display_errors, machines_of
+    from gridsim.cli.result_args import guard_display, parse_machines
     from gridsim.errors import ScenarioError
     from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
     from gridsim.results.formats.perfetto import to_perfetto
@@ -32,9 +32,9 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
     check_distinct([("RESULT", file)], [("--out", out)])
     if machines is not None and kind != "perfetto":
         raise ScenarioError(f"--machines requires --format perfetto, got {kind}")
-    selection = None if machines is None else machines_of(machines)
+    selection = None if machines is None else parse_machines(machines)
     result = Result.load(file)
-    with display_errors([file]):
+    with guard_display([file]):
         if kind == "perfetto":
             rows = to_perfetto(result, out, machines=selection)
         elif kind == "swf":

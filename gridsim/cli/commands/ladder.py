@@ -11,13 +11,13 @@ from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import (
     Flags,
     flags_in_errors,
-    inputs,
+    input_files,
+    parse_setting,
     scenario_of,
     scenario_options,
-    setting_of,
     settings_option,
 )
-from gridsim.cli.study_flags import check_figure, draw, execution_arguments, execution_options
+from gridsim.cli.study_flags import check_figure, execution_arguments, execution_options, save_figure
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -71,13 +71,17 @@ def ladder_command(
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import ladder
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "ladder")  # used only after the runs, but a missing SciPy is reported now
+    import_extra(
+        "scipy.stats", "stats", "ladder"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     scenario = scenario_of(flags)
-    check_distinct([*inputs(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])])
+    check_distinct(
+        [*input_files(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])]
+    )
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run are checked as well
     name = DEFAULT_SCHEDULERS[scenario.workload.rigid] if name is None else name
@@ -90,13 +94,13 @@ def ladder_command(
             replicates,
             scheduler=scheduler,
             faults=faults,
-            ages=() if ages is None else _numbers(ages),
+            ages=() if ages is None else _parse_ages(ages),
             time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),
             **execution,
         )
     if flags["figure"] is not None:
-        draw(flags["figure"], result.figure())
+        save_figure(flags["figure"], result.figure())
     if flags["as_json"]:
         click.echo(to_json({**result.to_dict(), "figure": flags["figure"]}))
         return
@@ -105,7 +109,7 @@ def ladder_command(
         click.echo(f"saved {flags['figure']}")
 
 
-def _numbers(ages: str) -> list[float]:
+def _parse_ages(ages: str) -> list[float]:
     try:
         return [float(age) for age in ages.split(",")]
     except ValueError:
@@ -116,7 +120,7 @@ def _parameters(name: str, scenario: Scenario, settings: tuple[str, ...]) -> Fla
     """Return the parameters of the scheduler, from the scenario and ``--set``."""
     parameters = dict(scenario.schedulers.get(name, {}))
     for setting in settings:
-        target, parameter, value = setting_of(setting)
+        target, parameter, value = parse_setting(setting)
         if target != name:
             raise ScenarioError(f"--set {setting}: the scheduler must be {name}, got {target!r}")
         parameters[parameter] = value

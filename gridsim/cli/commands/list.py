@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gridsim.cli.output import print_text, width
+from gridsim.cli.output import print_text, terminal_width
 
 Row = dict[str, Any]
 
@@ -55,7 +55,7 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
     indent = 2 + max(map(len, heads))
     last = [columns[-1], *(str(row[columns[-1]]) for row in rows)]
     for head, text in zip(heads, last, strict=True):
-        yield from wrap_text(f"{head:<{indent}}{text}".rstrip(), max(width(), indent + 30), indent)
+        yield from wrap_text(f"{head:<{indent}}{text}".rstrip(), max(terminal_width(), indent + 30), indent)
 
 
 @_listing("schedulers", "name", "of", "nodes", "what")

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from gridsim.cli.output import check_distinct
-from gridsim.cli.result_args import display_errors, machines_of, named_files
-from gridsim.cli.study_flags import check_figure, draw
+from gridsim.cli.result_args import guard_display, named_files, parse_machines
+from gridsim.cli.study_flags import check_figure, save_figure
 from gridsim.errors import ScenarioError
 
 #: Flag -> the kind of chart that supports it.
@@ -55,13 +55,13 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         if value is not None:
             if _KIND_OF_FLAG[flag] != kind:
                 raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
-            options[flag] = machines_of(value) if flag == "machines" else value
+            options[flag] = parse_machines(value) if flag == "machines" else value
     files = named_files(paths)
     check_figure(figure)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
     results = {name: Result.load(file) for name, file in files.items()}
-    with display_errors(files.values()):
-        draw(figure, of_results(kind, results, **options))
+    with guard_display(files.values()):
+        save_figure(figure, of_results(kind, results, **options))
     if as_json:
         click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gridsim.cli.output import check_distinct, check_output
-from gridsim.cli.result_args import display_errors, named_files
+from gridsim.cli.result_args import guard_display, named_files
 from gridsim.errors import ScenarioError
 
 
@@ -42,7 +42,7 @@ def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -
     check_report(out, "--out")
     check_distinct([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
     results = {name: Result.load(file) for name, file in files.items()}
-    with display_errors(files.values()):
+    with guard_display(files.values()):
         write_report(results, out, title=title, files=files)
     if as_json:
         digests = {name: result.digest for name, result in results.items()}

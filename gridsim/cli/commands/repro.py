@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gridsim.cli.scenario_flags import import_option
-from gridsim.errors import ScenarioError, naming, one_line
+from gridsim.errors import ScenarioError, name_files_in_errors, one_line
 
 if TYPE_CHECKING:
     from gridsim.results.result import Result
@@ -109,7 +109,7 @@ def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) 
 
     result = Result.load(file)
     _check_scheduled(result)
-    with naming([file]):
+    with name_files_in_errors([file]):
         scheduler = scheduler_from(result.scheduler, "the result", imported_as=name, imports=imports)
         rerun = reproduce_result(result, scheduler)
     if as_json:

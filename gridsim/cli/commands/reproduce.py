@@ -10,7 +10,7 @@ import click
 from gridsim.cli.output import progress_of
 from gridsim.cli.quantities import INT
 from gridsim.errors import ScenarioError
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
     from gridsim.reproduce.framework import Desktops, Log, Reproduction
@@ -65,7 +65,7 @@ MODULES = {
 RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
 #: The experiment on bags that supports a job log without desktops.
 BAG_EXPERIMENT = "probes-on-bags"
-#: Experiments on desktops, which support traces of real ones, and the one that requires them.
+#: Experiments on desktop grids, which support traces of real desktops, and the one that requires them.
 DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Experiments that require logs with the duration of every task.
 PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
@@ -149,7 +149,7 @@ def reproduce(
     as_json: bool,
 ) -> None:
     """Repeat published experiments, and check which of their claims hold here."""
-    from gridsim.support.arguments import whole
+    from gridsim.support.arguments import integer
     from gridsim.support.text import to_json
 
     if list_only:
@@ -169,8 +169,10 @@ def reproduce(
     names = [key for key in MODULES if key not in exclusions] if name == "all" else [name]
     experiments = list(map(reproduction, names))
     if seeds is not None:
-        whole("--seeds", seeds, low=1, high=1_000_000)
-    count = whole("--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000)
+        integer("--seeds", seeds, low=1, high=1_000_000)
+    worker_count = integer(
+        "--workers", os.cpu_count() or 1 if workers is None else workers, low=1, high=10_000
+    )
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
@@ -185,19 +187,19 @@ def reproduce(
         try:
             os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
         except OSError as error:
-            raise ScenarioError(f"--out must name a folder that can be made, got {out!r}: {error}") from None
+            raise ScenarioError(f"--out must name a creatable folder, got {out!r}: {error}") from None
 
     from gridsim.reproduce.framework import Run
     from gridsim.reproduce.written import markdown, to_dict, write
     from gridsim.support.processes import executor_of
 
     answers = []
-    with executor_of(count) as executor:
+    with executor_of(worker_count) as executor:
         for experiment in experiments:
-            number = experiment.SEEDS[quick] if seeds is None else seeds
+            seed_count = experiment.SEEDS[quick] if seeds is None else seeds
             shown_progress = progress_of(progress, as_json)
             options = Run(
-                range(1, number + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
+                range(1, seed_count + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
             )
             report = experiment.run(options)
             files = [] if out is None else write(experiment, report, options.ran, out)
@@ -217,7 +219,7 @@ def reproduce(
 def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
     """Return the log of ``--log``, after a check that all experiments support it and that it can be read."""
     from gridsim.reproduce.framework import Log
-    from gridsim.support.arguments import whole
+    from gridsim.support.arguments import integer
     from gridsim.traces.info import detect_format, load_jobs
     from gridsim.traces.tr import load_tr
 
@@ -231,7 +233,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
                 f"{name} does not support --log; it is supported by {', '.join(RIGID_EXPERIMENTS)}, "
                 f"{BAG_EXPERIMENT}, and with --availability and --speeds by {', '.join(DESKTOP_EXPERIMENTS)}"
             )
-    log = Log(path, 1 if procs_per_node is None else whole("--procs-per-node", procs_per_node, low=1))
+    log = Log(path, 1 if procs_per_node is None else integer("--procs-per-node", procs_per_node, low=1))
     # read before the runs, so that errors of the log are reported early
     if names == [BAG_EXPERIMENT] and detect_format(path) == "tr":
         load_tr(path)
@@ -322,6 +324,6 @@ def _list(as_json: bool) -> None:
 
 def _check_extras(figures: bool) -> None:
     """Check, before the runs, that the optional libraries used after them are installed."""
-    need("scipy.stats", "stats", "reproduce")
+    import_extra("scipy.stats", "stats", "reproduce")
     if figures:
-        need("matplotlib", "plot", "reproduce --out")
+        import_extra("matplotlib", "plot", "reproduce --out")

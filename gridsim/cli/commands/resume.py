@@ -50,7 +50,7 @@ def resume_command(
     from gridsim.cli.output import (
         check_distinct,
         check_output,
-        in_folder,
+        output_file,
         progress_of,
         scenario_files,
         show_result,
@@ -63,7 +63,7 @@ def resume_command(
         header = checkpoint.header.scheduler
     title = header.name
     description = {"name": title, "class": header.cls, "parameters": header.parameters}
-    out = in_folder(out, title)
+    out = output_file(out, title)
     if out is not None:
         check_output("--out", out)
         check_distinct([("CHECKPOINT", file), *scenario_files(checkpoint.header.files)], [("--out", out)])

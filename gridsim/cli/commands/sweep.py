@@ -15,12 +15,12 @@ from gridsim.cli.quantities import INT
 from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
     check_figure,
-    draw,
     execution_arguments,
     execution_options,
     figure_message,
     headline_option,
     names_of,
+    save_figure,
 )
 from gridsim.errors import ScenarioError
 
@@ -71,10 +71,12 @@ def sweep(
     from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 
-    need("scipy.stats", "stats", "sweep")  # used only after the runs, but a missing SciPy is reported now
+    import_extra(
+        "scipy.stats", "stats", "sweep"
+    )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
     check_report(report)
     _check_table(out)
@@ -93,7 +95,7 @@ def sweep(
     if out is not None:
         _save(result, out)
     if flags["figure"] is not None:
-        draw(flags["figure"], result.figure(headline=flags["headline"]))
+        save_figure(flags["figure"], result.figure(headline=flags["headline"]))
     if report is not None:
         from gridsim.report import write_report
 
@@ -116,10 +118,10 @@ def sweep(
 
 def _command_line(file: str, overrides: dict[str, Any]) -> str:
     """Return the command that repeats the sweep."""
-    words = ["gridsim", "sweep", file]
+    arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
-        words += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
-    return shlex.join(words)
+        arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
+    return shlex.join(arguments)
 
 
 def _check_table(out: str | None) -> None:
@@ -130,12 +132,12 @@ def _check_table(out: str | None) -> None:
 
 
 def _save(result: SweepResult, out: str) -> None:
-    from gridsim.support.extras import need
+    from gridsim.support.extras import import_extra
     from gridsim.support.files import atomic_file
 
     table = result.to_arrow()
     with atomic_file(out) as stream:
         if out.endswith(".csv"):
-            need("pyarrow.csv", "data", "--out").write_csv(table, stream)
+            import_extra("pyarrow.csv", "data", "--out").write_csv(table, stream)
         else:
-            need("pyarrow.parquet", "data", "--out").write_table(table, stream)
+            import_extra("pyarrow.parquet", "data", "--out").write_table(table, stream)

@@ -44,17 +44,17 @@ def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -
 
 
 def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
-    from gridsim.cli.result_args import display_errors
+    from gridsim.cli.result_args import guard_display
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
-    from gridsim.support.arguments import whole
+    from gridsim.support.arguments import integer
     from gridsim.support.files import open_regular
     from gridsim.traces._text import text_lines
     from gridsim.validation.logs import validate_batsim, validate_swf
     from gridsim.validation.results import validate_result
 
     if nodes is not None:
-        whole("--nodes", nodes, low=1, high=2**31 - 1)
+        integer("--nodes", nodes, low=1, high=2**31 - 1)
     with open_regular(file) as stream:
         is_zip = stream.read(4) == b"PK\x03\x04"
     if is_zip:
@@ -63,7 +63,7 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
                 raise ScenarioError(f"a result does not support {option}, since it contains its scenario")
         result = Result.load(file, verify=False)
         schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
-        with display_errors([file]):
+        with guard_display([file]):
             return f"a result {schedule}", validate_result(result)
     first = next(iter(text_lines(file)), "")
     if "job_id" in first.split(","):

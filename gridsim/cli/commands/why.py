@@ -21,7 +21,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     release.
     """
     from gridsim.cli.output import print_text
-    from gridsim.cli.result_args import display_errors
+    from gridsim.cli.result_args import guard_display
     from gridsim.errors import ScenarioError
     from gridsim.results.result import Result
     from gridsim.support.text import to_json
@@ -29,12 +29,12 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     if (application is None) == (job is None):
         raise ScenarioError("exactly one of APPLICATION and --job (a job's number in its log) must be given")
     result = Result.load(file, verify=False)
-    with display_errors([file]):
+    with guard_display([file]):
         try:
             if job is not None:
                 application = result.row_of_job(job)
             assert application is not None
             explanation = result.why(application, task)
         except IndexError as error:
-            raise ScenarioError(f"{file} has no {error}") from error
+            raise ScenarioError(f"{file}: {error}") from error
         print_text(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())

@@ -139,13 +139,13 @@ def _ends(
             Row(
                 claim,
                 f"{kind}: {end} stretch, {name}",
-                f"{printed:g}",
+                f"{value:g}",
                 made.mean(name, metric),
                 "1e-8 s/Mflop",
                 "cannot be compared",
                 reason,
             )
-            for end, metric, printed in zip(("smallest", "largest"), ("min", "max"), paper, strict=True)
+            for end, metric, value in zip(("smallest", "largest"), ("min", "max"), paper, strict=True)
         ]
     return [
         near(

@@ -17,7 +17,7 @@ from gridsim.results.metrics.rigid import (
     largest,
     prompt_share,
     rank_correlation,
-    waiting_by,
+    waiting_by_class,
 )
 from gridsim.results.result import Result
 from gridsim.schedulers import DgsAsap
@@ -75,7 +75,7 @@ def correlation(result: Result, what: str) -> float:
 
 def median_of(result: Result, what: str, number: int) -> float:
     """Median waiting of a class of `what`, s; NaN if no job is in it."""
-    made = waiting_by(by(result, what), result.applications["waiting"], np.array(CLASSES[what]))
+    made = waiting_by_class(by(result, what), result.applications["waiting"], np.array(CLASSES[what]))
     return float(made.median[number])
 
 
@@ -87,7 +87,7 @@ def over_time(result: Result) -> tuple[Floats, Floats, Floats]:
     eu = effective_series(
         edges, jobs["first_start"] - first, jobs["finish"] - first, jobs["tasks"], len(result.machines)
     )
-    return edges, eu, waiting_by(release, jobs["waiting"], edges).mean
+    return edges, eu, waiting_by_class(release, jobs["waiting"], edges).mean
 
 
 def with_load(result: Result) -> float:
@@ -202,7 +202,7 @@ def figure(report: Report) -> Figure:
     for axes, kind in zip(panels[1:], CLASSES, strict=True):
         values, waited = report.data[kind]
         axes.scatter(values, np.maximum(waited, 1.0), s=1, color=plots.COLOURS[5])
-        found = waiting_by(values, waited, np.array(CLASSES[kind]))
+        found = waiting_by_class(values, waited, np.array(CLASSES[kind]))
         some = found.jobs > 0
         at = [max(float(v), float(values.min())) for v in found.low[some]]
         axes.plot(at, found.median[some], color=plots.COLOURS[0], marker="o", markersize=3, label="median")

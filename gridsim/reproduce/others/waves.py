@@ -378,7 +378,7 @@ def _reach(found: Estimate, end: float) -> float:
 def figure(report: Report) -> Figure:
     """Draw turnaround relative to plain migration on the left, and turnaround over the wait on the right."""
     from gridsim import plots
-    from gridsim.plots.style import name_x
+    from gridsim.plots.style import label_x
 
     made, (left, *panels) = plots.figure(1 + len(report.data["lingers"]))
     places = list(report.data["made"])
@@ -399,7 +399,7 @@ def figure(report: Report) -> Figure:
         )
     left.set_xlim(-0.5, len(places) - 0.5)
     left.grid(axis="y", alpha=0.3)
-    name_x(left, range(len(places)), places)
+    label_x(left, range(len(places)), places)
     left.set_ylabel(f"turnaround / {BASE}")
     plots.legend(left)
     for axes, (place, series) in zip(panels, report.data["lingers"].items(), strict=True):

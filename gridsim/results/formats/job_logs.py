@@ -26,7 +26,7 @@ from gridsim.results.metrics.formulas import job_slowdown, total
 from gridsim.results.result import READ_FROM_LOG, Result
 from gridsim.results.table import Table
 from gridsim.support import provenance
-from gridsim.support.arguments import real, text, whole
+from gridsim.support.arguments import integer, real, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.warning_scope import warn
@@ -146,7 +146,7 @@ def to_batsim(result: Result, path: StrPath, *, dialect: Dialect = "batsim") -> 
         "stretch": _numbers(stretch),
         "allocated_resources": _machine_intervals(result, rows),
         "consumed_energy": ["" if job_rejected else "-1" for job_rejected in rejected.tolist()],
-        "metadata": [f'"{words}"' for words in metadata],
+        "metadata": [f'"{entry}"' for entry in metadata],
     }
     selected = [columns[name] for name in COLUMNS[dialect]]
     _write(path, [",".join(COLUMNS[dialect])], map(",".join, zip(*selected, strict=True)))
@@ -220,7 +220,7 @@ def _write(path: StrPath, head: list[str], lines: Iterable[str]) -> None:
 
 def _numbers(values: Floats) -> list[str]:
     """Return numbers as text, rounded to 9 decimals without trailing zeros; an empty text for NaN."""
-    rounded = np.round(values, 9) + 0.0  # no -0
+    rounded = np.round(values, 9) + 0.0  # replaces -0 by 0
     return [f"{v:.9f}".rstrip("0").rstrip(".") if v == v else "" for v in rounded.tolist()]
 
 
@@ -236,16 +236,15 @@ def _rigid_rows(result: Result) -> _ScheduleRows:
 def unique_job_numbers(result: Result) -> NDArray[np.int64] | None:
     """Return the number of each job in its log; None without a log, or if two jobs share a number."""
     numbers = result.jobs_of_log
-    known = numbers is not None and numbers.min() >= 0 and len(np.unique(numbers)) == len(numbers)
-    return numbers if known else None
+    is_unique = numbers is not None and numbers.min() >= 0 and len(np.unique(numbers)) == len(numbers)
+    return numbers if is_unique else None
 
 
 def check_recorded(result: Result, function: str) -> None:
     """Raise ScenarioError naming `function`, which requires it, if the result has no recorded schedule."""
     if "schedule" not in result.tables:
         raise ScenarioError(
-            f"{function} requires a recorded schedule, which the result lacks: run it with --record, or "
-            "simulate(..., record=True)"
+            f"{function} requires a recorded schedule: use simulate(..., record=True) or run --record"
         )
 
 
@@ -259,8 +258,8 @@ def _schedule_rows(result: Result, function: str) -> _ScheduleRows:
     application, tasks, start, end, completed = (
         schedule[name][order] for name in ("application", "tasks", "start", "end", "completed")
     )
-    number = np.arange(len(order)) - np.searchsorted(application, application)  # of the row within its bag
-    label = [f"{i + 1}_{k + 1}" for i, k in zip(application.tolist(), number.tolist(), strict=True)]
+    number_in_bag = np.arange(len(order)) - np.searchsorted(application, application)
+    label = [f"{i + 1}_{k + 1}" for i, k in zip(application.tolist(), number_in_bag.tolist(), strict=True)]
     return _ScheduleRows(label, application, tasks, start, end, np.ones_like(application), completed > 0)
 
 
@@ -331,7 +330,7 @@ def result_from_log(
     from gridsim.traces.info import load_jobs
 
     file = os.fspath(path)
-    with provenance.reading([file]) as files:
+    with provenance.file_digests([file]) as files:
         log = load_jobs(path)
     workload = Workload.jobs_from_log(path, procs_per_node, None, start, end, max_nodes)
     jobs = derive_jobs(log, procs_per_node=procs_per_node, start=start, end=end, max_nodes=max_nodes)
@@ -340,7 +339,7 @@ def result_from_log(
     count = (
         _header_machines(file, log.header, procs_per_node)
         if machines is None
-        else whole("machines", machines, low=1)
+        else integer("machines", machines, low=1)
     )
     for i in np.flatnonzero(jobs.nodes > count)[:1]:
         raise ScenarioError(
@@ -353,7 +352,7 @@ def result_from_log(
         raise ScenarioError(f"{file}: no job has a known wait, so the log contains no schedule")
     if unknown_wait.any():
         place = f"{file}:{records['line'][unknown_wait].min()}"
-        message = f"{place}: {unknown_wait.sum()} jobs of unknown wait, taken as failed"
+        message = f"{place}: {unknown_wait.sum()} jobs of unknown wait count as failed"
         warn(f"{message} (the first is at this line)", TraceWarning, stacklevel=2)
     release = np.round(jobs.release - jobs.release[0], 9)
     waiting = np.where(unknown_wait, np.nan, records["wait"])

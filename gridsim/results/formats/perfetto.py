@@ -29,8 +29,9 @@ from gridsim.support.files import StrPath, atomic_file
 #: Machines per process of the trace; viewers fold the tracks of a process.
 BLOCK = 100
 #: Process of the applications and counters; those of machines follow.
-_GRID = 1
-#: Thread of machine u is this + 2 u, and the next is that of its messages; no thread id equals a process id.
+_GRID_PID = 1
+#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages have the next one.  No thread id
+#: equals a process id.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000
@@ -131,17 +132,19 @@ class _Trace:
     # -- tracks -------------------------------------------------------------------------------------------
 
     def _processes(self) -> Iterator[str]:
-        yield from _process(_GRID, "applications", 0)
+        yield from _process(_GRID_PID, "applications", 0)
         machines = np.flatnonzero(self.is_selected)
         for block in np.unique(machines // BLOCK).tolist():
             last = min(len(self.is_selected), (block + 1) * BLOCK) - 1
-            yield from _process(_GRID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
+            yield from _process(_GRID_PID + 1 + block, f"machines {block * BLOCK}-{last}", block + 1)
         for u in machines.tolist():
             yield from self._thread(u, 0, f"machine {u}")
             yield from self._thread(u, 1, f"machine {u}: messages")
         servers = self._servers()
         if servers:
-            yield from _process(self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID)
+            yield from _process(
+                self._process_of(servers[0]), "servers", self._process_of(servers[0]) - _GRID_PID
+            )
         for u in servers:
             yield from self._thread(u, 1, f"server {u - len(self.is_selected)}: messages")
 
@@ -161,7 +164,9 @@ class _Trace:
 
     def _process_of(self, u: int) -> int:
         """Return the process of a machine, or of the servers."""
-        return _GRID + 1 + (u // BLOCK if u < len(self.is_selected) else -(-len(self.is_selected) // BLOCK))
+        return (
+            _GRID_PID + 1 + (u // BLOCK if u < len(self.is_selected) else -(-len(self.is_selected) // BLOCK))
+        )
 
     def _place(self, u: int, thread: int = 0) -> str:
         return f'"pid":{self._process_of(u)},"tid":{_FIRST_THREAD + 2 * u + thread}'
@@ -177,9 +182,9 @@ class _Trace:
         table, jobs = self.result.applications, self.result.jobs_of_log
         for i in np.flatnonzero(self.has_run).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # a rejected job has no finish
-            # an id local to the process, so that viewers show the slice there
+            # the id is local to the process, so that viewers show the slice in it
             name, local_id = self.names[i], f'{{"local":{i}}}'
-            head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID},"tid":{_GRID}'
+            head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID_PID},"tid":{_GRID_PID}'
             args = {
                 "application": i,
                 **({} if jobs is None else {"job": int(jobs[i])}),
@@ -207,7 +212,7 @@ class _Trace:
                 time[changes].tolist(), np.cumsum(level)[changes].tolist(), strict=True
             ):
                 yield (
-                    f'{{"ph":"C","name":"{name}","pid":{_GRID},"tid":{_GRID},"ts":{_micros(instant)},'
+                    f'{{"ph":"C","name":"{name}","pid":{_GRID_PID},"tid":{_GRID_PID},"ts":{_micros(instant)},'
                     f'"args":{{"{unit}":{value}}}}}'
                 )
 

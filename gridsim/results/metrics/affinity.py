@@ -24,12 +24,12 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.mapping_matrices import TaskMapping
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 #: Mapping rules of `map_arrivals`.
 Rule = Literal["mct", "met", "olb", "kpb"]
 #: Shares of machine time below this are rounding errors.
-_LEAST = 1e-9
+_MIN_SHARE = 1e-9
 
 
 class Affinity(NamedTuple):
@@ -49,13 +49,13 @@ class Affinity(NamedTuple):
     @property
     def allowed(self) -> NDArray[np.bool_]:
         """Mask of the machines of each class, bool[classes, machines]; an argument of `map_arrivals`."""
-        return self.shares > _LEAST
+        return self.shares > _MIN_SHARE
 
 
 def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
     """Return the largest rate at which tasks of given classes can arrive, and the shares of machine time.
 
-    The rate is unique, the shares need not be.
+    The rate is unique; the shares need not be.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
         raise ScenarioError(
             f"proportions must have one entry for each of {classes} classes, got {len(ratios)}"
         )
-    time_unit = float(times.min(axis=1).mean())  # scales the rates to about 1
+    time_unit = float(times.min(axis=1).mean())  # this unit scales the rates to about 1
     portion, columns = ratios / ratios.sum(), classes * machines
     service = np.zeros((classes, columns + 1))
     for k in range(classes):
@@ -87,7 +87,7 @@ def affinity(etc: ArrayLike, proportions: ArrayLike) -> Affinity:
     busy = np.hstack((np.tile(np.eye(machines), classes), np.zeros((machines, 1))))
     gain = np.zeros(columns + 1)
     gain[-1] = -1.0
-    solution = need("scipy.optimize", "stats", "affinity").linprog(
+    solution = import_extra("scipy.optimize", "stats", "affinity").linprog(
         gain, np.vstack((service, busy)), np.repeat([0.0, 1.0], [classes, machines]), method="highs-ds"
     )
     if solution.status:
@@ -148,7 +148,10 @@ def map_arrivals(
         )
     mask = np.ones(times.shape, np.bool_) if allowed is None else np.asarray(allowed)
     if mask.shape != times.shape or mask.dtype != np.bool_ or not mask.any(axis=1).all():
-        raise ScenarioError(f"allowed must be bool, {classes} by {machines}, with a machine for each class")
+        raise ScenarioError(
+            f"allowed must be bool[{classes}, {machines}] with at least one machine for each class, "
+            f"got {short_repr(allowed)}"
+        )
     fraction = 0.01 * real("percent", percent, above=0)
     if fraction > 1.0:
         raise ScenarioError(f"percent must be above 0 and at most 100, got {short_repr(percent)}")

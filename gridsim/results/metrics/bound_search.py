@@ -101,7 +101,7 @@ class WholeTasks:
         Task size of each of n applications, Mflop.
     tasks
         Number of tasks of each application, whole numbers as float64.
-    levels
+    thresholds
         The task sizes to try, Mflop, ascending.
     slots
         The ends of tasks on the machines.
@@ -109,7 +109,7 @@ class WholeTasks:
 
     task_size: Floats
     tasks: Floats
-    levels: Floats
+    thresholds: Floats
     slots: Slots
 
 
@@ -148,31 +148,33 @@ class BoundSearch:
         """Return J, ascending, and the task size that gives its bound; None if the bound is by work."""
         order, stretch = np.lexsort((self.release, self.size)), math.inf
         while True:
-            value, members, level = self._tightest(order)
+            value, members, threshold = self._largest_value(order)
             if not self.floor < value < stretch:
-                return np.sort(members), level
+                return np.sort(members), threshold
             stretch = value
             order = np.argsort(self.release + stretch * self.size, kind="stable")
 
-    def _tightest(self, order: Integers) -> tuple[float, Integers, float | None]:
+    def _largest_value(self, order: Integers) -> tuple[float, Integers, float | None]:
         """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set, and its task size."""
         low, high = self._ends(order)
         values = (low - self.release) / self.size
-        i, level = int(values.argmax()), None
+        i, threshold = int(values.argmax()), None
         largest = float(values[i])
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         prefix = order[: rank[i] + 1]
-        k = int((self.start + self._since(prefix, self.work))[: self.group[i] + 1].argmax())
+        k = int((self.start + self._released_since(prefix, self.work))[: self.group[i] + 1].argmax())
         if self.whole_tasks is not None:
             ceiling = (high - self.release) / self.size
             for i in np.argsort(-ceiling, kind="stable").tolist():
                 if not ceiling[i] > (minimum := max(largest, self.floor)):
                     break
                 candidate = order[: rank[i] + 1]
-                if (improvement := self._whole_tasks(self.whole_tasks, candidate, i, minimum)) is not None:
-                    (largest, k, level), prefix = improvement, candidate
-        return largest, prefix[self.group[prefix] >= k], level
+                if (
+                    improvement := self._improve_by_whole_tasks(self.whole_tasks, candidate, i, minimum)
+                ) is not None:
+                    (largest, k, threshold), prefix = improvement, candidate
+        return largest, prefix[self.group[prefix] >= k], threshold
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
         """Return, for each i, the largest C_ki over k by work, and an upper limit of it with whole tasks."""
@@ -185,33 +187,37 @@ class BoundSearch:
                 low[i] = prefix.max()
             return low, low
         # q > 0 tasks of size a take at most a (q + machines - 1) / speed; q > 0 for each k below `group_ends`
-        slack = (whole_tasks.levels * ((whole_tasks.slots.machines - 1) / whole_tasks.slots.speed)).tolist()
-        ends_by_level = np.tile(self.start, (len(slack), 1))
-        unit, group_ends = (whole_tasks.levels / whole_tasks.slots.speed).tolist(), [0] * len(slack)
-        level_counts = np.searchsorted(whole_tasks.levels, whole_tasks.task_size, side="right").tolist()
+        slack = (
+            whole_tasks.thresholds * ((whole_tasks.slots.machines - 1) / whole_tasks.slots.speed)
+        ).tolist()
+        ends_by_threshold = np.tile(self.start, (len(slack), 1))
+        unit, group_ends = (whole_tasks.thresholds / whole_tasks.slots.speed).tolist(), [0] * len(slack)
+        threshold_counts = np.searchsorted(
+            whole_tasks.thresholds, whole_tasks.task_size, side="right"
+        ).tolist()
         tasks, high = whole_tasks.tasks.tolist(), np.empty(len(order))
         for i in order.tolist():
             g = groups[i]
             prefix = ends[:g]
             prefix += work[i]
             low[i] = latest = prefix.max()
-            for level, row in enumerate(ends_by_level):
-                if level < level_counts[i]:
+            for threshold, row in enumerate(ends_by_threshold):
+                if threshold < threshold_counts[i]:
                     prefix = row[:g]
-                    prefix += unit[level] * tasks[i]
-                    group_ends[level] = max(group_ends[level], g)
-                if (stop := min(g, group_ends[level])) > 0:
-                    latest = max(latest, row[:stop].max() + slack[level])
+                    prefix += unit[threshold] * tasks[i]
+                    group_ends[threshold] = max(group_ends[threshold], g)
+                if (stop := min(g, group_ends[threshold])) > 0:
+                    latest = max(latest, row[:stop].max() + slack[threshold])
             high[i] = latest
         return low, high
 
-    def _since(self, members: Integers, amount: Floats) -> Floats:
+    def _released_since(self, members: Integers, amount: Floats) -> Floats:
         """Return, for each k, the sum of `amount` over the `members` released at start[k] or later."""
         sums = np.bincount(self.group[members], amount[members], minlength=len(self.start))
         total: Floats = sums[::-1].cumsum()[::-1]
         return total
 
-    def _whole_tasks(
+    def _improve_by_whole_tasks(
         self, whole_tasks: WholeTasks, members: Integers, i: int, minimum: float
     ) -> tuple[float, int, float] | None:
         """Return the largest value of a prefix by whole tasks, its k and its task size; None if too small.
@@ -225,9 +231,9 @@ class BoundSearch:
         """
         starts, slots = self.start[: self.group[i] + 1], whole_tasks.slots
         best, end = None, self.release[i] + minimum * self.size[i]
-        for a in whole_tasks.levels.tolist():
+        for a in whole_tasks.thresholds.tolist():
             tasks = np.where(whole_tasks.task_size >= a, whole_tasks.tasks, 0.0)
-            counts = self._since(members, tasks)[: len(starts)]
+            counts = self._released_since(members, tasks)[: len(starts)]
             slot_counts = np.where(counts > 0, counts + (slots.machines - 1), 0.0)
             ceiling = starts + a * slot_counts / slots.speed
             for k in np.argsort(-ceiling, kind="stable").tolist():
@@ -240,7 +246,7 @@ class BoundSearch:
         return value, *best
 
 
-def levels(task_size: Floats, limit: int) -> Floats:
+def size_thresholds(task_size: Floats, limit: int) -> Floats:
     """Return the task sizes to try, Mflop, at most `limit`.
 
     If there are more, they are the smallest in each of `limit` equal parts of the applications in order of

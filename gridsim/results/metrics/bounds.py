@@ -42,15 +42,15 @@ from gridsim.results.metrics.bound_search import (
     Slots,
     WholeTasks,
     exact_sum,
-    levels,
     single_application_bound,
+    size_thresholds,
 )
 from gridsim.support.arrays import Floats, Integers
 
 #: Maximum number of applications for which a summary has the lower bound.
 BOUND_LIMIT = 5000
-#: Maximum number of pairs of an application and a machine for which the best bound is the discrete one (0.2
-#: s).
+#: Maximum number of pairs of an application and a machine for which the best bound is the discrete one, which
+#: then takes about 0.2 s.
 DISCRETE_LIMIT = 2_000_000
 
 
@@ -128,7 +128,9 @@ class Bound:
         end = start + Fraction(self.latency) + time
         value = min((end - r) / Fraction(float(size[j])) for j, r in zip(members, releases, strict=True))
         if abs(value - Fraction(self.stretch)) > value / 10**9:
-            raise ValueError(f"stretch is {self.stretch!r}, but its certificate has {float(value)!r}")
+            raise ValueError(
+                f"stretch must be that of its certificate, {float(value)!r}, got {self.stretch!r}"
+            )
         return value
 
 
@@ -220,16 +222,16 @@ def discrete_bound(
     with np.errstate(over="ignore", invalid="ignore"):
         lengths, counts = _tasks(task_size, tasks, sizes)
         slots = MigrationSlots(machines) if migration else Slots(machines)
-        whole = WholeTasks(lengths, counts, levels(lengths, int(thresholds)), slots)
+        whole = WholeTasks(lengths, counts, size_thresholds(lengths, int(thresholds)), slots)
         single, floor = single_application_bound(whole, sizes, wait)
-        members, level = BoundSearch(releases, sizes, slots.speed, wait, whole, floor).run()
-        if level is None:
+        members, threshold = BoundSearch(releases, sizes, slots.speed, wait, whole, floor).run()
+        if threshold is None:
             time = exact_sum(sizes[members]) / exact_sum(machines)
         else:
-            time = Fraction(level) * slots.exact_lower_end(
-                int(counts[members][lengths[members] >= level].sum())
+            time = Fraction(threshold) * slots.exact_lower_end(
+                int(counts[members][lengths[members] >= threshold].sum())
             )
-        bound = exact_bound(releases, sizes, members, time, wait, level, migration)
+        bound = exact_bound(releases, sizes, members, time, wait, threshold, migration)
         time = Fraction(float(lengths[single])) * slots.exact_lower_end(int(counts[single]))
         member = np.array([single], dtype=np.int64)
         single_bound = exact_bound(releases, sizes, member, time, wait, float(lengths[single]), migration)
@@ -274,7 +276,7 @@ def exact_bound(
         duration, sizes = float(time) + latency, size[members]
         waits = release[first] - release[members]
         values = (waits + duration) / sizes
-        errors = 2e-15 * (duration - waits) / sizes  # more than all roundings of `values`
+        errors = 2e-15 * (duration - waits) / sizes  # exceeds all rounding errors of `values`
         candidates = members[~(values - errors > (values + errors).min())].tolist()
         end = Fraction(float(release[first])) + Fraction(latency) + time
         value = min((end - Fraction(float(release[j]))) / Fraction(float(size[j])) for j in candidates)

@@ -1,4 +1,4 @@
-"""Lower bounds of the maximum stretch where tasks fetch and send data over links of machines.
+"""Lower bounds of the maximum stretch if tasks fetch and send data over links of machines.
 
 In a time T, machine u computes at most s_u T Mflop and fetches at most c_u T bytes.  Let x_iu be the Mflop of
 application i that it has done by then, each of which took b_i bytes.  For every number b* > 0,
@@ -45,13 +45,13 @@ class DataBound(Bound):
 
     Parameters
     ----------
-    way
-        ``"input"`` or ``"output"``; ``"tasks"`` for whole tasks of one application.
+    kind
+        ``"input"`` or ``"output"``, the bytes that limit it, or ``"tasks"``: whole tasks of one application.
     value
         The parameter b*, bytes/Mflop; NaN for whole tasks.
     """
 
-    way: str = "input"
+    kind: str = "input"
     value: float = math.nan
 
     def verify(
@@ -72,23 +72,23 @@ class DataBound(Bound):
         members = self.applications
         machines, links = np.asarray(speeds), np.asarray(data["bandwidth"])
         columns = {"input": np.asarray(data["input_bytes"]), "output": np.asarray(data["output_bytes"])}
-        if self.way == "tasks":
+        if self.kind == "tasks":
             (i,) = members.tolist()
             stages = np.stack([task_size[i] / machines, *(column[i] / links for column in columns.values())])
             time = _whole_tasks_time(stages, int(tasks[i]))
         else:
-            bytes_per_work = columns[self.way] / np.asarray(task_size)
+            bytes_per_work = columns[self.kind] / np.asarray(task_size)
             weights = np.asarray(size) * _weights(bytes_per_work, self.value)
             time = float(weights[members].sum()) / _total_rate(machines, links, self.value)
         end = float(np.asarray(release)[members].min()) + time
         value = float(((end - np.asarray(release)[members]) / np.asarray(size)[members]).min())
         if not math.isclose(value, self.stretch, rel_tol=1e-9):
-            raise ValueError(f"stretch is {self.stretch!r}, but its certificate has {value!r}")
+            raise ValueError(f"stretch must be that of its certificate, {value!r}, got {self.stretch!r}")
         return Fraction(value)
 
 
 def link_bound(
-    release: Floats, size: Floats, bytes_per_work: Floats, speeds: Floats, bandwidth: Floats, way: str
+    release: Floats, size: Floats, bytes_per_work: Floats, speeds: Floats, bandwidth: Floats, direction: str
 ) -> DataBound:
     """Return the largest bound by the bandwidth of links in one direction, over all b* > 0.
 
@@ -100,7 +100,7 @@ def link_bound(
         float64[n], bytes/Mflop that each application moves in this direction; some are positive.
     speeds, bandwidth
         float64[machines], Mflop/s and bytes/s.
-    way
+    direction
         ``"input"`` or ``"output"``.
     """
     distinct = np.unique(bytes_per_work[bytes_per_work > 0.0])
@@ -113,7 +113,7 @@ def link_bound(
         time = Fraction(float(work[members].sum()) / speed * _ROUNDING_FACTOR)
         bound = exact_bound(release, size, members, time, 0.0)
         if best is None or bound.stretch > best.stretch:
-            best = _data_bound(bound, way, value)
+            best = _data_bound(bound, direction, value)
     assert best is not None
     return best
 
@@ -140,8 +140,8 @@ def whole_tasks_bound(
     return best
 
 
-def _data_bound(bound: Bound, way: str, value: float) -> DataBound:
-    return DataBound(bound.stretch, bound.first, bound.applications, bound.time, way=way, value=value)
+def _data_bound(bound: Bound, kind: str, value: float) -> DataBound:
+    return DataBound(bound.stretch, bound.first, bound.applications, bound.time, kind=kind, value=value)
 
 
 def _weights(bytes_per_work: Floats, value: float) -> Floats:

@@ -12,13 +12,13 @@ import numpy as np
 
 from gridsim.results.metrics.formulas import mean
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999
 LEVEL = 0.95
-#: A bootstrap interval of fewer seeds is too narrow.
-FEW = 5
+#: The minimum number of seeds; a bootstrap interval of fewer is too narrow.
+MIN_SEEDS = 5
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
 
     The random stream of the resampling has a fixed seed, so that equal values give equal intervals.  There is
     no interval for one seed or for values that are not finite.  The interval is a point if all seeds have
-    equal values, and too narrow for fewer than `FEW` seeds.  If BCa is undefined, the percentile interval is
-    returned.  The note states which of these cases applies.
+    equal values, and too narrow for fewer than `MIN_SEEDS` seeds.  If BCa is undefined, the percentile
+    interval is returned.  The note states which of these cases applies.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def estimate(*samples: Any, statistic: Callable[..., Any] = np.mean, level: floa
         return Estimate(center, math.nan, math.nan, count, level, "n = 1")
     if all((value == value[0]).all() for value in values):
         return Estimate(center, center, center, count, level, "all equal")
-    bootstrap = need("scipy.stats", "stats", "an interval").bootstrap
-    note = "few: the interval is too narrow" if count < FEW else ""
+    bootstrap = import_extra("scipy.stats", "stats", "an interval").bootstrap
+    note = "few: the interval is too narrow" if count < MIN_SEEDS else ""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # the note reports degenerate cases
         for method in ("BCa", "percentile"):

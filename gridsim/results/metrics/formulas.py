@@ -44,8 +44,8 @@ def bounded_slowdown(
 
     The divisor is at least `threshold` s, so that tiny applications do not dominate the result.
     """
-    alone = np.maximum(size / aggregate_speed, threshold)
-    return np.maximum((finish - release) / alone, 1.0)
+    time_alone = np.maximum(size / aggregate_speed, threshold)
+    return np.maximum((finish - release) / time_alone, 1.0)
 
 
 def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> Floats:
@@ -80,8 +80,8 @@ def mean(values: Floats) -> float:
     try:
         return total(values) / len(values) if len(values) else math.nan
     except OverflowError:  # the sum may be too large for float64, the mean never is
-        part = 0.5 ** len(values).bit_length()
-        return total(values * part) / len(values) / part
+        scale = 0.5 ** len(values).bit_length()
+        return total(values * scale) / len(values) / scale
 
 
 def weighted_mean(values: Floats, weights: NDArray[Any]) -> float:

@@ -15,15 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.centralized.mapping import map_batch, map_in_turn
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import one_of, real, short_repr, whole
+from gridsim.support.arguments import integer, one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.random_streams import Streams
 
 Consistency = Literal["consistent", "semi-consistent", "inconsistent"]
-InTurn = Literal["mct", "met", "olb", "switching", "kpb"]
-InBatch = Literal["min-min", "max-min", "sufferage"]
+ImmediateHeuristic = Literal["mct", "met", "olb", "switching", "kpb"]
+BatchHeuristic = Literal["min-min", "max-min", "sufferage"]
 #: Names of the heuristics of `map_tasks`.
-HEURISTICS: tuple[str, ...] = (*get_args(InTurn), *get_args(InBatch))
+HEURISTICS: tuple[str, ...] = (*get_args(ImmediateHeuristic), *get_args(BatchHeuristic))
 
 
 class BraunClass(NamedTuple):
@@ -80,13 +80,13 @@ def expected_times(
     ScenarioError
         If an argument is invalid; the error names the argument and its value.
     """
-    shape = whole("tasks", tasks, low=1), whole("machines", machines, low=1)
+    shape = integer("tasks", tasks, low=1), integer("machines", machines, low=1)
     ranges = {
         name: real(name, value, above=1)
         for name, value in (("task_range", task_range), ("machine_range", machine_range))
     }
     one_of("consistency", consistency, get_args(Consistency))
-    stream = Streams(whole("seed", seed))("expected-times")
+    stream = Streams(integer("seed", seed))("expected-times")
     baseline = stream.uniform(1.0, ranges["task_range"], (shape[0], 1))
     matrix: Floats = baseline * stream.uniform(1.0, ranges["machine_range"], shape)
     if consistency == "consistent":
@@ -121,14 +121,14 @@ class TaskMapping:
         return float(self.finish.max(initial=0.0))
 
 
-def _numbers(name: str, values: ArrayLike, rows: str = "") -> NDArray[np.float64]:
+def _numbers(name: str, values: ArrayLike, shape: str = "") -> NDArray[np.float64]:
     """Return a float64 copy of `values`, or raise ScenarioError naming `name` if they are not numbers."""
     try:
         array = np.asarray(values)
-    except ValueError:  # rows of different lengths
+    except ValueError:  # the rows differ in length
         array = np.empty(0, object)
     if array.dtype.kind not in "fiu" and (array.size or array.dtype.kind == "O"):
-        raise ScenarioError(f"{name} must be numbers{rows}, got {short_repr(values)}")
+        raise ScenarioError(f"{name} must be numbers{shape}, got {short_repr(values)}")
     return array.astype(np.float64)
 
 
@@ -162,7 +162,7 @@ def map_tasks(
     ScenarioError
         If an argument is invalid; the error names the argument and its value.
     """
-    times = _numbers("etc", etc, ", as many in each row")
+    times = _numbers("etc", etc, " in rows of equal length")
     one_of("heuristic", heuristic, HEURISTICS)
     percent, low, high = (
         real(name, value) for name, value in (("percent", percent), ("low", low), ("high", high))
@@ -172,11 +172,11 @@ def map_tasks(
     tasks, machines = times.shape
     if not machines:
         raise ScenarioError("etc must have at least one machine, got none")
-    begin = np.zeros(machines) if ready is None else _numbers("ready", ready)
-    ones, ready_times = np.ones(tasks, np.int64), begin.copy()
+    first_ready = np.zeros(machines) if ready is None else _numbers("ready", ready)
+    ones, ready_times = np.ones(tasks, np.int64), first_ready.copy()
     rule: Any = heuristic
     try:
-        if heuristic in get_args(InTurn):
+        if heuristic in get_args(ImmediateHeuristic):
             order = np.arange(tasks)
             targets, _ = map_in_turn(times, ones, ready_times, rule, percent=percent, low=low, high=high)
         else:
@@ -188,10 +188,10 @@ def map_tasks(
     start, finish = np.empty(tasks), np.empty(tasks)
     for u in range(machines):
         tasks_of_machine = order[targets == u]
-        # sum in the order of the heuristic, for the same rounding
-        with np.errstate(over="ignore"):  # checked below
-            ends = np.cumsum(np.concatenate((begin[u : u + 1], times[tasks_of_machine, u])))
+        # The order of the sum is that of the heuristic, so that rounding is the same.
+        with np.errstate(over="ignore"):  # an infinite finish is an error below
+            ends = np.cumsum(np.concatenate((first_ready[u : u + 1], times[tasks_of_machine, u])))
         start[tasks_of_machine], finish[tasks_of_machine] = ends[:-1], ends[1:]
     if not np.isfinite(finish).all():
-        raise ScenarioError('times in the matrix "etc" must add up to a finite makespan, got inf')
+        raise ScenarioError("etc must give a finite makespan, got inf")
     return TaskMapping(machine, start, finish, order)

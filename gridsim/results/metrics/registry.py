@@ -76,7 +76,7 @@ class Metric(property):
         return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
 
     def has(self, tables: Mapping[str, Table]) -> bool:
-        """Whether a result with these tables has the metric."""
+        """Return whether a result with these tables has the metric."""
         table, _, column = self.requirement.partition(".")
         return not table or (table in tables and (not column or column in tables[table]))
 
@@ -88,7 +88,7 @@ def metric(
     return lambda function: Metric(function, unit, note, requirement, selectable)
 
 
-def _cycles(name: str, text: str) -> Metric:
+def _cycles_metric(name: str, text: str) -> Metric:
     def total(self: Metrics) -> float:
         return formulas.total(self.tables["cycles"][name])
 
@@ -96,7 +96,7 @@ def _cycles(name: str, text: str) -> Metric:
     return Metric(total, "Mflop", "", "cycles", False)
 
 
-def _count(name: str, unit: str, text: str) -> Metric:
+def _sum_metric(name: str, unit: str, text: str) -> Metric:
     def total(self: Metrics) -> float:
         return int(self.applications[name].sum())
 
@@ -165,20 +165,22 @@ class Metrics:
     def _all_completed(self) -> bool:
         return bool(self._completed.all())
 
-    def _of_completed(self, name: str) -> Floats:
+    def _completed_column(self, name: str) -> Floats:
+        """Return the column `name` of the completed applications."""
         column: Floats = self.applications[name]
         return column if self._all_completed else column[self._completed]
 
-    def _of_rigid(self, name: str) -> Floats:
-        return self._of_completed(name) if self.rigid else np.zeros(0)
+    def _rigid_column(self, name: str) -> Floats:
+        """Return the column `name` of the completed rigid jobs; empty for bags."""
+        return self._completed_column(name) if self.rigid else np.zeros(0)
 
     def _fact(self, name: str) -> float:
         """Return the fact `name` of the scheduler; NaN if the scheduler does not state it."""
         value = self.facts.get(name)
         return math.nan if value is None else float(value)
 
-    def _of_jobs(self, name: str) -> Floats:
-        """The column `name` of the table ``jobs``; empty if the result has no such table."""
+    def _jobs_column(self, name: str) -> Floats:
+        """Return the column `name` of the table ``jobs``; empty if the result has no such table."""
         return self.tables["jobs"][name] if "jobs" in self.tables else np.zeros(0)
 
     @property
@@ -234,10 +236,10 @@ class Metrics:
         if kind == "discrete" and self.migrates:
             raise ScenarioError('bound must be "preemptive" if tasks may migrate, got "discrete"')
         if kind not in self._bounds:
-            release, size = self._of_completed("release"), self._of_completed("size")
-            task_size, counts = self._of_completed("task_size"), table["tasks"][self._completed]
+            release, size = self._completed_column("release"), self._completed_column("size")
+            task_size, counts = self._completed_column("task_size"), table["tasks"][self._completed]
             if differ:
-                task_size, counts = self._of_completed("largest_task"), np.ones_like(counts)
+                task_size, counts = self._completed_column("largest_task"), np.ones_like(counts)
 
             def bound_of(rows: Any, speeds: Floats) -> Bound:
                 if kind == "fluid":
@@ -273,17 +275,24 @@ class Metrics:
 
         platform = self.machines["speed"], self.machines["bandwidth"]
         names = {"input": "input_bytes", "output": "output_bytes"}
-        bytes_by_way = {
-            way: self._of_completed(name) if name in self.applications else np.zeros(len(size))
-            for way, name in names.items()
+        bytes_by_direction = {
+            direction: self._completed_column(name) if name in self.applications else np.zeros(len(size))
+            for direction, name in names.items()
         }
         bounds: list[Bound] = [
-            link_bound(release, size, column / task_size, *platform, way)
-            for way, column in bytes_by_way.items()
+            link_bound(release, size, column / task_size, *platform, direction)
+            for direction, column in bytes_by_direction.items()
             if column.any()
         ]
         if kind == "discrete":
-            columns = release, size, task_size, tasks, bytes_by_way["input"], bytes_by_way["output"]
+            columns = (
+                release,
+                size,
+                task_size,
+                tasks,
+                bytes_by_direction["input"],
+                bytes_by_direction["output"],
+            )
             bounds.append(whole_tasks_bound(*columns, *platform))
         return bounds
 
@@ -312,17 +321,17 @@ class Metrics:
     @metric("s/Mflop")
     def max_stretch(self) -> float:
         """Largest stretch of an application, s/Mflop; NaN if none was completed."""
-        return _maximum(self._of_completed("stretch"))
+        return _maximum(self._completed_column("stretch"))
 
     @metric("1", "max_stretch * aggregate_speed")
     def max_stretch_agg(self) -> float:
         """Largest stretch of an application times the aggregate speed, as shown in tables."""
-        return _maximum(self._of_completed("stretch_agg"))
+        return _maximum(self._completed_column("stretch_agg"))
 
     @metric("s/Mflop")
     def mean_stretch(self) -> float:
         """Mean stretch over applications, s/Mflop."""
-        return formulas.mean(self._of_completed("stretch"))
+        return formulas.mean(self._completed_column("stretch"))
 
     @metric("1", "mean_stretch * aggregate_speed")
     def mean_stretch_agg(self) -> float:
@@ -332,7 +341,7 @@ class Metrics:
     @metric("s/Mflop")
     def min_stretch(self) -> float:
         """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
-        return -_maximum(-self._of_completed("stretch"))
+        return -_maximum(-self._completed_column("stretch"))
 
     @metric("s/Mflop")
     def _lower_bound(self) -> float:
@@ -364,7 +373,7 @@ class Metrics:
     @metric("s", "from release to finish, mean over applications")
     def mean_completion(self) -> float:
         """Mean time from release to finish of completed applications, s."""
-        return formulas.mean(self._of_completed("finish") - self._of_completed("release"))
+        return formulas.mean(self._completed_column("finish") - self._completed_column("release"))
 
     # -- of rigid jobs ----------------------------------------------------------------------------------
 
@@ -374,7 +383,7 @@ class Metrics:
         cancelled = self.applications["cancelled"].sum() if "cancelled" in self.applications else 0
         return int((~self._completed).sum() - cancelled)
 
-    _cancelled = _count("cancelled", "jobs", "Rigid jobs that their users cancelled before the end.")
+    _cancelled = _sum_metric("cancelled", "jobs", "Rigid jobs that their users cancelled before the end.")
 
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
@@ -390,30 +399,30 @@ class Metrics:
     @metric("s", requirement="applications.failed")
     def mean_waiting(self) -> float:
         """Mean waiting time of completed rigid jobs, s; NaN for bags."""
-        return formulas.mean(self._of_rigid("waiting"))
+        return formulas.mean(self._rigid_column("waiting"))
 
     @metric("s", "each job counts by its machines", requirement="applications.failed")
     def mean_waiting_by_cores(self) -> float:
         """Mean waiting time of completed rigid jobs, weighted by their machines, s; NaN for bags."""
-        return formulas.weighted_mean(self._of_rigid("waiting"), self._of_rigid("tasks"))
+        return formulas.weighted_mean(self._rigid_column("waiting"), self._rigid_column("tasks"))
 
     @metric("s", requirement="applications.failed")
     def median_waiting(self) -> float:
         """Median waiting time of completed rigid jobs, s; NaN for bags."""
-        waiting = self._of_rigid("waiting")
+        waiting = self._rigid_column("waiting")
         return float(np.median(waiting)) if len(waiting) else math.nan
 
     @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
     def mean_slowdown(self) -> float:
         """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
-        return formulas.mean(self._of_rigid("slowdown"))
+        return formulas.mean(self._rigid_column("slowdown"))
 
     # -- of jobs that may move --------------------------------------------------------------------------
 
     @metric("s", "from release until the result is back, mean over jobs", requirement="jobs")
     def mean_turnaround(self) -> float:
         """Mean time from the release of a job until its result is back, s; NaN without such jobs."""
-        return formulas.mean(self._of_jobs("turnaround"))
+        return formulas.mean(self._jobs_column("turnaround"))
 
     @metric("1", "jobs that moved / all jobs", requirement="jobs")
     def migrated(self) -> float:
@@ -428,19 +437,21 @@ class Metrics:
     )
     def prediction_error(self) -> float:
         """Mean of abs(predicted - actual wait) / actual over jobs that moved and waited; NaN if none did."""
-        return formulas.mean(formulas.prediction_errors(self._of_jobs("predicted"), self._of_jobs("waited")))
+        return formulas.mean(
+            formulas.prediction_errors(self._jobs_column("predicted"), self._jobs_column("waited"))
+        )
 
     @metric("jobs", "that moved and did not have to wait", requirement="jobs")
     def prediction_undefined(self) -> float:
         """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
         if "jobs" not in self.tables:
             return math.nan
-        return float((~np.isnan(self._of_jobs("predicted")) & (self._of_jobs("waited") == 0)).sum())
+        return float((~np.isnan(self._jobs_column("predicted")) & (self._jobs_column("waited") == 0)).sum())
 
     @metric("1", "messages sent / jobs", requirement="jobs")
     def messages_per_job(self) -> float:
         """Messages sent over the number of jobs; NaN without jobs that may move."""
-        count = len(self._of_jobs("turnaround"))
+        count = len(self._jobs_column("turnaround"))
         return int(self.messages["sent"].sum()) / count if count else math.nan
 
     # -- of work queues and wave schedulers -------------------------------------------------------------
@@ -457,13 +468,15 @@ class Metrics:
         table = self.applications
         return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
 
-    _useful = _cycles("useful", "Sum of the column of ``cycles``.")
-    _redundant = _cycles("redundant", "Sum of the column of ``cycles``.")
-    _lost = _cycles("lost", "Sum of the column of ``cycles``.")
-    _overhead = _cycles("overhead", "Sum of the column of ``cycles``.")
-    _slowed = _cycles("slowed", "Sum of the column of ``cycles``.")
-    _replicas = _count("replicas", "replicas", "Replicas begun while another of the same task ran.")
-    _killed = _count("killed", "replicas", "Replicas stopped since another of the same task was completed.")
+    _useful = _cycles_metric("useful", "Sum of the column of ``cycles``.")
+    _redundant = _cycles_metric("redundant", "Sum of the column of ``cycles``.")
+    _lost = _cycles_metric("lost", "Sum of the column of ``cycles``.")
+    _overhead = _cycles_metric("overhead", "Sum of the column of ``cycles``.")
+    _slowed = _cycles_metric("slowed", "Sum of the column of ``cycles``.")
+    _replicas = _sum_metric("replicas", "replicas", "Replicas begun while another of the same task ran.")
+    _killed = _sum_metric(
+        "killed", "replicas", "Replicas stopped because another of the same task was completed."
+    )
 
     # -- of fair trees ----------------------------------------------------------------------------------
 
@@ -566,16 +579,18 @@ def requested_metrics(
         raise ScenarioError(f"metrics must be a list of names, or map names to functions, got {metrics!r}")
     for name in metrics:
         if not isinstance(name, str):
-            raise ScenarioError(f"metrics must be names, got {short_repr(name)}")
+            raise ScenarioError(f"metrics must be a list of names, got the entry {short_repr(name)}")
         if name in ALIASES and not isinstance(metrics, Mapping):
             name = ALIASES[name]
         functions[name] = metrics[name] if isinstance(metrics, Mapping) else None
         if not (functions[name] is None or callable(functions[name])):
             raise ScenarioError(f"metrics[{name!r}] must be a function of a result, got {functions[name]!r}")
         if functions[name] is None and name not in METRICS:
-            raise ScenarioError(f"metrics: unknown {name!r}; {listed((*METRICS, *ALIASES), name)}")
+            raise ScenarioError(
+                f"metrics must be names of metrics, got {name!r}; {listed((*METRICS, *ALIASES), name)}"
+            )
     if not functions:
-        raise ScenarioError("metrics must name at least one, got none")
+        raise ScenarioError("metrics must contain at least one name, got none")
     return functions
 
 
@@ -594,7 +609,7 @@ def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None
     return values | {name: float(metric(result)) for name, metric in functions.items() if metric is not None}
 
 
-def with_one_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
+def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
     """Return the values of runs of one workload of bags with a common lower bound and their gaps over it.
 
     The common bound is the smallest one: that of schedulers with migration also holds for the others.
@@ -654,24 +669,24 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
             break
     first, *others = DEFAULT_METRICS[measure]
     others += _COMMON_METRICS
-    shown = [name for name in others if all(name in run_values for run_values in values)]
-    shown += [
+    names = [name for name in others if all(name in run_values for run_values in values)]
+    names += [
         name
         for name in _OCCASIONAL_METRICS
         if any(math.isfinite(run_values.get(name, math.nan)) for run_values in values)
     ]
-    return [first, *shown]
+    return [first, *names]
 
 
-def words(name: str) -> str:
-    """Return a metric in words, such as "max stretch" for ``max_stretch_agg``, which tables call stretch."""
+def display_name(name: str) -> str:
+    """Return a metric's name as text, such as "max stretch" for ``max_stretch_agg`` (stretch in tables)."""
     return name.removesuffix("_agg").replace("_", " ")
 
 
 def heading(name: str, unit: str) -> str:
     """Return the title of a table of a metric: its name, and its unit if it has one."""
     if name.endswith("_agg"):
-        return f"{words(name)} ({name})"
+        return f"{display_name(name)} ({name})"
     unit = unit.removeprefix("1").strip()
     if " (" in unit:  # the unit contains an explanation
         return f"{name}, {unit}"

@@ -24,10 +24,11 @@ def intervals(start: float, end: float, length: float) -> Floats:
     """
     if not (0 < length < math.inf and start <= end < math.inf):
         raise ValueError(
-            f"length must be > 0 and start <= end, all finite, got {length}, {start} and {end} s"
+            f"length must be > 0 and start <= end, all finite, got length {length}, start {start} and "
+            f"end {end} s"
         )
     edges: Floats = start + length * np.arange(math.floor((end - start) / length) + 2, dtype=np.float64)
-    while edges[-1] <= end:  # because of rounding
+    while edges[-1] <= end:  # rounding may leave `end` outside the last interval
         edges = np.append(edges, start + length * len(edges))
     return edges
 
@@ -78,13 +79,13 @@ def effective_series(
 # -- waiting by classes of jobs -------------------------------------------------------------------------
 
 
-def equal_counts(values: Floats, count: int) -> Floats:
-    """Return the edges of at most `count` bins with about equally many values; equal values share a bin."""
+def quantile_bins(values: Floats, count: int) -> Floats:
+    """Return the edges of at most `count` classes of about equal size; equal values share a class."""
     return np.unique(np.quantile(values, np.linspace(0.0, 1.0, count + 1)))
 
 
 def log_bins(values: Floats, count: int) -> Floats:
-    """Return the edges of `count` classes from the smallest to the largest value, equally wide in log scale.
+    """Return the edges of `count` classes that cover all values and are equally wide on a log scale.
 
     Raises
     ------
@@ -95,11 +96,11 @@ def log_bins(values: Floats, count: int) -> Floats:
     if not low > 0:
         raise ValueError(f"values must be > 0, got {low}")
     edges = np.geomspace(low, high, count + 1)
-    edges[0], edges[-1] = low, high  # geomspace may have rounded them
+    edges[0], edges[-1] = low, high  # geomspace may round the limits
     return np.unique(edges)
 
 
-class Classes(NamedTuple):
+class WaitingByClass(NamedTuple):
     """Classes of jobs by a value, and the waiting times of each class.
 
     Parameters
@@ -119,15 +120,15 @@ class Classes(NamedTuple):
     median: Floats
 
 
-def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
-    """Return waiting times by classes of `values`, such as nodes, run times, or their products (areas).
+def waiting_by_class(values: Floats, waiting: Floats, edges: Floats) -> WaitingByClass:
+    """Return the waiting times by class of `values`, such as nodes, run times, or their products (areas).
 
     Parameters
     ----------
     waiting
         Waiting times, s; NaN for jobs that never ran.
     edges
-        Increasing limits of the classes, such as those of `equal_counts` or `log_bins`; jobs with other
+        Increasing limits of the classes, such as those of `quantile_bins` or `log_bins`; jobs with other
         values are left out.
     """
     if len(edges) == 1:  # all values are equal
@@ -136,7 +137,7 @@ def waiting_by(values: Floats, waiting: Floats, edges: Floats) -> Classes:
     class_of_job[values == edges[-1]] = len(edges) - 2
     class_of_job[np.isnan(waiting)] = -1
     waits = [waiting[class_of_job == k] for k in range(len(edges) - 1)]
-    return Classes(
+    return WaitingByClass(
         edges[:-1],
         edges[1:],
         np.array([len(sample) for sample in waits], np.int64),

@@ -1,4 +1,4 @@
-"""Data of charts: counts over time, and distributions of values, as columns.
+"""Data of charts: counts over time, and distributions of values, as arrays.
 
 Times are in s of the simulated clock.  A series is a step function: ``values[i]`` holds from ``times[i]``
 until ``times[i + 1]``.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 #: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
-#: Values that differ by a larger factor require a logarithmic axis.
-WIDE = 20.0
+#: Values with a larger ratio of the largest to the smallest require a logarithmic axis.
+MAX_LINEAR_RATIO = 20.0
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepFunction:
     """A step function.
 
     Parameters
@@ -36,14 +36,14 @@ class Steps:
     times
         float[k], s, ascending.
     values
-        float[k], each value holds from its time until the next.
+        float[k]; each value holds from its time until the next.
     """
 
     times: Floats
     values: Floats
 
-    def thinned(self, points: int) -> Steps:
-        """Return the function reduced to at most `points` points, with which a chart looks the same.
+    def downsample(self, points: int) -> StepFunction:
+        """Return the function with at most `points` points, which looks the same in a chart.
 
         The smallest and the largest value in each interval of time are kept.
 
@@ -64,11 +64,13 @@ class Steps:
         times = np.stack((self.times[starts], self.times[(starts + ends) // 2]), axis=1)
         is_rising = self.values[ends - 1] >= self.values[starts]
         values = np.where(is_rising[:, None], np.hstack((minima, maxima)), np.hstack((maxima, minima)))
-        return Steps(np.append(times.ravel(), self.times[-1]), np.append(values.ravel(), self.values[-1]))
+        return StepFunction(
+            np.append(times.ravel(), self.times[-1]), np.append(values.ravel(), self.values[-1])
+        )
 
 
-def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
-    """Return the number of objects that exist at each time; each exists from its `begin` until its `end`.
+def active_count(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> StepFunction:
+    """Return the number of objects that exist at each time, each from its `begin` until its `end`.
 
     Parameters
     ----------
@@ -83,17 +85,17 @@ def between(begin: ArrayLike, end: ArrayLike, weight: ArrayLike = 1.0) -> Steps:
     times = np.concatenate((begins[is_known], ends[is_known]))
     changes = np.concatenate((counts[is_known], -counts[is_known]))
     times_of_change, index = np.unique(times, return_inverse=True)
-    return Steps(times_of_change, np.cumsum(np.bincount(index, changes, len(times_of_change))))
+    return StepFunction(times_of_change, np.cumsum(np.bincount(index, changes, len(times_of_change))))
 
 
-def over_time(result: Result, quantity: Quantity = "active") -> Steps:
+def over_time(result: Result, quantity: Quantity = "active") -> StepFunction:
     """Return a count over time, from the first release on; rejected jobs are left out.
 
     Parameters
     ----------
     quantity
         ``"active"``: applications or jobs that are released and not finished; ``"waiting"``: those of them
-        that have not started; ``"busy"``: machines that work, which requires a recorded schedule.
+        that have not started; ``"busy"``: busy machines, which requires a recorded schedule.
 
     Raises
     ------
@@ -105,8 +107,8 @@ def over_time(result: Result, quantity: Quantity = "active") -> Steps:
     table = result.applications
     if quantity == "busy":
         schedule = recorded_schedule(result, "the number of busy machines")
-        return between(schedule["start"], schedule["end"])
-    return between(table["release"], table["finish" if quantity == "active" else "first_start"])
+        return active_count(schedule["start"], schedule["end"])
+    return active_count(table["release"], table["finish" if quantity == "active" else "first_start"])
 
 
 def per_application(result: Result, metric: str) -> Floats:
@@ -165,7 +167,9 @@ def recorded_schedule(result: Result, subject: str) -> dict[str, NDArray[np.gene
         If the schedule was not recorded; the error states that `subject` requires it.
     """
     if "schedule" not in result.tables:
-        raise ScenarioError(f"{subject} requires a recorded run: simulate(..., record=True), run --record")
+        raise ScenarioError(
+            f"{subject} requires a recorded run: use simulate(..., record=True) or run --record"
+        )
     return dict(result.tables["schedule"].items())
 
 
@@ -175,8 +179,7 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
     Parameters
     ----------
     values
-        float[n]; NaN (of rejected jobs) is left out, but shares are of all n values, so that they end below
-        1.
+        float[n]; NaN (of rejected jobs) is left out, but the shares are of all n values, and so end below 1.
     points
         Maximum number of distinct values that are returned.
     """
@@ -189,7 +192,7 @@ def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]
     return ordered[kept_indices], share[kept_indices]
 
 
-def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
+def scatter_points(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, Floats]:
     """Return the points of a scatter plot in the order of `x`, reduced to about `points` points.
 
     The lowest and the highest point in each range of ranks of `x` are kept, so that no extreme is lost.
@@ -211,11 +214,13 @@ def scattered(x: ArrayLike, y: ArrayLike, points: int = 2000) -> tuple[Floats, F
     return xs[order[kept_indices]], ys[order[kept_indices]]
 
 
-def wide(values: ArrayLike) -> bool:
-    """Whether values require a logarithmic axis: all are above 0 and differ by more than `WIDE` times."""
+def is_wide(values: ArrayLike) -> bool:
+    """Return whether values require a logarithmic axis: all are > 0, and max / min > `MAX_LINEAR_RATIO`."""
     finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
-    return bool(len(finite) and finite.min() > 0 and float(finite.max()) > WIDE * float(finite.min()))
+    return bool(
+        len(finite) and finite.min() > 0 and float(finite.max()) > MAX_LINEAR_RATIO * float(finite.min())
+    )
 
 
 def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArray[np.int64]:
@@ -246,10 +251,10 @@ def chosen_machines(machines: Sequence[int] | slice | None, count: int) -> NDArr
     return numbers
 
 
-def places_of(chosen: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
-    """Return the position of each machine among the `chosen` ones, int64[machines]; -1 if not chosen."""
+def positions_in(subset: NDArray[np.int64], machines: int) -> NDArray[np.int64]:
+    """Return the position of each machine in `subset`, int64[machines]; -1 for machines outside it."""
     place = np.full(machines, -1, np.int64)
-    place[chosen] = np.arange(len(chosen))
+    place[subset] = np.arange(len(subset))
     return place
 
 
@@ -281,7 +286,7 @@ def occupancy(
             raise ScenarioError(f"{name} must be at least 1, got {count}")
     schedule = recorded_schedule(result, "a chart of the schedule")
     machine_order = np.arange(len(result.machines)) if machines is None else np.asarray(machines, np.int64)
-    place = places_of(machine_order, len(result.machines))[schedule["machine"]]
+    place = positions_in(machine_order, len(result.machines))[schedule["machine"]]
     is_selected = place >= 0
     start = np.asarray(schedule["start"], np.float64)[is_selected]
     end = np.asarray(schedule["end"], np.float64)[is_selected]

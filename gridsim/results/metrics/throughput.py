@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 
 #: Port of a node: it sends to one child at a time, or to all at once, each over its own link.
 Port = Literal["one", "many"]
@@ -63,7 +63,7 @@ def optimal_throughput(
     """Return the maximum weighted throughput of all applications together, with rates that achieve it.
 
     All tasks start at a master, which computes nothing and never runs out of tasks.  Output uses only the
-    link of the machine that computes the task.  The optimum is unique, the rates need not be.
+    link of the machine that computes the task.  The optimum is unique; the rates need not be.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class _Rows:
     def matrix(self, columns: int) -> Any:
         """Return the matrix with the given number of columns."""
         row, column, value = (np.concatenate(each) for each in zip(*self.parts, strict=True))
-        sparse = need("scipy.sparse", "stats", "optimal_throughput")
+        sparse = import_extra("scipy.sparse", "stats", "optimal_throughput")
         return sparse.csr_array((value, (row, column)), shape=(self.count, columns))
 
 
@@ -159,7 +159,7 @@ class _Program:
         limits, flow = self._limits(port, limit), self._flow(shares)
         gain = np.zeros(width)
         gain[-1] = -1.0
-        solution = need("scipy.optimize", "stats", "optimal_throughput").linprog(
+        solution = import_extra("scipy.optimize", "stats", "optimal_throughput").linprog(
             gain,
             limits.matrix(width),
             np.ones(limits.count),
@@ -207,7 +207,7 @@ class _Program:
 
 
 def _positive(name: str, values: Any, count: int | None = None, *, finite: bool = True) -> Floats:
-    """Return positive numbers, `count` if it is given; a single number is repeated."""
+    """Return `values` as positive numbers; a single one is repeated `count` times."""
     array = _column(name, values, count)
     for k in np.flatnonzero(~((array > 0) & (np.isfinite(array) | (not finite))))[:1].tolist():
         bound = "a finite number > 0" if finite else "a number > 0"

@@ -12,14 +12,14 @@ from gridsim.support.arrays import Floats
 
 
 class Series(NamedTuple):
-    """Columns with a value for each time at which a result is back at its submitter.
+    """Time series with a value for each time at which a result returns to its submitter.
 
     Parameters
     ----------
     time
         Times, s.
     mean_turnaround
-        G^t, s: mean turnaround of the jobs whose results are back by then.
+        G^t, s: mean turnaround of the jobs whose results have returned by then.
     observation
         U^t, s: the time over the number of jobs submitted so far.  The formula is illegible in the paper;
         this one is inferred from the axes of its plot.
@@ -40,7 +40,7 @@ def series(result: Result) -> Series:
 
 
 def mean_until(result: Result, time: float) -> float:
-    """Return G^t at `time` s: the mean turnaround of the jobs whose results are back; NaN without any."""
+    """Return G^t at `time` s: the mean turnaround of the jobs whose results have returned; NaN if none."""
     jobs = result.tables["jobs"]
     return_time = result.applications["release"][jobs["application"]] + jobs["turnaround"]
     return mean(jobs["turnaround"][return_time <= time])

@@ -13,15 +13,15 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Longest duration, ns; longer ones are reduced to it.
-_LONGEST = 9.2e18
+#: Longest duration, and last instant, ns; longer durations are reduced to it.
+_MAX_TIME = 9.2e18
 #: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
 
 
 def durations(task_size: float | Floats, speeds: Floats) -> Floats:
     """Return the duration of a task of `task_size` Mflop at `speeds` (Mflop/s), rounded to ns, at least 1."""
-    rounded: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _LONGEST)
+    rounded: Floats = np.clip(np.rint(task_size / speeds * 1e9), 1.0, _MAX_TIME)
     return rounded
 
 
@@ -33,12 +33,12 @@ def check_ends(left: Floats, now: int) -> None:
     OverflowError
         If a machine has work beyond the last instant.
     """
-    if left.max() + now > _LONGEST:
+    if left.max() + now > _MAX_TIME:
         raise OverflowError("a task ends after the last instant")
 
 
 class BatchMode(Policy):
-    """Maps all unstarted tasks by `rule` at each mapping event.
+    """Policy that maps all unstarted tasks by `rule` at each mapping event.
 
     Tasks of equal size form a row of `map_batch`, in order of their first application; machines of equal
     speed are of one kind.
@@ -68,7 +68,7 @@ class BatchMode(Policy):
         self.resubmitted = np.zeros(applications, np.int64)
         #: int64[4, tasks]: mapped unstarted tasks, by machine and then by start
         self.plan = np.zeros((4, 0), np.int64)
-        self.started: list[Integers] = []  # the same for started tasks
+        self.started: list[Integers] = []  # started tasks, in arrays like `plan`
         self.started_count = 0
         self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; time of the loss, ns)
         # of the last task started on each machine: its end or loss (ns), its number and its application

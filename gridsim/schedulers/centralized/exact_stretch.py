@@ -28,7 +28,7 @@ BOUND_WORDS: DecisionTexts = {
 
 
 class ExactStretch(ImmediateMode):
-    """Divides tasks among machines at the smallest stretch at which they have room for all tasks.
+    """Policy that divides tasks among machines at the smallest stretch at which they have room for all.
 
     Table ``requests`` has this stretch for each application (``promised``, s/Mflop).
     """
@@ -39,7 +39,7 @@ class ExactStretch(ImmediateMode):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)
-        # one entry per request
+        # application and promised stretch (s/Mflop) of each request
         self.bound: list[int] = []
         self.promised: list[float] = []
         suited = run.applications.suited
@@ -82,7 +82,7 @@ class ExactStretch(ImmediateMode):
         """Return the number of the `count` tasks for each machine, in proportion to its `room` in tasks."""
         return split(room, count)
 
-    def grounds(self, application: int, machines: Integers, now: int) -> float:
+    def decision_value(self, application: int, machines: Integers, now: int) -> float:
         """Return the stretch of the request, s/Mflop."""
         return self.promised[-1]
 
@@ -91,8 +91,8 @@ class ExactStretch(ImmediateMode):
 
         The room never decreases as the stretch grows, so the room of a kind is known once it is equal at both
         ends of the bracket.  Rounding does not invalidate this: it shifts the stretch at which the room
-        changes by about 1e-13, and later trials lie inside the bracket by at least half of
-        STRETCH_TOLERANCE, both relative.
+        changes by a relative 1e-13 or so, and later trials lie inside the bracket by at least half of the
+        relative STRETCH_TOLERANCE.
         """
         applications = self.run.applications
         size, task_size = float(applications.size[application]), float(applications.task_size[application])

@@ -76,7 +76,7 @@ class Met(ImmediateHeuristic, frozen=True, kw_only=True):
 
 
 class Olb(ImmediateHeuristic, frozen=True, kw_only=True):
-    """Opportunistic load balancing (OLB, Maheswaran et al. 1999): each task goes to the first machine ready.
+    """Opportunistic load balancing (OLB, Maheswaran et al. 1999): each task goes to the machine ready first.
 
     Execution times are ignored.  Ties go to the machine with the lowest id.
     """
@@ -110,7 +110,8 @@ class SwitchingAlgorithm(ImmediateHeuristic, frozen=True, kw_only=True):
         super().__post_init__()
         if not self.low < self.high <= 1.0:
             raise ScenarioError(
-                f"{self.name}.low and .high must be 0 <= low < high <= 1, got {self.low!r} and {self.high!r}"
+                f"{self.name}.low and .high must satisfy 0 <= low < high <= 1, got {self.low!r} "
+                f"and {self.high!r}"
             )
 
     def start(self, run: Run) -> Policy:
@@ -144,8 +145,8 @@ class Batch(Scheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     interval
-        Time between mapping events, s: they occur at the multiples of 1e-6 to 4e9 s while tasks wait.  0 for
-        a mapping event at each release, failure and recovery, after everything else at that instant.
+        Time between mapping events, s, from 1e-6 to 4e9; while tasks wait, they occur at its multiples.  0
+        for a mapping event at each release, failure and recovery, after everything else at that instant.
     """
 
     name: ClassVar[str] = "batch"
@@ -207,7 +208,7 @@ class Sufferage(Batch, frozen=True, kw_only=True):
 
 
 class MetMode(ImmediateMode):
-    """Binds all tasks to the fastest machine."""
+    """Policy that binds all tasks to the fastest machine."""
 
     def share(self, application: int, count: int, now: int) -> Integers:
         """Return all tasks for the fastest machine that is up."""
@@ -216,22 +217,22 @@ class MetMode(ImmediateMode):
         tasks[up[np.argmin(times)]] = count
         return tasks
 
-    def grounds(self, application: int, machines: Integers, now: int) -> float:
+    def decision_value(self, application: int, machines: Integers, now: int) -> float:
         """Return the duration of a task on the machine, s."""
         [speed] = self.run.speeds[machines]
         return float(durations(self.run.applications.task_size[application], speed)) / NS
 
 
 class KPercentBestMode(ReadyTimeMode):
-    """Binds each task to the machine that would end it first, among the fastest machines."""
+    """Policy that binds each task to the machine, of the fastest ones, that would end it first."""
 
     def __init__(self, run: Run, percent: float) -> None:
         super().__init__(run)
         self.percent = percent
 
     def bind(self, free_at: Integers, speeds: Floats, task_size: float, count: int, now: int) -> Integers:
-        number = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
-        fastest = np.sort(np.argsort(durations(task_size, speeds), kind="stable")[:number])
+        count_of_fastest = max(1, math.ceil(self.percent * len(speeds) / 100.0 - 1e-9))
+        fastest = np.sort(np.argsort(durations(task_size, speeds), kind="stable")[:count_of_fastest])
         tasks, ready = np.zeros(len(speeds), np.int64), free_at[fastest]
         tasks[fastest] = bind_earliest(ready, speeds[fastest], task_size, count, now)
         free_at[fastest] = ready
@@ -239,7 +240,7 @@ class KPercentBestMode(ReadyTimeMode):
 
 
 class InTurnMode(ReadyTimeMode):
-    """Binds each task by a rule of `map_in_turn` that uses the backlogs of machines."""
+    """Policy that binds each task by a rule of `map_in_turn` that uses the backlogs of machines."""
 
     STATE = (*ReadyTimeMode.STATE, "on_met")
 

@@ -1,4 +1,4 @@
-"""The fair tree with perfect and fresh information, which shows what its messages cost.
+"""The fair tree with perfect information, a baseline that shows the cost of its messages.
 
 J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids",
 with exact availabilities in place of summaries and every request decided at the root (B = 0).
@@ -30,8 +30,8 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
     If machines fail, lost tasks are known at once and go down from the root like a new request of as many
     tasks, with the first release and size of their application; failed machines have no room.
 
-    It knows the whole grid, takes no time and sends no message.  This ideal shows what the information of
-    `gridsim.FairTree` costs (docs/background/ladder.md).  ``MinCent(mode="once")`` uses the same S, but
+    It knows the whole grid, takes no time and sends no message.  Its difference from `gridsim.FairTree` is
+    the cost of information (docs/background/ladder.md).  ``MinCent(mode="once")`` uses the same S, but
     divides tasks among all machines at once.
     """
 
@@ -53,12 +53,12 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
 
 
 class TreeDivision(ExactStretch):
-    """Divides requests down the tree, between two children at a time."""
+    """Policy that divides requests down the tree, between two children at a time."""
 
     def divide(self, room: Integers, count: int) -> Integers:
         routers = len(room) - 1
         rooms = np.concatenate((np.zeros(routers, np.int64), room))
-        for low, high in _levels_up(routers):
+        for low, high in _router_levels(routers):
             rooms[low:high] = rooms[2 * low + 1 : 2 * high + 1].reshape(-1, 2).sum(axis=1)
         tasks, stack = np.zeros_like(room), [(0, count)]
         while stack:
@@ -71,7 +71,7 @@ class TreeDivision(ExactStretch):
         return tasks
 
 
-def _levels_up(routers: int) -> list[tuple[int, int]]:
+def _router_levels(routers: int) -> list[tuple[int, int]]:
     """Return the routers of each level of the tree, as ranges, from the deepest level to the root."""
     levels = range(routers.bit_length())
     return [(2**d - 1, min(2 ** (d + 1) - 1, routers)) for d in reversed(levels)]

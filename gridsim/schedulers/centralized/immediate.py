@@ -27,7 +27,7 @@ READY_TIME_WORDS: DecisionTexts = {
 
 
 class ImmediateMode(Policy):
-    """Binds tasks to machines at their application's release, by `share`; each machine has a queue.
+    """Base class of policies that bind tasks to the queues of machines at release, by `share`.
 
     If machines fail, lost tasks are bound again at once, and the policy is a source of the engine, which ends
     the run with the last task.
@@ -70,8 +70,8 @@ class ImmediateMode(Policy):
         return machines, tasks[machines]
 
     @abstractmethod
-    def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """Return the value on which the choice of `machines` is based, in the unit of `action`."""
+    def decision_value(self, application: int, machines: Integers, now: int) -> float:
+        """Return the value on which the choice of `machines` is based, as recorded with `action`."""
 
     def on_release(self, applications: list[int]) -> None:
         """Bind the tasks of `applications`, one application after another."""
@@ -94,7 +94,7 @@ class ImmediateMode(Policy):
         for i, count in sorted(self.unbound.items()):
             machines, tasks = self.allocation(i, count, now)
             if self.run.decisions is not None:
-                saw = self.grounds(i, machines, now)
+                saw = self.decision_value(i, machines, now)
                 self.run.decisions.record(
                     self.action,
                     time=now,
@@ -147,7 +147,7 @@ class ReadyTimeMode(ImmediateMode):
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, recovered)
 
-    def grounds(self, application: int, machines: Integers, now: int) -> float:
+    def decision_value(self, application: int, machines: Integers, now: int) -> float:
         """Return the time until the last of the tasks ends, s."""
         return int(self.free_at[machines].max() - now) / NS
 
@@ -164,31 +164,31 @@ class ReadyTimeMode(ImmediateMode):
 
 
 class EarliestEnd(ReadyTimeMode):
-    """Binds each task to the machine that would end it first."""
+    """Policy that binds each task to the machine that would end it first."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         #: Whether `ends` agrees with `free_at` and with the machines that are up.
-        self.ends_valid = False
+        self.has_valid_ends = False
 
     @cached_property
     def ends(self) -> EarliestEnds:
-        """The machines by the end of a task; only applications with few tasks use it."""
+        """The machines in order of the end of a further task; only applications with few tasks use it."""
         return EarliestEnds(self.run.speeds)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        self.ends_valid = False
+        self.has_valid_ends = False
         super().on_faults(failed, recovered)
 
     def allocation(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
         """Return the machines that get tasks, ascending, and their numbers of tasks."""
         machines, unconstrained = len(self.free_at), self.run.applications.machines_for(application) is None
         if not unconstrained or count > machines or count * self.ends.kinds > machines:
-            self.ends_valid = False
+            self.has_valid_ends = False
             return super().allocation(application, count, now)
-        if not self.ends_valid:
+        if not self.has_valid_ends:
             self.ends.restart(self.free_at, self.run.up, now)
-            self.ends_valid = True
+            self.has_valid_ends = True
         chosen_machines = self.ends.bind(
             self.free_at, float(self.run.applications.task_size[application]), count, now
         )

@@ -6,7 +6,7 @@ effect at once, and no message is sent.
 A start at the instant of a release or a failure is decided after everything else at that instant.
 
 If machines fail, lost tasks are known at once and run again, and a machine gets no tasks until it has
-recovered.  No decision reaches beyond the next failure, and all tasks wait while no machine is up.
+recovered.  Failures are not known in advance, and all tasks wait while no machine is up.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         becomes free takes a task of the application with the earliest deadline, release + S * size.  Other
         schedulers are compared with this mode.  On a loaded platform it is within 0.5 % of the lower bound;
         on a mostly idle one a slow free machine may take a task that a fast busy machine would have ended
-        earlier. ``"once"``: at its release an application's tasks are bound to machines permanently, at the
+        earlier.  ``"once"``: at its release an application's tasks are bound to machines permanently, at the
         smallest S at which the exact availabilities of the machines have room for them, in proportion to
         that room; each machine runs EDF at its own minimum stretch.  Table ``requests`` has
         the S of each application (``promised``, s/Mflop).
@@ -142,7 +142,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
 
 
 class Pull(Policy):
-    """Keeps unstarted tasks in one list, in order of application.
+    """Policy with one list of unstarted tasks, in order of application, from which machines take tasks.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of tasks in
     the list at a release or a failure.
@@ -289,7 +289,7 @@ class Pull(Policy):
 
 
 class Replan(Pull):
-    """Orders the list by deadline at the minimum stretch, again after each release or failure."""
+    """Policy that orders the list by deadline at the minimum stretch, after each release or failure."""
 
     STATE = (*Pull.STATE, "aggregate_speed")
 
@@ -336,7 +336,7 @@ class Replan(Pull):
 
 
 class RandomMode(ImmediateMode):
-    """Binds each task to a machine drawn uniformly from those that are up and suit it."""
+    """Policy that binds each task to a machine drawn uniformly from those that are up and suit it."""
 
     STATE = (*ImmediateMode.STATE, "stream")
     action = "drawn"
@@ -350,6 +350,6 @@ class RandomMode(ImmediateMode):
         draws = machines[self.stream.integers(len(machines), size=count)]
         return np.bincount(draws, minlength=len(self.run.speeds)).astype(np.int64, copy=False)
 
-    def grounds(self, application: int, machines: Integers, now: int) -> float:
-        """Return nan: a random choice has no value."""
+    def decision_value(self, application: int, machines: Integers, now: int) -> float:
+        """Return NaN, since a random choice is based on no value."""
         return math.nan

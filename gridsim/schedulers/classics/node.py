@@ -12,7 +12,7 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class: places each task on the machine from `choose`, and runs the tasks placed here."""
+    """Base class of nodes that place each task on the machine from `choose`, and run tasks placed on them."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
@@ -35,28 +35,28 @@ class PlacingNode(NodeProgram):
 
 
 class RandomNode(PlacingNode):
-    """Places each task on a random machine."""
+    """A node that places each task on a random machine."""
 
 
 class RoundRobinNode(PlacingNode):
-    """Places its tasks on one machine after another, from a random one on."""
+    """A node that places tasks on one machine after another, starting at a random one."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.next = 0
+        self.last_machine = 0
 
     def on_start(self, view: Any) -> None:
-        self.next = view.random.integers(view.machines)
+        self.last_machine = view.random.integers(view.machines)
 
     def choose(self, view: Any) -> int:
-        self.next = (self.next + 1) % view.machines
-        return self.next
+        self.last_machine = (self.last_machine + 1) % view.machines
+        return self.last_machine
 
 
 class BoardNode(PlacingNode):
-    """Base class: places each task on the least loaded machine by the board, of all or of some random ones.
+    """Base class of nodes that place each task on the least loaded of all or some machines, by the board.
 
-    To the loads on the board it adds the tasks that it places itself at the same instant.
+    To the loads on the board a node adds the tasks that it places itself at the same instant.
     """
 
     def on_start(self, view: Any) -> None:
@@ -100,14 +100,14 @@ class BoardNode(PlacingNode):
 
 
 class QueueNode(BoardNode):
-    """Chooses by the number of tasks of each machine."""
+    """A node whose load is its number of tasks."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.tasks)
 
 
 class WorkNode(BoardNode):
-    """Chooses by the time that each machine needs for its tasks, taken to be as fast as this one."""
+    """A node whose load is the time that it needs for its tasks; it takes other machines to be as fast."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=True)
@@ -117,45 +117,46 @@ class WorkNode(BoardNode):
 
 
 class PowerNode(PlacingNode):
-    """Probes d random machines for the number of their tasks, and places the task on the one with the fewest.
+    """A node that asks d random machines for their numbers of tasks, and places the task where it is least.
 
-    With a memory it also probes the machines that had the fewest at the last decision (Mitzenmacher,
-    Prabhakar and Shah 2002).  Request r is stored at r % room.  Without any answer the task stays here.
+    With a memory it also probes the machines that had the fewest tasks at the last decision (Mitzenmacher,
+    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without any answer the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        self.next, self.request = room, np.full(room, -1)  # number of each request; -1 if it is decided
+        # `request`: number of the undecided request in each slot; -1: none
+        self.next_request, self.request = room, np.full(room, -1)
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
         self.memory = np.full(parameters.memory + 1, -1)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         room, choices = self.parameters.room, self.parameters.choices
-        for number in range(self.next, self.next + tasks):
+        for number in range(self.next_request, self.next_request + tasks):
             self.decide(view, number - room)  # the oldest request makes room, if it is undecided
-            at, self.next = number % room, number + 1
-            self.request[at], self.application[at], self.answers[at] = number, application.number, 0
-            self.load[at, :], self.machine[at, 0] = np.inf, view.node
+            slot, self.next_request = number % room, number + 1
+            self.request[slot], self.application[slot], self.answers[slot] = number, application.number, 0
+            self.load[slot, :], self.machine[slot, 0] = np.inf, view.node
             for k in range(-choices, self.parameters.memory):
-                known = k >= 0 and self.memory[k] >= 0
-                view.send(self.memory[k] if known else self.choose(view), "probe", request=number)
+                is_known = k >= 0 and self.memory[k] >= 0
+                view.send(self.memory[k] if is_known else self.choose(view), "probe", request=number)
             view.timer(self.parameters.patience, "late", number)
 
     def on_probe(self, view: Any, message: Any) -> None:
         view.send(message.sender, "answer", request=message.request, load=view.tasks)
 
     def on_answer(self, view: Any, message: Any) -> None:
-        at = message.request % self.parameters.room
-        if self.request[at] == message.request:
-            k, tie = self.answers[at], 0.5 * view.random.random()
-            self.machine[at, k], self.load[at, k], self.answers[at] = (
+        slot = message.request % self.parameters.room
+        if self.request[slot] == message.request:
+            k, tie = self.answers[slot], 0.5 * view.random.random()
+            self.machine[slot, k], self.load[slot, k], self.answers[slot] = (
                 message.sender,
                 message.load + tie,
                 k + 1,
             )
-            if self.answers[at] == self.parameters.choices + self.parameters.memory:
+            if self.answers[slot] == self.parameters.choices + self.parameters.memory:
                 self.decide(view, message.request)
 
     def on_timer(self, view: Any, name: str, value: float) -> None:  # type: ignore[override]
@@ -163,29 +164,33 @@ class PowerNode(PlacingNode):
 
     def decide(self, view: Any, number: int) -> None:
         """Place the task of a request by the answers received so far, unless it has been placed."""
-        at = number % self.parameters.room
-        if self.request[at] == number:
-            load, self.request[at] = self.load[at], -1
+        slot = number % self.parameters.room
+        if self.request[slot] == number:
+            load, self.request[slot] = self.load[slot], -1
             best = np.argmin(load)
             self.place(
-                view, self.application[at], self.machine[at, best], self.answers[at], np.floor(load[best])
+                view,
+                self.application[slot],
+                self.machine[slot, best],
+                self.answers[slot],
+                np.floor(load[best]),
             )
             load[best] += 1.0
-            for k in range(min(self.parameters.memory, self.answers[at])):
+            for k in range(min(self.parameters.memory, self.answers[slot])):
                 best = np.argmin(load)
-                self.memory[k], load[best] = self.machine[at, best], np.inf
+                self.memory[k], load[best] = self.machine[slot, best], np.inf
 
 
 class IdleNode(PlacingNode):
-    """Reports to a random dispatcher when it is idle; places tasks on machines that have reported to it.
+    """A node that reports to a random dispatcher when idle, and places tasks on machines that reported to it.
 
     Reports are used in order of arrival; without a report, a task goes to a random machine.  Report r is
-    stored at r % room.
+    stored in slot r % room.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.idle = np.zeros(parameters.room, int)
+        self.idle_machines = np.zeros(parameters.room, int)
         self.first, self.end = 0, 0  # range of the unused reports
 
     def on_start(self, view: Any) -> None:
@@ -196,7 +201,7 @@ class IdleNode(PlacingNode):
         view.send(view.random.integers(min(count, view.machines) if count > 0 else view.machines), "free")
 
     def on_free(self, view: Any, message: Any) -> None:
-        self.idle[self.end % self.parameters.room] = message.sender
+        self.idle_machines[self.end % self.parameters.room] = message.sender
         self.end += 1
         self.first = max(self.first, self.end - self.parameters.room)
 
@@ -204,24 +209,24 @@ class IdleNode(PlacingNode):
         if self.first == self.end:
             return int(view.random.integers(view.machines))
         self.first += 1
-        return int(self.idle[(self.first - 1) % self.parameters.room])
+        return int(self.idle_machines[(self.first - 1) % self.parameters.room])
 
 
 class StealingNode(PlacingNode):
-    """Runs the tasks submitted here; an idle machine asks random machines for half of their waiting tasks."""
+    """A node that runs the tasks submitted at it, and steals half of a machine's waiting tasks when idle."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         # machines to ask before the next pause; the last time at which it received work while it had none
-        self.attempts, self.began = 0, -1.0
+        self.attempts, self.work_began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.decide("kept", application.number, tasks=tasks)
-        self.began = self.began if view.work > 0.0 else view.now
+        self.work_began = self.work_began if view.work > 0.0 else view.now
         view.enqueue(application.number, tasks)
 
     def on_task(self, view: Any, message: Any) -> None:
-        self.began = self.began if view.work > 0.0 else view.now
+        self.work_began = self.work_began if view.work > 0.0 else view.now
         view.enqueue(message.application, message.tasks)
 
     def on_start(self, view: Any) -> None:
@@ -248,7 +253,7 @@ class StealingNode(PlacingNode):
 
     def on_steal(self, view: Any, message: Any) -> None:
         # a task that starts at this instant is still counted as waiting
-        left = (view.waiting - int(self.began == view.now) + 1) // 2
+        left = (view.waiting - int(self.work_began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")
         for application, tasks in view.queued[::-1]:  # the last of the queue are stolen first

@@ -1,4 +1,4 @@
-"""Classic policies that place each task by itself, and work stealing.
+"""Classic policies that place each task individually, and work stealing.
 
 The node programs are in `gridsim.schedulers.classics.node`.
 """
@@ -19,6 +19,7 @@ from gridsim.schedulers.classics.node import (
     StealingNode,
     WorkNode,
 )
+from gridsim.scheduling.contract import DecisionVerb
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
@@ -101,12 +102,12 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     choices
         Machines that are probed for each task, drawn with replacement.
     memory
-        Machines that are probed in addition, as they had the fewest tasks at the last decision of the node
+        Machines probed in addition: those that had the fewest tasks at the last decision of the node
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
         Time, in s, after which a task is placed by the answers received so far.
     room
-        Requests that a node stores; if a further one comes, the oldest is decided by the answers so far.
+        Number of requests that a node stores; a further request makes it decide the oldest one at once.
     """
 
     name: ClassVar[str] = "power-of-d"
@@ -183,7 +184,7 @@ class JoinIdleQueue(Classic, frozen=True, kw_only=True):
         Number of machines that receive reports: machines 0 to `dispatchers` - 1, at which applications are
         submitted; 0 for all machines.
     room
-        Reports that a dispatcher stores; if a further one comes, the oldest is dropped.
+        Number of reports that a dispatcher stores; a further report replaces the oldest one.
     """
 
     name: ClassVar[str] = "join-idle-queue"
@@ -212,6 +213,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     name: ClassVar[str] = "work-stealing"
     policy: ClassVar[type[NodeProgram]] = StealingNode
     decision_words: ClassVar[DecisionTexts] = _STEALING
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps", "gave": "gives"}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     kinds: ClassVar[Mapping[str, Callable[..., Message]]] = {
         "task": _TASK,

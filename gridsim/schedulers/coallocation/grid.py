@@ -9,7 +9,7 @@ import numpy as np
 
 from gridsim.engine.engine import TIMER
 from gridsim.engine.transport import MAX_TRANSFER_TIME
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.schedulers.coallocation.claims import (
     BROKEN,
     CLAIMING,
@@ -65,7 +65,7 @@ class Grid(Adapter):
 
     def __init__(self, of: Any, run: Run, estimate: Any = "run") -> None:
         self.of, self.faults = of, run.faults
-        lasts, expected = reserved(run.applications, float(run.speeds[0]), estimate)
+        lasts, expected = run_and_reserved_times(run.applications, float(run.speeds[0]), estimate)
         self.runs = Runs(run, lasts)
         jobs = run.applications
         columns = (jobs.submitter.tolist(), jobs.tasks.tolist(), expected.tolist())

@@ -10,6 +10,7 @@ a further machine, which never fails.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,7 +24,7 @@ from gridsim.schedulers.coallocation.claims import (
     Job,
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, View, array
 from gridsim.support.arrays import Integers
@@ -433,6 +434,7 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gathers": "mentions"}
 
     sites: Annotated[int, Limits(low=1, high=2**20)] = 10
     queue: Literal["easy", "fcfs"] = "easy"

@@ -8,6 +8,7 @@ from where.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from gridsim.model.applications import Application
@@ -21,7 +22,7 @@ from gridsim.schedulers.coallocation.claims import (
     Job,
 )
 from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.program import Message, View
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Integers
@@ -240,6 +241,7 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"advertised": "mentions", "gave-up": "mentions"}
 
     degree: Annotated[int, Limits(low=1, high=2**15)] = 8
     first: Annotated[int, Limits(low=1, high=64)] | None = None

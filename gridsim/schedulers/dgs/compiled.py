@@ -33,7 +33,7 @@ from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import pause
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import set_cancellations
+from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
@@ -84,7 +84,7 @@ class Compiled(Policy):
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
         engine.on("outlived", self._outlived, priority=6, phase=TIMER)
-        set_cancellations(engine, jobs)
+        set_cancellation_timers(engine, jobs)
         self.failures = Failures(self)
         #: The compiled protocol.
         self.flow = DgsProtocol(
@@ -113,11 +113,11 @@ class Compiled(Policy):
                 "detection": self.failures.detection,
                 "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
-            suited=jobs.suited,
-            decided=None if run.decisions is None else self._decided,
+            suitable=jobs.suited,
+            on_decisions=None if run.decisions is None else self._decided,
             **self._shared(),
         )
-        network.run_by(self)
+        network.hand_links_to(self)
         engine.at_wave_end(self._flush)
 
     def _shared(self) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class Compiled(Policy):
     def collect(self, engine: Engine, time: int) -> None:
         """See `gridsim.engine.Source`."""
         self._heed()
-        if self.flow.ending_now == time and not self.flow.over:
+        if self.flow.last_reported_end == time and not self.flow.is_over:
             # handled in their order among the events of this instant
             engine.at(time, "finish")
             engine.at(time, "overdue")
@@ -198,14 +198,14 @@ class Compiled(Policy):
             self.run.engine.at(until, "retry", job)
         for _, why in given_up:
             self.why[why] += 1
-        for job, attempt in self.flow.moved():
+        for job, attempt in self.flow.displacements():
             self.failures.displaced(job, attempt)
-        if self.flow.over:
+        if self.flow.is_over:
             self.run.engine.stop()
 
     def _stop(self) -> None:
         """Stop machines that still work on lost runs of jobs, where these have been cancelled."""
-        for job, node, attempt, time in self.flow.stopped():
+        for job, node, attempt, time in self.flow.cancellations():
             self.runs.stop(job, node, attempt, time)
 
     def _decided(self, rows: NDArray[Any], lost: int) -> None:
@@ -241,7 +241,7 @@ class Compiled(Policy):
     def _finish(self, _: list[int]) -> None:
         """End the jobs that end now."""
         self.flow.finish(self.run.engine.now)
-        if self.flow.over:
+        if self.flow.is_over:
             self.run.engine.stop()
 
     def _overdue(self, _: list[int]) -> None:
@@ -251,7 +251,7 @@ class Compiled(Policy):
 
     def _outlived(self, _: list[int]) -> None:
         """Extend what jobs have reserved that go on after it."""
-        self.flow.outlive(self.run.engine.now)
+        self.flow.extend_reservations(self.run.engine.now)
         self._heed()
 
     def _call_off(self, jobs: list[int]) -> None:
@@ -263,7 +263,7 @@ class Compiled(Policy):
                 until = (start + int(self.held[job])) * slot
                 self.runs.cancel(job, nodes, start * slot, until, int(self.attempt[job]), now)
             self.runs.placed.pop(job, None)
-            self.flow.call_off(job, now)
+            self.flow.cancel(job, now)
         self._heed()
 
     # -- failures -----------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class Compiled(Policy):
 
     def hit(self, job: int, node: int, attempt: int) -> bool:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
-        phase = self.flow.hit(job, attempt)
+        phase = self.flow.lose_node(job, attempt)
         if phase == BROKEN:
             start, slot = self.flow.start_of(job), self.times.slot
             until = (start + int(self.held[job])) * slot
@@ -287,7 +287,7 @@ class Compiled(Policy):
 
     def search_anew(self, job: int, attempt: int) -> None:
         """See `gridsim.schedulers.dgs.failures.Grid`."""
-        self.flow.search_anew(job, attempt, self.run.engine.now)
+        self.flow.search_displaced(job, attempt, self.run.engine.now)
         self._heed()
 
     def start_again(self, job: int) -> None:
@@ -296,7 +296,7 @@ class Compiled(Policy):
         now, failed = self.run.engine.now, 0
         if self.run.decisions is not None and self.phase[job] == BROKEN:
             failed = self.failures.since(now, self.flow.machines_of(job))
-        self.flow.missed(job, now, failed)
+        self.flow.detect_failure(job, now, failed)
         self._heed()
 
     # -- the end ------------------------------------------------------------------------------------------

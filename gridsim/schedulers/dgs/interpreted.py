@@ -16,12 +16,12 @@ from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import set_cancellations
+from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.program import View
-from gridsim.scheduling.nodes.slots import OwnSlots
+from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.state import check_names
 
@@ -103,9 +103,9 @@ class Interpreted(Adapter):
         """Return no neighbours: nodes know them by the overlay, which changes."""
         return np.zeros((self.layout.nodes, 0), np.int64)
 
-    def slots(self, node: int) -> OwnSlots:
+    def slots(self, node: int) -> MachineSlots:
         """Return the slot schedule of a machine, for its node."""
-        return OwnSlots(self.schedules, node, lambda: self.now, self._stop)
+        return MachineSlots(self.schedules, node, lambda: self.now, self._stop)
 
     def register_failure_timers(self) -> None:
         """Register the timers of jobs, and what failures need."""
@@ -115,7 +115,7 @@ class Interpreted(Adapter):
         engine.on("overdue", self._overdue, priority=3, phase=TIMER)
         engine.on("call-off", self._call_off, priority=5, phase=TIMER)
         engine.on("outlived", self._outlived, priority=6, phase=TIMER)
-        set_cancellations(engine, self.run.applications)
+        set_cancellation_timers(engine, self.run.applications)
         self.failures = Failures(cast(Any, self))  # it has what they use of `Shared`
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:

@@ -6,10 +6,10 @@ from typing import Any, Literal, Protocol
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.transport import MAX_TRANSFER_TIME
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import slots_allowed
+from gridsim.schedulers.rigid.times import allowed_start_slots
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.arrays import Bools, Integers
@@ -46,10 +46,12 @@ class Times:
     def __init__(self, parameters: Any, run: Run) -> None:
         network = run.network.network
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
-        self.lasts, wanted = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        self.lasts, wanted = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
         self.length: Integers = -(-wanted // self.slot)
         self.outlived = bool((self.lasts > self.length * self.slot).any())
-        self.earliest, self.latest = slots_allowed(run.applications, wanted, self.slot)
+        self.earliest, self.latest = allowed_start_slots(run.applications, wanted, self.slot)
         byte = nanoseconds(
             min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)
         )  # the transport rejects slower ones

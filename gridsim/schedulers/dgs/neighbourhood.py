@@ -89,7 +89,7 @@ class Neighbourhood(Stateful):
     def draw(self, node: int, job: int, search: int, count: int) -> list[int]:
         """Draw up to `count` neighbours of `node` for a search, of those not known to have failed."""
         away = self.away if self.run.faults else None
-        _, chosen = self.views.pick([node], [job], [search], count, seed=self.seed, away=away)
+        _, chosen = self.views.pick([node], [job], [search], count, seed=self.seed, known_down=away)
         drawn: list[int] = chosen.tolist()
         return drawn
 

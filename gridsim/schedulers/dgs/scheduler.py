@@ -12,6 +12,7 @@ are modelled here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from gridsim.model.applications import JOB_TIMES, JobTime
@@ -20,7 +21,7 @@ from gridsim.schedulers.dgs.acap import Acap
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.interpreted import Interpreted
-from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, Scheduler
 from gridsim.support.parameters import Limits
 
 #: The longest time, s (three years): many slots and polls are added up in int64 nanoseconds.
@@ -87,6 +88,11 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = True  # all speeds are equal
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {
+        "opened": "mentions",
+        "released": "mentions",
+        "displaced": "mentions",
+    }
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5

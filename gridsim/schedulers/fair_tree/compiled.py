@@ -51,7 +51,7 @@ class Compiled(Policy):
             accept=parameters.accept,
             bound=parameters.bound,
             unknown=unknown_minimum(parameters),
-            celled=cell > 0,
+            common_release=cell > 0,
         )
         self.queues = TaskQueues(
             run.speeds,
@@ -121,7 +121,7 @@ class Compiled(Policy):
             parts = tree_parts(machines, share.ranks)
             self.flow.join(parts, share.rank, share.ranks, share.memory, share.watch)
             share.leave = self.flow.leave
-        network.run_by(self)
+        network.hand_links_to(self)
         if self.log is not None:
             self.log.read(self.flow)
             engine.at_wave_end(partial(self.log.read, self.flow))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from gridcore.fair_tree.decision_log import ACTIONS
 from gridcore.fair_tree.protocol import FairTreeProtocol
 from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.scheduling.contract import Run
+from gridsim.scheduling.contract import DecisionVerb, Run
 from gridsim.support.arrays import Integers, Rows
 
 _STRETCH = ("a stretch of", "s/Mflop")
@@ -30,6 +31,15 @@ WORDS: DecisionTexts = {
     "gave": ("gave {tasks} tasks to its child on machine {machine}", "room for", "tasks"),
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
     "sent-on": ("passed {tasks} tasks on to machine {machine}, as it lacks their memory or disk", "", ""),
+}
+#: See `gridsim.scheduling.contract.Scheduler.decision_verbs`.
+VERBS: Mapping[str, DecisionVerb] = {
+    "passed-on": "gives",
+    "passed-on-idle": "gives",
+    "passed-on-full": "gives",
+    "gave": "gives",
+    "queued": "keeps",
+    "sent-on": "gives",
 }
 #: The position among the words of each action that the compiled protocol logs.
 _CODES = np.array([list(WORDS).index(action) for action in ACTIONS], np.int16)
@@ -70,7 +80,7 @@ class TreeLog:
 
     def read(self, flow: FairTreeProtocol) -> None:
         """Record what `flow` has logged since the last call."""
-        rows, left_out = flow.noted(self.log.limit - self.log.kept, self.run.engine.now)
+        rows, left_out = flow.read_log(self.log.limit - self.log.kept, self.run.engine.now)
         rows["action"] = _CODES[rows["action"]]
         self.log.add(rows, left_out)
 

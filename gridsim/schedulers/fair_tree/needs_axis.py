@@ -61,7 +61,9 @@ class NeedsAxis:
     def __init__(self, samples: tuple[Need, ...], rates: list[Floats], run: Run) -> None:
         assert run.attributes is not None
         self.samples = samples
-        self.suits = np.stack([run.attributes.suit(memory, disk=disk) for memory, disk in samples])
+        self.suits = np.stack(
+            [run.attributes.suitable_machines(memory, disk=disk) for memory, disk in samples]
+        )
         self.leaves = [subtree_sums(each) for each in self.suits]
         self.speed = [subtree_sums(run.speeds * each) for each in self.suits]
         self.speeds = [[subtree_sums(rate * each) for rate in rates] for each in self.suits]

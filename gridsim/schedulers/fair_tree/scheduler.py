@@ -11,6 +11,7 @@ parameters.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
@@ -26,11 +27,11 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
-from gridsim.schedulers.fair_tree.decisions import WORDS
+from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
-from gridsim.scheduling.contract import NodeForm, Policy, Run, Scheduler
-from gridsim.support.arguments import normalise, real, sequence, short_repr, whole
+from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run, Scheduler
+from gridsim.support.arguments import integer, normalise, real, sequence, short_repr
 from gridsim.support.parameters import Limits
 
 #: The longest period, s, since the clock counts int64 nanoseconds.
@@ -142,6 +143,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
 
@@ -325,7 +327,7 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
 
 def _data_samples(samples: Any) -> int | tuple[float, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.data_samples", samples, low=1)
+        return integer("fair-tree.data_samples", samples, low=1)
     with suppress(ScenarioError):
         found = tuple(real("", sample, low=0) for sample in sequence("", samples))
         if found and all(before < after for before, after in pairwise(found)):
@@ -338,7 +340,7 @@ def _data_samples(samples: Any) -> int | tuple[float, ...]:
 
 def _need_samples(samples: Any) -> int | tuple[Need, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.need_samples", samples, low=1)
+        return integer("fair-tree.need_samples", samples, low=1)
     with suppress(ScenarioError):
         found = [
             tuple(real("", each, low=0) for each in sequence("", pair)) for pair in sequence("", samples)
@@ -353,9 +355,9 @@ def _need_samples(samples: Any) -> int | tuple[Need, ...]:
 
 def _counts(samples: Any) -> int | tuple[int, ...]:
     with suppress(ScenarioError):
-        return whole("fair-tree.samples", samples, low=1)
+        return integer("fair-tree.samples", samples, low=1)
     with suppress(ScenarioError):
-        counts = tuple(whole("fair-tree.samples", count, low=1) for count in sequence("", samples))
+        counts = tuple(integer("fair-tree.samples", count, low=1) for count in sequence("", samples))
         if len(counts) == 3:
             return counts
     raise ScenarioError(

@@ -2,7 +2,7 @@
 
 consumer --announce(tasks, deadline)--> some providers
          <--bid(room, price, work)-----
-         --award(tasks)--------------->  the cheapest providers with room; at last the one with the least work
+         --award(tasks)--------------->  the cheapest providers with room; finally the one with the least work
          --decline-------------------->  the other bidders
 """
 
@@ -24,14 +24,14 @@ class MarketNode(NodeProgram):
         # number of a call for bids -> price, order of arrival, room, work and provider of each bid
         self.bids: dict[int, list[tuple[float, int, int, float, int]]] = {}
         self.last_call = 0  # number of the last call
-        self.price = 1.0  # price of a Mflop at this machine
+        self.price = 1.0  # price per Mflop at this machine
         # open offers: (consumer, call) -> tasks, duration of a task, s
         self.offers: dict[tuple[int, int], tuple[int, float]] = {}
-        # application -> deadline, price of a Mflop and tasks left of each contract, in order
+        # application -> deadline, price per Mflop and tasks left of each contract, in order
         self.contracts: dict[int, list[list[float]]] = {}
 
     def on_start(self, view: View) -> None:
-        """Start the numbers of calls at the time, so that bids from before a failure match no new call."""
+        """Number calls from the current time on, so that bids from before a failure match no new call."""
         self.last_call = view.now_ns
 
     # -- a consumer ---------------------------------------------------------------------------------------
@@ -42,12 +42,12 @@ class MarketNode(NodeProgram):
         deadline = application.release + self.parameters.slack * duration
         self.announce(view, application.number, tasks, deadline, 1)
 
-    def announce(self, view: View, application: int, tasks: int, deadline: float, rounds: int) -> None:
-        """Ask random providers for bids."""
+    def announce(self, view: View, application: int, tasks: int, deadline: float, number: int) -> None:
+        """Ask random providers for bids, in round `number` for these tasks."""
         count = min(math.ceil(self.parameters.ask_ratio * tasks), view.machines)
         self.last_call += 1
         self.calls[self.last_call], self.bids[self.last_call] = (
-            (application, tasks, deadline, count, rounds),
+            (application, tasks, deadline, count, number),
             [],
         )
         for machine in view.random.choice(view.machines, size=count, replace=False).tolist():
@@ -76,19 +76,19 @@ class MarketNode(NodeProgram):
         if int(value) in self.calls:
             self.award(view, int(value))
 
-    def award(self, view: View, number: int) -> None:
+    def award(self, view: View, call: int) -> None:
         """Award the tasks to the cheapest providers, to each as many as it can end before the deadline.
 
         The remaining tasks are announced again, up to `rounds` times in all.  After the last round they go
         to the provider with the least work, and will miss the deadline; they run here if nobody has bid.
         """
-        application, tasks, deadline, _, rounds = self.calls.pop(number)
-        bids = self.bids.pop(number)
+        application, tasks, deadline, _, number = self.calls.pop(call)
+        bids = self.bids.pop(call)
         tasks_left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
         for _, _, room, _, provider in sorted(bids):
             awards[provider] = min(room, tasks_left)
             tasks_left -= awards[provider]
-        remaining = tasks_left if rounds < self.parameters.rounds else 0
+        remaining = tasks_left if number < self.parameters.rounds else 0
         if tasks_left and not remaining and bids:
             provider = min(bids, key=lambda bid: (bid[3], bid[1]))[-1]
             awards[provider] += tasks_left
@@ -97,12 +97,12 @@ class MarketNode(NodeProgram):
             if count := awards[provider]:
                 view.decide("awarded", application, machine=provider, tasks=count, saw=price)
                 view.send(
-                    provider, "award", application=application, tasks=count, call=number, deadline=deadline
+                    provider, "award", application=application, tasks=count, call=call, deadline=deadline
                 )
             else:
-                view.send(provider, "decline", call=number)
+                view.send(provider, "decline", call=call)
         if remaining:
-            self.announce(view, application, remaining, deadline, rounds + 1)
+            self.announce(view, application, remaining, deadline, number + 1)
         elif tasks_left:
             view.decide("kept", application, tasks=tasks_left)
             view.enqueue(application, tasks_left)
@@ -141,7 +141,7 @@ class MarketNode(NodeProgram):
     def on_done(self, view: View, application: Any) -> None:
         """Record the payment for a task: its price, less the penalty if it is late."""
         contracts = self.contracts.get(application.number)
-        if not contracts:  # the task was not bought by another machine
+        if not contracts:  # its consumer kept the task without a contract
             return
         deadline, price, _ = contracts[0]
         late = int(view.now > deadline + 1e-6)

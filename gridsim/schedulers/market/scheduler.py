@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.market.node import MarketNode
-from gridsim.scheduling.contract import NodeForm
+from gridsim.scheduling.contract import DecisionVerb, NodeForm
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.ground_truth import Truth
 from gridsim.support.parameters import Limits
@@ -20,7 +20,7 @@ _Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def price_of(truth: Truth, node: int, machine: int) -> float:
-    """Return the present price of a Mflop at a machine."""
+    """Return the current price per Mflop at a machine."""
     return float(truth.memory(machine).price)  # type: ignore[attr-defined]
 
 
@@ -52,7 +52,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     step
         Relative change of a price when a machine gets tasks or is declined.
     cost
-        Lowest price of a Mflop, dimensionless; all prices start at 1.
+        Lowest price per Mflop, dimensionless; all prices start at 1.
     penalty
         Share of the price that a machine loses if a task ends after its deadline; above 1 it has to pay.
     """
@@ -74,6 +74,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
         "awarded": ("bought time for {tasks} tasks from machine {machine}", "a price of", "a Mflop"),
         "kept": ("kept {tasks} tasks, as nobody had answered", "", ""),
     }
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"kept": "keeps"}
     truths: ClassVar = {"awarded": price_of}
 
     degree: Annotated[int, Limits(low=0)] = 0

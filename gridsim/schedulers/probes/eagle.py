@@ -19,7 +19,7 @@ from gridcore.probes.waiting_times import StaleTimes
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, run_parameters
 from gridsim.schedulers.probes.worker import (
-    COMMON,
+    COMMON_MESSAGES,
     Cutoff,
     Fetch,
     Share,
@@ -36,8 +36,8 @@ from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
-#: Rounds of a probe: to any worker; to one without long tasks, as far as known; to a reserved one.
-ANYWHERE, AVOIDING, RESERVED = 1, 2, 3
+#: Rounds of a probe, each to a kind of worker: any; without long tasks, as far as known; reserved.
+ANY_WORKER, SHORT_WORKER, RESERVED_WORKER = 1, 2, 3
 
 
 def pack_flags(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -62,10 +62,10 @@ class SrptNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # replaces `queue`; of each place: job, scheduler, task size, sum of the sizes that overtook it, Mflop
-        self.places: list[list[Any]] = []
+        # replaces `queue`: job, scheduler, task size and sum of the sizes that overtook it (Mflop)
+        self.reservations: list[list[Any]] = []
         self.smallest = math.inf  # Mflop, a lower bound of the task sizes in the queue
-        self.current_place: list[Any] = []  # the place in service
+        self.current_reservation: list[Any] = []  # the reservation in service
 
     # -- a scheduler --------------------------------------------------------------------------------------
 
@@ -92,8 +92,8 @@ class SrptNode(WorkerNode):
 
     def publish(self, view: View, job: int) -> None:
         """Publish the work of a job that is not yet bound, Mflop."""
-        left = view.held(job)
-        view.publish(left * view.application(job).task_size if left else 0.0, application=job)
+        tasks = view.held(job)
+        view.publish(tasks * view.application(job).task_size if tasks else 0.0, application=job)
 
     # -- the worker ---------------------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class SrptNode(WorkerNode):
 
     def add(self, view: View, message: Any) -> None:
         """Add a reservation to the queue, and serve it if the slot is free."""
-        self.places.append([message.job, message.sender, message.size, 0.0])
+        self.reservations.append([message.job, message.sender, message.size, 0.0])
         self.smallest = min(self.smallest, message.size)
         if not self.busy:
             self.serve(view)
@@ -113,40 +113,40 @@ class SrptNode(WorkerNode):
         if not self.choose(view):
             self.on_free(view)
             return
-        job, scheduler, _, _ = self.current_place
+        job, scheduler, _, _ = self.current_reservation
         if scheduler == self.center(view):  # a reservation of the center is for one task
-            self.remove_current_place()
+            self.remove_current_reservation()
         self.fetch(view, job, scheduler)
 
     def choose(self, view: View) -> bool:
-        """Choose the place to serve next, and return whether there is one.
+        """Choose the reservation to serve next, and return whether there is one.
 
-        Places of jobs without work left are dropped.  A place may be overtaken while the sizes of the tasks
-        that have overtaken it sum to at most `srpt_cap` times its own task size.
+        Reservations of jobs without work left are dropped.  A reservation may be overtaken while the sizes of
+        the tasks that have overtaken it sum to at most `srpt_cap` times its own task size.
         """
-        left, cap, places = view.board, self.parameters.srpt_cap, self.places
-        visited, best, least, room, smallest = 0, 0, math.inf, math.inf, math.inf
-        live_places: list[list[Any]] = []
-        while visited < len(places) and room >= self.smallest:
-            place = places[visited]
+        work_left, cap, queue = view.board, self.parameters.srpt_cap, self.reservations
+        visited, best, least, allowance, smallest = 0, 0, math.inf, math.inf, math.inf
+        remaining: list[list[Any]] = []
+        while visited < len(queue) and allowance >= self.smallest:
+            reservation = queue[visited]
             visited += 1
-            job, _, size, overtaken = place
-            if left[job] <= 0:
+            job, _, size, overtaken = reservation
+            if work_left[job] <= 0:
                 continue
-            if left[job] < least and size <= room:
-                best, least = len(live_places), left[job]
-            room, smallest = min(room, cap * size - overtaken), min(smallest, size)
-            if not live_places and self.has_priority(size):
-                room = -math.inf
-            live_places.append(place)
-        if visited == len(places):
+            if work_left[job] < least and size <= allowance:
+                best, least = len(remaining), work_left[job]
+            allowance, smallest = min(allowance, cap * size - overtaken), min(smallest, size)
+            if not remaining and self.has_priority(size):
+                allowance = -math.inf
+            remaining.append(reservation)
+        if visited == len(queue):
             self.smallest = smallest
-        places[:visited] = live_places
-        if not live_places:
+        queue[:visited] = remaining
+        if not remaining:
             return False
-        self.current_place = self.places[best]
-        for place in self.places[:best]:
-            place[3] += self.current_place[2]
+        self.current_reservation = queue[best]
+        for reservation in queue[:best]:
+            reservation[3] += self.current_reservation[2]
         return True
 
     def has_priority(self, size: float) -> bool:
@@ -154,13 +154,13 @@ class SrptNode(WorkerNode):
         return False
 
     def on_none(self, view: View, message: Any) -> None:
-        """Remove the place in service: its job has no tasks left."""
-        self.remove_current_place()
+        """Remove the reservation in service, whose job has no tasks left."""
+        self.remove_current_reservation()
         super().on_none(view, message)
 
-    def remove_current_place(self) -> None:
-        """Remove the place in service from the queue."""
-        self.places = [place for place in self.places if place is not self.current_place]
+    def remove_current_reservation(self) -> None:
+        """Remove the reservation in service from the queue."""
+        self.reservations = [entry for entry in self.reservations if entry is not self.current_reservation]
 
 
 class EagleNode(SrptNode):
@@ -178,7 +178,7 @@ class EagleNode(SrptNode):
         if self.waiting_times is None:
             count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
             for worker in view.random.integers(self.workers(view), size=count).tolist():
-                view.send(worker, "probe", job=job, size=size, round=ANYWHERE)
+                view.send(worker, "probe", job=job, size=size, round=ANY_WORKER)
             return
         workers = self.choose_workers(view, application, tasks)
         self.version += 1
@@ -203,8 +203,8 @@ class EagleNode(SrptNode):
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation; refuse it if this worker has a long task, except in the last round."""
         cutoff = self.parameters.cutoff
-        if message.round != RESERVED and (
-            self.serves_center or any(place[2] > cutoff for place in self.places)
+        if message.round != RESERVED_WORKER and (
+            self.serves_center or any(entry[2] > cutoff for entry in self.reservations)
         ):
             view.send(
                 message.sender,
@@ -227,21 +227,21 @@ class EagleNode(SrptNode):
         """Send refused probes to workers without long tasks, as far as known, then to reserved workers."""
         workers = self.workers(view)
         reserved = reserved_count(self.parameters.reserved, workers)
-        free = np.flatnonzero(~unpack_flags(self.bits, workers))
-        for job, number in self.refusals:
-            if number == ANYWHERE and len(free):
-                worker = free[view.random.integers(len(free))]
+        short_workers = np.flatnonzero(~unpack_flags(self.bits, workers))
+        for job, probe_round in self.refusals:
+            if probe_round == ANY_WORKER and len(short_workers):
+                worker = short_workers[view.random.integers(len(short_workers))]
             else:
                 worker = view.random.integers(reserved or workers)
-            number = min(number + 1, RESERVED) if len(free) else RESERVED
+            probe_round = min(probe_round + 1, RESERVED_WORKER) if len(short_workers) else RESERVED_WORKER
             if view.held(job):
                 size = view.application(job).task_size
-                view.send(worker, "probe", job=job, size=size, round=number)
+                view.send(worker, "probe", job=job, size=size, round=probe_round)
         self.refusals.clear()
 
 
 class DlwlNode(SrptNode):
-    """A worker; all jobs go to a center, which refreshes its waiting times at intervals."""
+    """A worker that passes all jobs to a center, which refreshes its waiting times at intervals."""
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         view.send(self.center(view), "job", application=application.number, tasks=tasks)
@@ -252,7 +252,7 @@ class DlwlNode(SrptNode):
         return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return the workers with the least waiting times, each with up to `spread` random seconds added."""
+        """Return the workers with the shortest waiting times, to which up to `spread` random s are added."""
         if self.waiting_times is None:  # no worker has reported yet
             return []
         delays = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
@@ -276,10 +276,10 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     cutoff, reserved, fetch_time, patience, retry, degree
-        See `Hawk`.
+        Parameters of `Hawk`.
     srpt_cap
-        A place in the queue of a worker is overtaken by jobs with less remaining work while the sizes of
-        their tasks sum to at most `srpt_cap` times its own task size.
+        A reservation in the queue of a worker is overtaken by jobs with less remaining work while the sizes
+        of their tasks sum to at most `srpt_cap` times its own task size.
     age, refresh, error
         Delay, refresh interval and error of the remaining work of jobs, as workers see it on the board.
     """
@@ -322,7 +322,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = EagleNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "probe": Message(88, job=int, size=float, round=int),
         "long": Message(_bits_message_size, job=int, size=float, version=int, bits=array(int)),
         "refusal": Message(_bits_message_size, job=int, round=int, version=int, bits=array(int)),
@@ -352,7 +352,7 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
     name: ClassVar[str] = "dlwl"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = DlwlNode
-    messages: ClassVar[Mapping[str, Message]] = {**COMMON, "probe": Message(80, job=int, size=float)}
+    messages: ClassVar[Mapping[str, Message]] = {**COMMON_MESSAGES, "probe": Message(80, job=int, size=float)}
     timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "heartbeat")
 
     heartbeat: Annotated[float, Limits(above=0, unit="s")] = 8.0

@@ -15,7 +15,7 @@ from gridcore.nodes.handlers import Handlers
 from gridcore.probes import workers
 from gridsim.schedulers.probes.sparrow import Probing
 from gridsim.schedulers.probes.worker import (
-    COMMON,
+    COMMON_MESSAGES,
     Cutoff,
     Fetch,
     Share,
@@ -82,7 +82,9 @@ class HawkNode(WorkerNode):
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Long jobs are placed by a center on one part of the workers, short ones by probes; idle workers steal.
+    """Hybrid scheduler: a center places long jobs on a part of the workers, probes place short ones.
+
+    Idle workers steal reservations.
 
     Parameters
     ----------
@@ -100,7 +102,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = HawkNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "steal": Message(64),
         "nothing": Message(64),
         "loot": Message(lambda loot: 64 + 8 * loot.size, loot=array(int)),
@@ -113,7 +115,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """False: the center is assumed to know at once what workers begin and end."""
+        """False: the center is assumed to know at once which tasks workers begin and end."""
         return False
 
     def layout(self, machines: int) -> Layout:
@@ -135,19 +137,19 @@ class LwlNode(WorkerNode):
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a center sends each task to the worker with the least waiting time, which it knows.
+    """Least work left: a center that knows the waiting times of all workers sends each task to the least.
 
     Parameters
     ----------
     cutoff, reserved, fetch_time
-        See `Hawk`.
+        Parameters of `Hawk`.
     """
 
     name: ClassVar[str] = "lwl"
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = LwlNode
-    messages: ClassVar[Mapping[str, Message]] = COMMON
+    messages: ClassVar[Mapping[str, Message]] = COMMON_MESSAGES
 
     cutoff: Cutoff = 1e6
     reserved: Share = 0.17
@@ -155,7 +157,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """False: the center is assumed to know at once what workers begin and end."""
+        """False: the center is assumed to know at once which tasks workers begin and end."""
         return False
 
     def layout(self, machines: int) -> Layout:

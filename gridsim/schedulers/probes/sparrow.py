@@ -1,4 +1,4 @@
-"""Sparrow: a job places reservations at random machines, and the first to serve theirs get its tasks.
+"""Sparrow: a job places reservations at random machines, and those that serve them first get its tasks.
 
 K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low latency scheduling" (SOSP 2013).
 """
@@ -117,7 +117,7 @@ class SparrowNode(NodeProgram):
     # -- failures -----------------------------------------------------------------------------------------
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Serve the next reservation if an answer is overdue; or probe again for a job with tasks left."""
+        """Serve the next reservation if an answer is overdue, or probe again for a job with tasks left."""
         if name == "unanswered":
             self.finish(view)
             return
@@ -127,17 +127,17 @@ class SparrowNode(NodeProgram):
             application = view.application(job)
             self.reserve(view, application, tasks)
             # Pauses grow, since most reservations are waiting and not lost.  They are limited, since
-            # otherwise a job would wait too long where nearly all machines have failed.
+            # otherwise a job would wait too long if nearly all machines have failed.
             retry = self.parameters.retry
             view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
 
 
 class CancellingNode(SparrowNode):
-    """A scheduler that cancels the reservations of a job which has no task left."""
+    """A node whose scheduler cancels the reservations of a job that has no task left."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.reservations: dict[int, list[int]] = {}  # job -> workers that have not yet fetched a task of it
+        self.reservations: dict[int, list[int]] = {}  # job -> workers with a reservation for it
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         workers = self.choose_workers(view, application, tasks)
@@ -147,9 +147,9 @@ class CancellingNode(SparrowNode):
 
     def on_fetch(self, view: View, message: Any) -> None:
         super().on_fetch(view, message)
-        waiting = self.reservations.get(message.job, [])
-        if message.sender in waiting:
-            waiting.remove(message.sender)
+        workers = self.reservations.get(message.job, [])
+        if message.sender in workers:
+            workers.remove(message.sender)
         if view.held(message.job) == 0:
             for worker in dict.fromkeys(self.reservations.pop(message.job, [])):
                 view.send(worker, "cancel", job=message.job)

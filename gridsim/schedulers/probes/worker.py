@@ -31,7 +31,7 @@ def _instant_report(**fields: Any) -> Message:
 
 
 TASK = Message(170, moves_tasks=True, application=int, tasks=int)
-COMMON = {
+COMMON_MESSAGES = {
     "up": _instant_report(speed=float),
     "began": _instant_report(job=int),
     "ended": _instant_report(),
@@ -85,7 +85,7 @@ class WorkerNode(SparrowNode):
         self.schedule(view, view.application(message.application), message.tasks)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return random workers; at the center, those with the least estimated waiting times."""
+        """Return random workers; at the center, the workers with the shortest estimated waiting times."""
         if self.waiting_times is None:
             return super().choose_workers(view, application, tasks)
         assert isinstance(self.waiting_times, WaitingTimes)

@@ -13,10 +13,10 @@ import numpy as np
 
 from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
-from gridsim.model.applications import JOB_TIMES, JobTime, reserved
+from gridsim.model.applications import JOB_TIMES, JobTime, run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.runs import Runs
-from gridsim.schedulers.rigid.times import set_cancellations, slots_allowed
+from gridsim.schedulers.rigid.times import allowed_start_slots, set_cancellation_timers
 from gridsim.scheduling.contract import Foreseen, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -37,11 +37,11 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     A job whose earliest start does not meet its deadline is rejected.  When a user cancels a job, its
     machines are released at once.
 
-    Of the machines that are free at the start, those with the lowest ids are used.  A job that requires
-    certain machines gets the earliest start on these.  Jobs are placed in order of release, then of index,
-    and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`; jobs whose
-    reservations conflict with it are placed again, in order of their starts.  Source: the aim of DGS_ASAP
-    (Vasilakos, Sacha and Pierre).
+    Of the machines that are free at the start, those with the lowest ids are used.  A job with constraints
+    gets the earliest start on the machines that meet them.  Jobs are placed in order of release, then of
+    index, and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`;
+    jobs whose reservations conflict with it are placed again, in order of their starts.  Source: the aim of
+    DGS_ASAP (Vasilakos, Sacha and Pierre).
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ class Asap(Scheduler, frozen=True, kw_only=True):
         return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
-        return _Placements(self, run)
+        return _AsapPolicy(self, run)
 
 
-class _Placements(Policy):
+class _AsapPolicy(Policy):
     """The policy of `Asap`, with the reservations of all machines."""
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -90,9 +90,12 @@ class _Placements(Policy):
     def __init__(self, parameters: Asap, run: Run) -> None:
         self.run = run
         self.slot = nanoseconds(parameters.slot)
-        durations, estimates = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
-        self.length = -(-estimates // self.slot)
-        self.earliest, self.latest = slots_allowed(run.applications, estimates, self.slot)
+        durations, estimates = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
+        # slots of each job: duration, and first and last start
+        self.lengths = -(-estimates // self.slot)
+        self.first_slots, self.last_slots = allowed_start_slots(run.applications, estimates, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
         self.runs = Runs(run, durations)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
@@ -100,14 +103,14 @@ class _Placements(Policy):
         self.waiting: list[int] = []
         #: Jobs whose earliest starts did not meet their deadlines.
         self.rejected: list[int] = []
-        #: Slot at which each displaced job was to start, and the job, until it is placed at the same instant.
+        #: Planned start (ns) and number of each displaced job, until it is placed at the same instant.
         self.displaced: list[tuple[int, int]] = []
         self.next_cleanup = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
         run.engine.on("call-off", self.on_call_off, priority=5, phase=TIMER)
         run.engine.on("outlived", self.on_outlived, priority=6, phase=TIMER)
         run.engine.on("displaced", self.on_displaced, priority=7, phase=TIMER)
-        set_cancellations(run.engine, run.applications)
+        set_cancellation_timers(run.engine, run.applications)
 
     def on_release(self, applications: list[int]) -> None:
         """Place each of `applications` at its earliest start."""
@@ -124,8 +127,8 @@ class _Placements(Policy):
         for job in jobs:
             suited = applications.machines_for(job)
             machines = up if suited is None else up[suited[up]]
-            length = int(self.length[job])
-            earliest = max(-(-now // self.slot), int(self.earliest[job]))
+            length = int(self.lengths[job])
+            earliest = max(-(-now // self.slot), int(self.first_slots[job]))
             placement = self.schedules.earliest_start(
                 machines, int(applications.tasks[job]), length, earliest
             )
@@ -134,8 +137,10 @@ class _Placements(Policy):
                 self.waiting.append(job)
                 continue
             start, nodes = placement
-            if start > self.latest[job]:
-                self.record("rejected", job, start * self.slot / NS, int(self.latest[job]) * self.slot / NS)
+            if start > self.last_slots[job]:
+                self.record(
+                    "rejected", job, start * self.slot / NS, int(self.last_slots[job]) * self.slot / NS
+                )
                 self.rejected.append(job)
                 continue
             self.record("placed", job, start * self.slot / NS, earliest * self.slot / NS, among=len(machines))
@@ -153,9 +158,9 @@ class _Placements(Policy):
             self.run.engine.at(int(self.runs.until[job]), "outlived", job)
 
     def on_outlived(self, jobs: list[int]) -> None:
-        """Extend the reservations of jobs that outlive them, and displace the jobs in their way."""
+        """Extend the reservations of jobs that outlive them, and displace conflicting jobs."""
         now = self.run.engine.now
-        # Displaced jobs are placed after all extensions of this instant, however its cohort is cut.
+        # Displaced jobs are placed after all extensions of this instant, even if it has several cohorts.
         if not self.displaced:
             self.run.engine.at(now, "displaced")
         for job in sorted({*jobs} & self.runs.placed.keys()):

@@ -9,7 +9,7 @@ import numpy as np
 from gridcore.rigid_queue.backfill import BackfillQueue
 from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import reserved
+from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay
 from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
@@ -18,7 +18,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
 #: The last instant at which a job of the kernel may end, ns.
-_LAST = 2**62
+_LAST_INSTANT = 2**62
 
 
 class Backfill(Scheduler, frozen=True, kw_only=True):
@@ -59,7 +59,9 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
-        one_of(f"{self.name}.mode", self.mode, ("easy", "fcfs"))  # a subclass may have declared another type
+        one_of(
+            f"{self.name}.mode", self.mode, ("easy", "fcfs")
+        )  # a subclass may have declared `mode` with another type
         return BackfillPolicy(self, run)
 
 
@@ -74,7 +76,9 @@ class BackfillPolicy(Policy):
 
     def __init__(self, parameters: Backfill, run: Run) -> None:
         self.run = run
-        durations, self.estimate = reserved(run.applications, float(run.speeds[0]), parameters.estimate)
+        durations, self.estimate = run_and_reserved_times(
+            run.applications, float(run.speeds[0]), parameters.estimate
+        )
         tasks, easy = run.applications.tasks, parameters.mode == "easy"
         # decisions, and the machines of each run if machines fail, are derived from the log
         log = run.record or run.faults or run.decisions is not None
@@ -134,7 +138,8 @@ class BackfillPolicy(Policy):
                     "machines of jobs (workload.max_nodes) or use less frequent failures"
                 )
             raise ScenarioError(
-                f"{table} must let all jobs end within {_LAST / NS:.3g} s, got {left} of {jobs} left{details}"
+                f"{table} must let all jobs end within {_LAST_INSTANT / NS:.3g} s, got {left} of {jobs} "
+                f"unfinished{details}"
             ) from error
 
     def unfinished(self) -> Integers:

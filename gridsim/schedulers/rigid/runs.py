@@ -15,7 +15,7 @@ from gridsim.support.state import Stateful
 
 
 class Runs(Stateful):
-    """The runs of all jobs.
+    """The planned, current and past runs of all jobs.
 
     A placed job begins at its start on all its machines, if none of them has failed by then.  If one fails
     later, the run is lost.  The other machines continue the lost run until a message stops them, but at most

@@ -1,4 +1,4 @@
-"""The times stated by rigid jobs, in the form that schedulers with slots use."""
+"""The times that rigid jobs state, as slots and timers of schedulers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER
 
 
-def slots_allowed(applications: Applications, lengths: Integers, slot: int) -> tuple[Integers, Integers]:
+def allowed_start_slots(
+    applications: Applications, lengths: Integers, slot: int
+) -> tuple[Integers, Integers]:
     """Return the first and the last slot in which each job may start, int64[jobs] each.
 
-    A reservation from the last slot on ends by the deadline; the last slot is below the first one if there is
-    no such start.  Without a deadline it is about 2**63 / slot.
+    The reservation of a job that starts in its last slot ends by its deadline.  If no start is allowed, the
+    last slot is less than the first one.  Without a deadline it is about 2**63 / slot.
 
     Parameters
     ----------
@@ -29,8 +31,8 @@ def slots_allowed(applications: Applications, lengths: Integers, slot: int) -> t
     return first, last
 
 
-def set_cancellations(engine: Engine, applications: Applications) -> None:
-    """Set a timer "call-off" for each job that its user cancels."""
+def set_cancellation_timers(engine: Engine, applications: Applications) -> None:
+    """Set a timer "call-off" for each job that its user will cancel."""
     if (at := applications.instants("cancel_at")) is not None:
         for job in np.flatnonzero(at < NEVER).tolist():
             engine.at(int(at[job]), "call-off", job)

@@ -139,7 +139,7 @@ class Walking(Policy):
             printed=jobs.printed,
             log=jobs.log,
         )
-        network.run_by(self)
+        network.hand_links_to(self)
 
     def _unexpected(self, rows: NDArray[Any]) -> None:
         raise AssertionError("the kernel hands over no message")

@@ -24,7 +24,7 @@ def control_message(**fields: Any) -> Message:
 
 
 #: Messages between clients and hosts in every method; those with tasks are larger than the others.
-COMMON = {
+COMMON_MESSAGES = {
     "hello": control_message(),
     "offer": control_message(),
     "task": Message(170, moves_tasks=True, application=int, tasks=int),
@@ -57,9 +57,9 @@ def available_hosts(truth: Truth, node: int, machine: int) -> float:
 
 
 def offer_state(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Return whether `machine` is still free for `node` (1 or 0), and the age of its last offer, s."""
+    """Return whether `machine` is free for `node` (1 or 0), and the age of its last offer, s."""
     host = search_node(truth, machine)
-    return float(not host.busy and host.promise_client in (NOBODY, node)), truth.now - host.last_offer
+    return float(not host.busy and host.promise_client in (NO_CLIENT, node)), truth.now - host.last_offer
 
 
 def search_node(truth: Truth, machine: int) -> SearchNode:
@@ -73,7 +73,7 @@ TRUTHS: dict[str, TruthOf] = {"asked": available_hosts, "paused": available_host
 
 #: Longest pause of a client that finds no host, as a multiple of `retry`.
 MAX_BACKOFF = 16.0
-NOBODY = -1
+NO_CLIENT = -1
 
 
 class SearchNode(NodeProgram, ABC):
@@ -97,14 +97,14 @@ class SearchNode(NodeProgram, ABC):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         # whether it runs a task, the client to which it is promised, the time of its last offer (s)
-        self.busy, self.promise_client, self.last_offer = False, NOBODY, 0.0
+        self.busy, self.promise_client, self.last_offer = False, NO_CLIENT, 0.0
         self.waiting: list[list[Any]] = []  # application, tasks, and time (s) since which they need a host
         self.state = ""  # "searching", "pausing", or empty if no task needs a host
-        self.number = 0  # number of the newest round
+        self.round_number = 0  # number of the newest round
         self.pause = parameters.retry
         # of this search: start (s), hosts needed, hosts found, rounds, offers in this round
         self.began, self.hosts_wanted, self.hosts_found, self.rounds, self.new_offers = 0.0, 0, 0, 0, 0
-        self.links: dict[int, None] = {}  # neighbours
+        self.neighbours: dict[int, None] = {}
         self.flood_numbers: dict[int, int] = {}  # origin -> number of its newest flood
 
     # -- methods of subclasses ------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class SearchNode(NodeProgram, ABC):
     # -- the client -----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        self.links = dict.fromkeys(view.neighbours)
+        self.neighbours = dict.fromkeys(view.neighbours)
         for neighbour in view.neighbours:
             view.send(neighbour, "hello")
         view.timer(self.parameters.hop_time, "join")
@@ -133,9 +133,9 @@ class SearchNode(NodeProgram, ABC):
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         self.add_tasks([application.number, tasks, view.now], len(self.waiting), view)
 
-    def add_tasks(self, entry: list[Any], place: int, view: View) -> None:
+    def add_tasks(self, entry: list[Any], index: int, view: View) -> None:
         """Insert an entry into the list of tasks, and begin a search unless one is in progress."""
-        self.waiting.insert(place, entry)
+        self.waiting.insert(index, entry)
         self.use_own_machine(view)
         if self.waiting and not self.state:
             self.begin(view)
@@ -174,7 +174,7 @@ class SearchNode(NodeProgram, ABC):
     def begin_round(self, view: View) -> None:
         """Begin the next round, or pause if there is no machine left to ask."""
         # the time makes this number the newest, even if the client has failed and lost earlier numbers
-        self.number = max(self.number + 1, round(view.now * 1e6))
+        self.round_number = max(self.round_number + 1, round(view.now * 1e6))
         wait = self.ask(view)
         for application, tasks, _ in self.waiting:
             action = "paused" if wait is None else "asked"
@@ -225,7 +225,7 @@ class SearchNode(NodeProgram, ABC):
     @property
     def is_free(self) -> bool:
         """Whether this machine runs no task and is promised to no client."""
-        return not self.busy and self.promise_client == NOBODY
+        return not self.busy and self.promise_client == NO_CLIENT
 
     def offer(self, view: View, client: int) -> bool:
         """Offer this machine to a client if it is free, and return whether it was."""
@@ -238,7 +238,7 @@ class SearchNode(NodeProgram, ABC):
 
     def on_task(self, view: View, message: Any) -> None:
         """Run a task, or return it if this machine is not free for its sender."""
-        if self.busy or self.promise_client not in (NOBODY, message.sender):
+        if self.busy or self.promise_client not in (NO_CLIENT, message.sender):
             view.decide("refused", message.application, machine=message.sender, tasks=message.tasks)
             view.send(message.sender, "back", application=message.application, tasks=message.tasks)
             return
@@ -248,11 +248,11 @@ class SearchNode(NodeProgram, ABC):
 
     def end_promise(self, view: View) -> None:
         """End the promise of this machine to a client."""
-        self.promise_client = NOBODY
+        self.promise_client = NO_CLIENT
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """Use this machine for its own tasks if it is free; otherwise call `on_free`."""
+        """Use this machine for its own tasks; if it stays free, call `on_free`."""
         self.use_own_machine(view)
         if self.is_free:
             self.on_free(view)
@@ -261,7 +261,7 @@ class SearchNode(NodeProgram, ABC):
 
     def on_hello(self, view: View, message: Any) -> None:
         """Add the machine that has joined to the neighbours."""
-        self.links[message.sender] = None
+        self.neighbours[message.sender] = None
 
     def on_back(self, view: View, message: Any) -> None:
         """Search for another host for a returned task, which becomes the oldest task."""
@@ -282,7 +282,7 @@ class SearchNode(NodeProgram, ABC):
         elif name == "join":
             self.on_join(view)
         elif name == "promise":
-            self.promise_client = NOBODY
+            self.promise_client = NO_CLIENT
             self.become_free(view)
 
     def on_idle(self, view: View) -> None:
@@ -294,14 +294,14 @@ class SearchNode(NodeProgram, ABC):
     def flood(self, view: View, kind: str, hops: int, origin: int, number: int, sender: int) -> None:
         """Send a flood to all neighbours except its sender and its origin, with `hops` hops left."""
         self.flood_numbers[origin] = number
-        for neighbour in self.links:
+        for neighbour in self.neighbours:
             if neighbour != sender and neighbour != origin:
                 view.send(neighbour, kind, origin=origin, number=number, hops=hops - 1)
 
     def forward_new_flood(self, view: View, message: Any) -> bool:
-        """Forward a flood if it arrives for the first time, and return whether it does."""
+        """Forward a flood that arrives for the first time, and return whether it is new."""
         origin, number, hops = message.origin, message.number, message.hops
-        self.links[message.sender] = None
+        self.neighbours[message.sender] = None
         if origin == view.node or self.flood_numbers.get(origin, -1) >= number:
             return False
         self.flood_numbers[origin] = number
@@ -311,13 +311,13 @@ class SearchNode(NodeProgram, ABC):
 
 
 class RingNode(SearchNode):
-    """Floods queries to all machines within 1, 2, ... hops."""
+    """A node that floods queries to all machines within 1, 2, ... hops."""
 
     def ask(self, view: View) -> float | None:
         hops = self.rounds + 1
-        if hops > self.parameters.max_hops or not self.links:
+        if hops > self.parameters.max_hops or not self.neighbours:
             return None
-        self.flood(view, "query", hops, view.node, self.number, view.node)
+        self.flood(view, "query", hops, view.node, self.round_number, view.node)
         return float((hops + 1) * self.parameters.hop_time)
 
     def on_query(self, view: View, message: Any) -> None:
@@ -327,31 +327,33 @@ class RingNode(SearchNode):
 
 
 class WalkNode(SearchNode):
-    """Sends walkers, each for a share of the needed hosts, until the walkers of a round find no host."""
+    """A node that sends walkers, each for a share of the needed hosts, until those of a round find none."""
 
     def ask(self, view: View) -> float | None:
-        if (self.rounds and not self.new_offers) or not self.links:
+        if (self.rounds and not self.new_offers) or not self.neighbours:
             return None
-        tasks_needed, links, steps = self.unassigned_tasks, list(self.links), self.parameters.steps
+        tasks_needed, steps = self.unassigned_tasks, self.parameters.steps
+        neighbours = list(self.neighbours)
         walkers = min(self.parameters.walkers, tasks_needed)
-        first = view.random.permutation(len(links)).tolist()
+        order = view.random.permutation(len(neighbours)).tolist()
         for k in range(walkers):
             share = tasks_needed // walkers + (k < tasks_needed % walkers)
-            view.send(links[first[k % len(first)]], "walk", client=view.node, wanted=share, steps=steps - 1)
+            neighbour = neighbours[order[k % len(order)]]
+            view.send(neighbour, "walk", client=view.node, wanted=share, steps=steps - 1)
         return float((steps + 1) * self.parameters.hop_time)
 
     def on_walk(self, view: View, message: Any) -> None:
         """Offer this machine to the client of a walker, and forward the walker if it needs more hosts."""
         hosts = message.wanted - self.offer(view, message.client)
-        self.links[message.sender] = None
+        self.neighbours[message.sender] = None
         if hosts and message.steps:
-            candidates = [node for node in self.links if node != message.sender] or [message.sender]
+            candidates = [node for node in self.neighbours if node != message.sender] or [message.sender]
             receiver = candidates[int(view.random.integers(len(candidates)))]
             view.send(receiver, "walk", client=message.client, wanted=hosts, steps=message.steps - 1)
 
 
 class AdvertisingNode(SearchNode):
-    """Advertises itself when it joins, and asks the machines whose advertisements it has received."""
+    """A node that advertises itself when it joins, and asks the machines that have advertised themselves."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -365,7 +367,7 @@ class AdvertisingNode(SearchNode):
     def ask(self, view: View) -> float | None:
         if not self.rounds:
             self.asked_hosts.clear()
-        known = {**self.links, **self.advertised_hosts}  # neighbours need not advertise themselves
+        known = {**self.neighbours, **self.advertised_hosts}  # neighbours need not advertise themselves
         candidates = [host for host in known if host not in self.asked_hosts]
         if not candidates:
             return None

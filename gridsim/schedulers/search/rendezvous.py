@@ -10,7 +10,7 @@ from gridsim.scheduling.nodes.program import View
 
 
 class RendezvousNode(SearchNode):
-    """Registers with the nearest rendezvous point when it is free, and asks known points for hosts.
+    """A node that registers with the nearest rendezvous point when free, and asks known points for hosts.
 
     When a machine joins, it becomes a point with probability `share`, and announces this to all machines
     within `scope` hops.  A machine that is asked as a point acts as one, even if it has failed and lost this
@@ -28,12 +28,12 @@ class RendezvousNode(SearchNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.points: dict[int, int] = {}  # known point -> hops to it
-        self.silent: dict[int, None] = {}  # known points that have not answered
+        self.silent_points: dict[int, None] = {}  # known points that have not answered
         self.free_hosts: dict[int, None] = {}  # the list of a point
         # points whose answers are pending, as a host and as a client; -1: none
         self.pending_registration = self.pending_lookup = -1
         self.asked_points: dict[int, None] = {}  # points asked in this search
-        self.neighbours_asked = False  # whether the neighbours were asked for points and named none
+        self.has_asked_neighbours = False  # whether they were asked for points and have named none
 
     def on_join(self, view: View) -> None:
         if view.random.random() < self.parameters.share:
@@ -47,12 +47,12 @@ class RendezvousNode(SearchNode):
         number = round(view.now * 1e6)
         self.flood(view, "beacon", self.parameters.scope, view.node, number, view.node)
 
-    def nearest(self, skip: dict[int, None]) -> int:
-        """Return the nearest point that is neither in `skip` nor silent; -1 if there is none."""
+    def nearest_point(self, exclusions: dict[int, None]) -> int:
+        """Return the nearest point that is neither in `exclusions` nor silent; -1 if there is none."""
         candidates = (
             (hops, point)
             for point, hops in self.points.items()
-            if point not in skip and point not in self.silent
+            if point not in exclusions and point not in self.silent_points
         )
         return min(candidates, default=(0, -1))[1]
 
@@ -61,13 +61,13 @@ class RendezvousNode(SearchNode):
 
         If they know none, or if there are no neighbours, this machine becomes a point.
         """
-        if self.nearest({}) >= 0:
+        if self.nearest_point({}) >= 0:
             return False
-        if self.neighbours_asked or not self.links:
+        if self.has_asked_neighbours or not self.neighbours:
             self.become_point(view)
             return False
-        self.neighbours_asked = True
-        for neighbour in self.links:
+        self.has_asked_neighbours = True
+        for neighbour in self.neighbours:
             view.send(neighbour, "where")
         return True
 
@@ -81,7 +81,7 @@ class RendezvousNode(SearchNode):
         if self.ask_for_points(view):
             view.timer(2 * self.parameters.hop_time, "refresh")
             return
-        point = self.nearest({})
+        point = self.nearest_point({})
         if point == view.node:
             self.free_hosts[point] = None
         else:
@@ -91,7 +91,7 @@ class RendezvousNode(SearchNode):
 
     def on_timer(self, view: View, name: str) -> None:
         if name == "noted":
-            self.silent[self.pending_registration] = None
+            self.silent_points[self.pending_registration] = None
         if name not in ("noted", "refresh"):
             super().on_timer(view, name)
         elif self.is_free:
@@ -103,11 +103,11 @@ class RendezvousNode(SearchNode):
         if not self.rounds:
             self.asked_points.clear()
         if self.pending_lookup >= 0:
-            self.silent[self.pending_lookup] = None
+            self.silent_points[self.pending_lookup] = None
             self.pending_lookup = -1
         if self.ask_for_points(view):
             return float(2 * self.parameters.hop_time)
-        point = self.nearest(self.asked_points)
+        point = self.nearest_point(self.asked_points)
         if point < 0:
             return None
         self.asked_points[point] = None
@@ -138,7 +138,7 @@ class RendezvousNode(SearchNode):
     def on_message(self, view: View, message: Any) -> None:
         """Handle the messages of this method."""
         kind, sender = message.kind, message.sender
-        self.silent.pop(sender, None)
+        self.silent_points.pop(sender, None)
         if kind == "advert":
             self.free_hosts[sender] = None
             view.send(sender, "noted")
@@ -156,16 +156,16 @@ class RendezvousNode(SearchNode):
             if sender == self.pending_lookup:
                 self.pending_lookup = -1
         elif kind == "where":
-            point = self.nearest({})
+            point = self.nearest_point({})
             if point >= 0:
                 view.send(sender, "known", point=point, hops=self.points[point] + 1)
         elif kind == "known":
             self.add_point(message.point, message.hops)
         elif self.forward_new_flood(view, message):
-            self.silent.pop(message.origin, None)
+            self.silent_points.pop(message.origin, None)
             self.add_point(message.origin, self.parameters.scope - message.hops)
 
     def add_point(self, point: int, hops: int) -> None:
-        """Store a point and the hops to it, unless a shorter way is known."""
+        """Store a point and the hops to it, unless fewer hops are known."""
         self.points[point] = min(hops, self.points.get(point, hops))
-        self.neighbours_asked = self.neighbours_asked and point in self.silent
+        self.has_asked_neighbours = self.has_asked_neighbours and point in self.silent_points

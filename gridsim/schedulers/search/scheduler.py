@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.search.node import (
-    COMMON,
+    COMMON_MESSAGES,
     COMMON_TIMERS,
     TABLES,
     TRUTHS,
@@ -63,7 +63,7 @@ class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
 
 
 class ExpandingRing(SearchScheduler, frozen=True, kw_only=True):
-    """Expanding ring (Zhou and Lo 2004): asks all machines within one hop, then within two, and so on.
+    """Expanding ring (Zhou and Lo 2004): clients ask all machines within one hop, then within two, and so on.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class ExpandingRing(SearchScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "expanding-ring"
     policy: ClassVar[type[NodeProgram]] = RingNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "query": control_message(origin=int, number=int, hops=int),
     }
 
@@ -95,7 +95,7 @@ class RandomWalkSearch(SearchScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "random-walk-search"
     policy: ClassVar[type[NodeProgram]] = WalkNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "walk": control_message(client=int, wanted=int, steps=int),
     }
 
@@ -104,7 +104,7 @@ class RandomWalkSearch(SearchScheduler, frozen=True, kw_only=True):
 
 
 class Advertisement(SearchScheduler, frozen=True, kw_only=True):
-    """Advertisement (Zhou and Lo 2004): asks the machines that advertised themselves when they joined.
+    """Advertisement (Zhou and Lo 2004): clients ask machines that advertised themselves when they joined.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class Advertisement(SearchScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "advertisement"
     policy: ClassVar[type[NodeProgram]] = AdvertisingNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "profile": Message(PROFILE, origin=int, number=int, hops=int),
         "ask": control_message(client=int),
     }
@@ -124,7 +124,7 @@ class Advertisement(SearchScheduler, frozen=True, kw_only=True):
 
 
 class Rendezvous(SearchScheduler, frozen=True, kw_only=True):
-    """Rendezvous points (Zhou and Lo 2004): asks the points at which free hosts register.
+    """Rendezvous points (Zhou and Lo 2004): clients ask the points at which free hosts register.
 
     Parameters
     ----------
@@ -135,13 +135,13 @@ class Rendezvous(SearchScheduler, frozen=True, kw_only=True):
     pick
         Hosts that a point chooses: those that were on its list the longest, or random ones.
     refresh
-        Time after which a host that is still free registers again, s; inf for never, if points do not fail.
+        Time after which a host that is still free registers again, s; inf for never (if no point fails).
     """
 
     name: ClassVar[str] = "rendezvous"
     policy: ClassVar[type[NodeProgram]] = RendezvousNode
     messages: ClassVar[Mapping[str, Message]] = {
-        **COMMON,
+        **COMMON_MESSAGES,
         "beacon": control_message(origin=int, number=int, hops=int),
         "where": control_message(),
         "known": control_message(point=int, hops=int),

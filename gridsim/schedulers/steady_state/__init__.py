@@ -1,1 +1,1 @@
-"""Bags at one master over links of limited bandwidth: by a linear program, and by local rules."""
+"""Schedulers of bags at one master with narrow links: by a linear program, and by local rules."""

@@ -52,7 +52,7 @@ class NodeSetup(NamedTuple):
 
 
 class MasterTreeNode(NodeProgram, ABC):
-    """A worker, or the master, which computes nothing; a subclass defines the rule."""
+    """Base class of workers and of the master, which computes nothing; subclasses define the rule."""
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
@@ -74,13 +74,13 @@ class MasterTreeNode(NodeProgram, ABC):
         """
 
     def add_application(self, application: int) -> None:
-        """Prepare for an application that has come to the master."""
+        """Prepare for an application that has arrived at the master."""
 
     def remove_application(self, application: int) -> None:
         """Update the rates when this node has no more tasks of an application."""
 
     def invalidate_rates(self) -> None:
-        """Update the rates when a child reports another speed."""
+        """Mark the rates as outdated when a child reports another speed."""
 
     # -- arrivals of tasks --------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class MasterTreeNode(NodeProgram, ABC):
         self.request_tasks(view)
 
     def on_end(self, view: View) -> None:
-        """Use the room of the ended task."""
+        """Fill the room that the ended task has left."""
         self.serve(view)
         self.request_tasks(view)
 
@@ -191,7 +191,7 @@ class MasterTreeNode(NodeProgram, ABC):
 
 
 class InTurnNode(MasterTreeNode):
-    """Serves the child with the fastest link, with the application that is served least for its weight."""
+    """A node that serves the child with the fastest link and the application served least for its weight."""
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
@@ -289,11 +289,11 @@ class SortedNode(RateNode):
         super().add_tasks(application, tasks)
         if self.parameters.parent < 0:
             return
-        at = bisect_left(self.applications, application)
-        if at == len(self.applications) or self.applications[at] != application:
-            self.applications = _insert(self.applications, at, application)
-            self.task_counts = _insert(self.task_counts, at, 0)
-        self.task_counts[at] += tasks
+        index = bisect_left(self.applications, application)
+        if index == len(self.applications) or self.applications[index] != application:
+            self.applications = _insert(self.applications, index, application)
+            self.task_counts = _insert(self.task_counts, index, 0)
+        self.task_counts[index] += tasks
         self.total += tasks
 
     def update_rates(self, view: View) -> None:
@@ -327,15 +327,15 @@ class SortedNode(RateNode):
         return dict(zip(receivers.tolist(), values.tolist(), strict=True))
 
 
-def _insert(array: NDArray[np.int32], at: int, value: int) -> NDArray[np.int32]:
-    """Return `array` with `value` inserted at index `at`; `np.insert` takes much longer."""
+def _insert(array: NDArray[np.int32], index: int, value: int) -> NDArray[np.int32]:
+    """Return `array` with `value` inserted at `index`; `np.insert` takes much longer."""
     longer = np.empty(len(array) + 1, array.dtype)
-    longer[:at], longer[at], longer[at + 1 :] = array[:at], value, array[at:]
+    longer[:index], longer[index], longer[index + 1 :] = array[:index], value, array[index:]
     return longer
 
 
 class PlannedNode(RateNode):
-    """Follows the rates of the linear program for the whole tree."""
+    """A node that follows the rates of the linear program for the whole tree."""
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)

@@ -29,7 +29,7 @@ from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, Node
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.queues import task_queues
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import need
+from gridsim.support.extras import import_extra
 from gridsim.support.parameters import Limits
 
 
@@ -59,7 +59,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.branching and self.port == "many":
-            raise ScenarioError(f"{self.name}.branching must be 0 with port 'many', got {self.branching}")
+            raise ScenarioError(f"{self.name}.branching requires port 'one', got 'many'")
 
     @property
     def moves_data(self) -> bool:
@@ -90,7 +90,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
 
 
 class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
-    """Bags at one master by local rules (after Beaumont et al. 2006): each node serves its children.
+    """Local rules for bags at one master (after Beaumont et al. 2006): each node serves its children.
 
     All tasks are submitted to a master, which computes nothing.  Machines request tasks from their parents.
     A machine knows its own link, and the links and subtree speeds that its children report.
@@ -125,14 +125,14 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rule == "sorted" and self.port == "many":
-            raise ScenarioError(f"{self.name}.rule must be 'in-turn' with port 'many', got 'sorted'")
+            raise ScenarioError(f"{self.name}.rule 'sorted' requires port 'one', got 'many'")
 
     def new_node(self, setup: NodeSetup) -> MasterTreeNode:
         return SortedNode(setup) if self.rule == "sorted" else InTurnNode(setup)
 
 
 class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
-    """Bags at one master by a linear program (Beaumont et al. 2006): the largest throughput in given ratios.
+    """Linear program for bags at one master (Beaumont et al. 2006): the maximum throughput in given ratios.
 
     Whenever an application arrives at the master, or its last task leaves it, the program is solved for the
     applications with tasks there (`optimal_throughput`; extra ``stats``).  Each node then sends the task that
@@ -154,7 +154,7 @@ class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
         return PlannedNode(setup)
 
     def start(self, run: Run) -> Policy:
-        need("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
+        import_extra("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
         return super().start(run)
 
 
@@ -164,45 +164,45 @@ class Plan:
     def __init__(self, scheduler: _MasterScheduler, run: Run, weight: Any) -> None:
         self.scheduler, self.run, self.weight = scheduler, run, weight
         self.parent = scheduler.parents(len(run.speeds))
-        self.present: list[int] = []
+        self.applications: list[int] = []  # those with tasks at the master
         self.version = 0
-        #: node -> application -> child, or the node itself -> tasks/s, all > 0; None until they are needed
+        #: node -> application -> child, or the node itself -> tasks/s, all > 0; None until `rates` is called
         self._rates: dict[int, dict[int, dict[int, float]]] | None = None
 
     def change(self, application: int, is_present: bool) -> None:
         """Add an application that has arrived at the master, or remove one that has left it."""
-        applications = [k for k in self.present if k != application]
+        applications = [k for k in self.applications if k != application]
         if is_present:
             applications = sorted([*applications, application])
         self.set(self.version + 1, applications)
 
-    def set(self, version: int, present: list[int]) -> None:
-        """Set the version and the applications; the rates are computed when they are needed."""
-        self.version, self.present, self._rates = version, present, None
+    def set(self, version: int, applications: list[int]) -> None:
+        """Set the version and the applications; the rates are computed by the next call of `rates`."""
+        self.version, self.applications, self._rates = version, applications, None
 
     def rates(self, node: int) -> dict[int, dict[int, float]]:
         """Return the rates of a node: application -> child, or the node itself -> tasks/s."""
         if self._rates is None:
-            self._rates = self._solve() if self.present else {}
+            self._rates = self._solve() if self.applications else {}
         return self._rates.get(node, {})
 
     def _solve(self) -> dict[int, dict[int, dict[int, float]]]:
-        present, run, machines = np.array(self.present), self.run, len(self.run.speeds)
+        numbers, run, machines = np.array(self.applications), self.run, len(self.run.speeds)
         input_bytes, output_bytes = run.applications.moved()
         optimum: Throughput = optimal_throughput(
             run.speeds,
             np.inf if run.bandwidth is None else run.bandwidth,
-            run.applications.task_size[present],
-            input_bytes[present],
-            output_bytes=output_bytes[present],
-            weights=self.weight[present],
+            run.applications.task_size[numbers],
+            input_bytes[numbers],
+            output_bytes=output_bytes[numbers],
+            weights=self.weight[numbers],
             port=self.scheduler.port,
             master_bandwidth=self.scheduler.master_bandwidth,
             parent=self.parent,
         )
         tolerance = 1e-6 * optimum.level  # smaller rates are rounding errors
         rates: dict[int, dict[int, dict[int, float]]] = {}
-        for column, k in enumerate(self.present):
+        for column, k in enumerate(self.applications):
             for u in range(machines):
                 parent = machines if self.parent[u] < 0 else int(self.parent[u])
                 for node, rate in ((parent, optimum.received[u, column]), (u, optimum.computed[u, column])):
@@ -256,7 +256,7 @@ class MasterPolicy(Adapter):
     @property
     def plan_state(self) -> tuple[int, tuple[int, ...]]:
         """The version and the applications of the plan, which determine its rates."""
-        return self.plan.version, tuple(self.plan.present)
+        return self.plan.version, tuple(self.plan.applications)
 
     @plan_state.setter
     def plan_state(self, state: tuple[int, tuple[int, ...]]) -> None:

@@ -42,43 +42,43 @@ def sorted_shares(
     rates
         Application -> child -> tasks/s, all > 0; the rates of an application sum to its weight times t.
     """
-    places = [
+    receivers = [
         (child, speed, 0.0 if math.isinf(link) else 1.0 / min(link, limit))
         for child, (speed, link) in sorted(children.items(), key=lambda entry: (-entry[1][1], entry[0]))
     ]
     order = sorted(applications.items(), key=lambda entry: (-entry[1][1] / entry[1][0], entry[0]))
-    amounts = [(number, size, data / size, weight * size) for number, (size, data, weight) in order]
-    maximum = sum(speed for _, speed, _ in places) / sum(work for *_, work in amounts)
+    demands = [(number, size, data / size, weight * size) for number, (size, data, weight) in order]
+    maximum = sum(speed for _, speed, _ in receivers) / sum(work for *_, work in demands)
     low, high = 0.0, maximum
-    if _port_share(_allocate(places, amounts, maximum)) <= 1.0:
+    if _port_share(_allocate(receivers, demands, maximum)) <= 1.0:
         low = maximum
     else:
         for _ in range(_STEPS):
             middle = 0.5 * (low + high)
-            fits = _port_share(_allocate(places, amounts, middle)) <= 1.0
+            fits = _port_share(_allocate(receivers, demands, middle)) <= 1.0
             low, high = (middle, high) if fits else (low, middle)
     rates: dict[int, dict[int, float]] = {number: {} for number in applications}
-    for number, child, mflops, _ in _allocate(places, amounts, low):
+    for number, child, mflops, _ in _allocate(receivers, demands, low):
         rates[number][child] = mflops / applications[number][0]
     return low, rates
 
 
 def _allocate(
-    places: list[tuple[int, float, float]], amounts: list[tuple[int, float, float, float]], level: float
+    receivers: list[tuple[int, float, float]], demands: list[tuple[int, float, float, float]], level: float
 ) -> list[tuple[int, int, float, float]]:
     """Return application, child, Mflop/s and share of the port's time of each assigned amount of work."""
-    rows, at, left = [], 0, places[0][1]
-    for number, _, ratio, work in amounts:
+    rows, index, left = [], 0, receivers[0][1]
+    for number, _, ratio, work in demands:
         demand = work * level
-        while demand > 0.0 and at < len(places):
-            child, _, slowness = places[at]
+        while demand > 0.0 and index < len(receivers):
+            child, _, slowness = receivers[index]
             amount = min(demand, left)
             if amount > 0.0:
                 rows.append((number, child, amount, amount * ratio * slowness))
             demand, left = demand - amount, left - amount
             if left <= 0.0:
-                at += 1
-                left = places[at][1] if at < len(places) else 0.0
+                index += 1
+                left = receivers[index][1] if index < len(receivers) else 0.0
     return rows
 
 

@@ -1,8 +1,9 @@
-"""Records of the decisions of a wave scheduler and their grounds, for the table ``decisions``."""
+"""Records of the decisions of a wave scheduler and of their reasons, for the table ``decisions``."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from gridsim.model.fault_events import Events
 from gridsim.model.time_zones import Zones
 from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.scheduling.contract import FailureFeed
+from gridsim.scheduling.contract import DecisionVerb, FailureFeed
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import Stateful
 
@@ -43,10 +44,12 @@ WORDS: DecisionTexts = {
         *_OWNER_RETURNS,
     ),
 }
+#: See `gridsim.scheduling.contract.Scheduler.decision_verbs`; a decision places one of its waiting tasks.
+VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLACED for sky in _CHOICES}
 
 
 class HostDecisions(Stateful):
-    """Records decisions in `log`, with the true times for which the hosts stay up or down.
+    """Recorder of decisions in `log`, with the true times for which hosts stay up or down.
 
     Parameters
     ----------
@@ -62,13 +65,13 @@ class HostDecisions(Stateful):
         self.log, self.zones = log, zones
         #: Time of the next change of each host, ns; NEVER if there is none.
         self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
-        self.block = self.until[:0]  # the same after each row of the current block
+        self.block = self.until[:0]  # next change of the row's host after each row of the current block, ns
 
-    def feed(self, block: Events) -> None:
+    def set_block(self, block: Events) -> None:
         """Set the current block of changes; all changes of the previous block must have been applied."""
         self.block = block.until
 
-    def change(self, host: int, row: int) -> None:
+    def apply_change(self, host: int, row: int) -> None:
         """Apply a row of the current block to a host."""
         self.until[host] = self.block[row]
 

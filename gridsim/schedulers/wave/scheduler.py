@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Mapping
 from heapq import heappop, heappush
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
@@ -17,8 +18,8 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.wave.decisions import WORDS, HostDecisions
-from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.wave.decisions import VERBS, WORDS, HostDecisions
+from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run, Scheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -26,8 +27,8 @@ from gridsim.support.parameters import Limits
 Mode = Literal["migration-immediate", "wave-immediate", "migration-linger", "wave-linger"]
 #: All modes; each is also the name of a scheduler.
 MODES: tuple[Mode, ...] = get_args(Mode)
-#: Longest `linger` and `migration_cost`, s.
-LONGEST = 1e7
+#: Largest `linger` and `migration_cost`, s.
+MAX_SECONDS = 1e7
 
 _END, _WAIT_END = 0, 1
 
@@ -65,10 +66,11 @@ class Wave(Scheduler, frozen=True, kw_only=True):
     owners: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
 
     mode: Mode = "wave-immediate"
-    linger: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 3600.0
-    migration_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 0.0
+    linger: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 3600.0
+    migration_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 0.0
 
     @property
     def migrates(self) -> bool:
@@ -101,8 +103,8 @@ class WavePolicy(Policy):
         self.speeds = run.speeds.tolist()
         self.offsets, self.sizes = applications.offsets.tolist(), applications.sizes().tolist()
         self.host_stream, self.linger_stream = run.streams("wave"), run.streams("wave.linger")
-        self.lingers = parameters.mode.endswith("linger")
-        self.linger, self.cost = parameters.linger, nanoseconds(parameters.migration_cost)
+        self.can_linger = parameters.mode.endswith("linger")
+        self.linger, self.migration_cost = parameters.linger, nanoseconds(parameters.migration_cost)
         self.zones = run.zones if parameters.mode.startswith("wave") else None
         zones = 1 if self.zones is None else min(self.zones.zones, machines)
         self.zone_numbers = np.arange(zones)
@@ -147,7 +149,7 @@ class WavePolicy(Policy):
         self.machines = {name: [0] * machines for name in ("busy", "tasks", "interrupted")}
         self.overhead = [0.0] * count  # Mflop
         self.pairs: set[int] = set()  # pairs of an application and a host that has run its tasks, as numbers
-        # rows of the schedule, if it is recorded: host, task, start, end, completed, begin
+        # rows of the schedule, if it is recorded: host, task, start, end, completed, begin (Mflop done)
         self.log: list[tuple[int, int, int, int, int, float]] = []
         log = run.decisions
         self.decision_log = None if log is None else HostDecisions(log, machines, run.feed, self.zones)
@@ -197,7 +199,7 @@ class WavePolicy(Policy):
             self.block_time, self.block_machine, self.block_up = block.time, block.machine, block.up
             self.block_row = 0
             if self.decision_log is not None:
-                self.decision_log.feed(block)
+                self.decision_log.set_block(block)
 
     # -- events -----------------------------------------------------------------------------------------
 
@@ -212,7 +214,7 @@ class WavePolicy(Policy):
         while self.block_row < len(self.block_time) and self.block_time.item(self.block_row) == now:
             u = self.block_machine.item(self.block_row)
             if self.decision_log is not None:
-                self.decision_log.change(u, self.block_row)
+                self.decision_log.apply_change(u, self.block_row)
             if self.block_up.item(self.block_row):
                 self._recover(u, now)
             else:
@@ -242,7 +244,7 @@ class WavePolicy(Policy):
         self.up += 1
         if self.task[u] >= 0:
             self._start(self.task[u], u, now)
-            self._note("went-on", self.task[u], u)
+            self._record_decision("went-on", self.task[u], u)
         else:
             self._release(u)
 
@@ -255,20 +257,20 @@ class WavePolicy(Policy):
         i, speed = self._application(t), self.speeds[u]
         self._log_run(u, i, now, completed=0)
         duration = now - self.starts[u]
-        paid = min(duration, self.cost_left[t])
-        self.cost_left[t] -= paid
-        self.overhead[i] += paid / NS * speed
+        overhead = min(duration, self.cost_left[t])
+        self.cost_left[t] -= overhead
+        self.overhead[i] += overhead / NS * speed
         # durations are rounded to ns, but an interrupted task must have some work left
         limit = math.nextafter(self.sizes[t], 0.0)
-        self.progress[t] = min(self.progress[t] + (duration - paid) / NS * speed, limit)
+        self.progress[t] = min(self.progress[t] + (duration - overhead) / NS * speed, limit)
         self.machines["interrupted"][u] += 1
         self.applications["resubmitted"][i] += 1
         self.disturbed[t] = True
         self.computing[u] = False
-        if self.lingers:
+        if self.can_linger:
             self.ends[u] = now + nanoseconds(self.linger_stream.uniform(0.0, self.linger))
             heappush(self.agenda, (self.ends[u], _WAIT_END, u))
-            self._note("waited", t, u)
+            self._record_decision("waited", t, u)
         else:
             self._move(u, "lost")
 
@@ -286,9 +288,9 @@ class WavePolicy(Policy):
         heappush(self.suspended, (self.moves, t))
         self.moves += 1
         self.task[u], self.ends[u] = -1, NEVER
-        self._note(action, t, u)
+        self._record_decision(action, t, u)
 
-    def _note(self, action: str, t: int, u: int, **columns: int) -> None:
+    def _record_decision(self, action: str, t: int, u: int, **columns: int) -> None:
         if self.decision_log is not None:
             i = self._application(t)
             self.decision_log.record(action, self.now, i, t - self.offsets[i], u, self.ends[u], **columns)
@@ -314,7 +316,7 @@ class WavePolicy(Policy):
             self._start(t, u, now)
             action = "started" if last < 0 else "returned" if last == u else "moved"
             waiting = 1 + len(self.suspended) + self.released - self.started
-            self._note(action, t, u, tasks=waiting, among=among)
+            self._record_decision(action, t, u, tasks=waiting, among=among)
 
     def _draw(self, count: int, night_zones: list[int] | None) -> tuple[int, int]:
         """Return one of `count` free hosts, if possible in `night_zones`, and the number of candidates."""
@@ -342,7 +344,7 @@ class WavePolicy(Policy):
         else:
             if last >= 0:
                 columns["migrated"][i] += 1
-                self.cost_left[t] = self.cost
+                self.cost_left[t] = self.migration_cost
             pair = i * len(self.speeds) + u
             if pair not in self.pairs:
                 self.pairs.add(pair)

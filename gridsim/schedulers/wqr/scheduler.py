@@ -11,6 +11,7 @@ One server holds all tasks.  It knows at once what happens, at no communication 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ from gridsim.schedulers.wqr.selections import (
     function_named,
     sequence,
 )
-from gridsim.scheduling.contract import Foreseen, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, nanoseconds
@@ -108,6 +109,11 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = True
     fluctuating: ClassVar[bool] = True
     decision_words: ClassVar[DecisionTexts] = WORDS
+    decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {
+        "started": "mentions",
+        "restarted": "mentions",
+        "replicated": "mentions",
+    }
 
     bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name

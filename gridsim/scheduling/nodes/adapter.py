@@ -5,8 +5,8 @@ and the messages that arrive there.  It acts through its `View`, which gives acc
 A `NodeScheduler` has the parameters and declares the messages.
 
 An `Adapter` is the `Policy` that runs these programs.  It sets up the message core
-(`gridcore.nodes.message_core.NodeCore`), which calls the handlers.  Rare events, such as failures, it handles
-itself.
+(`gridcore.nodes.message_core.NodeCore`), which calls the handlers.  It handles rare events, such as
+failures, itself.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         Whether nodes call `View.completed`.
     tables
         Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
+    decision_words, decision_verbs
+        See `Scheduler`: the sentences of decisions, and what these do with their tasks.
     truths
         Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
@@ -155,7 +157,7 @@ class Adapter(CorePolicy):
 
     #: The condition that ends the run, as `NodeCore` takes it: ``"done"`` when all tasks are completed.
     until = "done"
-    #: Returns the slot schedule of a node's machine (`View.slots`); None if nodes reserve no slots.
+    #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -216,12 +218,12 @@ class Adapter(CorePolicy):
             tasks=bags.tasks,
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
-            lost=self.task_lost,
-            noted=self._add_note,
-            decided=None if self.compiled and run.decisions is None else self._record_decision,
-            checked=self._as_number,
-            error=SchedulerError,
-            compiled=self.compiled,
+            report_lost=self.task_lost,
+            add_note=self._add_note,
+            record_decision=None if self.compiled and run.decisions is None else self._record_decision,
+            convert=self._as_number,
+            error_type=SchedulerError,
+            compiled_form=self.compiled,
             observe=network.notify_observer if network.observed else None,
             at_once=parameters.at_once,
             home=layout.home,
@@ -238,7 +240,7 @@ class Adapter(CorePolicy):
         engine.add_source(self)
         # 0 for programs that do not place tasks in queues: they are not checked for progress.
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # All tasks may be submitted, and requested by all nodes, at one instant.
+        # At one instant all tasks may be submitted, and all nodes may request tasks.
         self.patience = (
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
@@ -390,7 +392,7 @@ class Adapter(CorePolicy):
 
     def unplaced(self) -> str:
         """Return which node holds tasks that it has not placed, in words; "" if no node does."""
-        if not self.total_tasks:  # nodes of this program do not place tasks in queues
+        if not self.total_tasks:  # such programs do not place tasks in queues
             return ""
         rows = self.core.held()
         rows = rows[rows[:, 2] > 0]
@@ -399,8 +401,8 @@ class Adapter(CorePolicy):
         node, application, tasks = rows[0].tolist()
         quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
         count = len(rows) - 1
-        rest = f"; {count} more such, {int(rows[1:, 2].sum())} tasks" if count else ""
-        return f"node {node} holds {quantity}, not placed{rest}"
+        rest = f" ({count} more such cases, with {int(rows[1:, 2].sum())} tasks)" if count else ""
+        return f"node {node} holds {quantity} that it has not placed{rest}"
 
     def application_of(self) -> Integers | None:
         """Return the application for each value of a message field ``application``.
@@ -419,7 +421,7 @@ class Adapter(CorePolicy):
         raise AssertionError("the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
-        """Do nothing; the engine calls the hooks at the end of the wave that this act makes."""
+        """Do nothing; this act only makes the engine end a wave and call its hooks."""
 
     # -- failures -------------------------------------------------------------------------------------------
 
@@ -547,7 +549,7 @@ class Adapter(CorePolicy):
         for server in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
             raise SchedulerError(
                 f"{self.parameters.name}: tasks must be queued on machines 0..{machines - 1}, got "
-                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server, which runs none"
+                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server"
             )
         outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
         if outcome.arrivals:  # a server has withdrawn all that it had queued, so its rows cancel out

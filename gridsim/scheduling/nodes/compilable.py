@@ -1,4 +1,4 @@
-"""Explains what in a node program cannot be compiled, and where, from its source and Numba's errors."""
+"""Explanations of why a node program cannot be compiled, from its source and Numba's errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NotCompiled(Exception):
     Parameters
     ----------
     reason
-        What cannot be compiled, and what to write instead.
+        The construct that cannot be compiled, and the one to write instead.
     at
         File and line, if they are known.
     """
@@ -39,7 +39,7 @@ class NotCompiled(Exception):
 
 # -- the source ----------------------------------------------------------------------------------------------
 
-#: Syntax that a compiled method cannot have, and what to write instead.
+#: Syntax that a compiled method cannot have -> text with the syntax to write instead.
 _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",
@@ -101,7 +101,7 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
         case ast.Delete(targets=targets) if not all(isinstance(each, ast.Subscript) for each in targets):
             yield "del of a name or an attribute cannot be compiled"
         case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
-            yield "except of a certain error cannot be compiled; write except Exception, or check before"
+            yield "except with a specific error cannot be compiled; write except Exception, or check before"
         case ast.Name(id="super") if "super" not in local_names:
             yield "super() cannot be compiled; give the method of the base class another name, and call that"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
@@ -141,7 +141,7 @@ _REPLACEMENTS = {
     r"No implementation of function .*": r"Numba does not support \g<0> of Python or NumPy",
     r"Cannot unify (.+?) and (.+?) for '([^.']+).*": r"\3 is \1 at one place and \2 at another",
     r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
-    r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold what it gets in place",
+    r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold the values assigned to it",
 }
 #: Patterns of the names of Numba's types, and the texts that replace them.
 _TYPES: dict[str, str] = {
@@ -161,7 +161,7 @@ _PACKAGE_FOLDER = Path(__file__).parent
 
 
 def compile_error(program: Any, method: str, error: Exception) -> Exception:
-    """Return the error to raise if a handler cannot be compiled, with the place and what to write instead.
+    """Return the error to raise if a handler cannot be compiled, with the place and a remedy.
 
     Parameters
     ----------

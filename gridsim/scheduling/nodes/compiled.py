@@ -1,4 +1,4 @@
-"""Compiles the handlers of a node program, and stores the machine code on disk.
+"""Compilation of the handlers of a node program to machine code, which is stored on disk.
 
 The same class runs interpreted and compiled.  Compilation turns its attributes into a record for each node
 and its handlers into functions that the message core calls through pointers; the types for that are in
@@ -161,7 +161,7 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
     feature, location = "", place_of(type(scheduler))
     if unsupported_kinds:
         kind = unsupported_kinds[0]
-        feature = f"message {kind!r}, which is deferred or local, or has arrays or an individual size"
+        feature = f"message {kind!r}, which is deferred or local, or has arrays or a variable size"
     if scheduler.at_once or scheduler.to_the_end:
         feature = "at_once or to_the_end"
     if scheduler.ticks:
@@ -190,7 +190,7 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
         annotations = vars(cls).get("__annotations__", {})
         for name, value in vars(cls).items():
             if isinstance(value, property):
-                continue  # its setter cannot be compiled: the use of it raises NotCompiled
+                continue  # its setter cannot be compiled; a use of it raises NotCompiled
             if name in names or name in annotations and "ClassVar" not in str(annotations[name]):
                 attributes[name] = getattr(node, name)
     state = node.__getstate__()
@@ -242,7 +242,7 @@ def _place_of_attribute(policy: type, attribute: str) -> str:
 
 
 def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | None]]:
-    """Return the parameters that are numbers, as a record, and those that are texts or None."""
+    """Return the parameters that are numbers, as a record, and those that are strings or None."""
     numbers: dict[str, Any] = {}
     texts: dict[str, str | None] = {}
     members = inspect.getmembers_static(type(scheduler))
@@ -297,7 +297,7 @@ def _compile(numba_methods: Any, program: Any, entries: Any) -> dict[str, Any]:
     handlers = {}
     for name, method, kind in entries:
         if inspect.getattr_static(program.policy, method, None) is None:
-            raise CompileError(f"{program.policy.__name__} has no method {method}, which handles {name!r}")
+            raise CompileError(f"{program.policy.__name__} must define {method}, which handles {name!r}")
         try:
             enter = numba_methods.entry(program, method, kind)
             handlers[name] = cfunc(signature)(_as_plain_function(enter))
@@ -346,7 +346,7 @@ def _key(policy: type, *dependencies: Any) -> str:
                 add(entry)
         elif isinstance(value, type):
             digest.update(f"{value.__module__}.{value.__qualname__}".encode())
-        elif hasattr(value, "py_func"):  # compiled by Numba
+        elif hasattr(value, "py_func"):  # a function that Numba has compiled
             add(value.py_func)
         elif value is None or isinstance(value, (bool, int, float, str, bytes, dict, np.generic)):
             digest.update(f"{type(value).__name__}:{value!r};".encode())

@@ -93,10 +93,10 @@ class _ReadOnlyNode:
         return _read_only(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{name} of the memory of a node is read-only, cannot set it to {value!r}")
+        raise AttributeError(f"{name} of the memory of a node is read-only: it cannot be set to {value!r}")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{name} of the memory of a node is read-only, cannot delete it")
+        raise AttributeError(f"{name} of the memory of a node is read-only: it cannot be deleted")
 
 
 def _read_only(value: Any) -> Any:
@@ -119,12 +119,12 @@ TruthOf = Callable[[Truth, int, int], float | tuple[float, float]]
 
 
 class Decider:
-    """Records the decisions of nodes with the true values; without a log it only checks the actions."""
+    """Recorder of the decisions of nodes with the true values; without a log it only checks the actions."""
 
-    def __init__(self, grid: DecidingPolicy) -> None:
-        self.grid, self.log = grid, grid.run.decisions
-        self.sentences, self.truths = grid.parameters.decision_words, grid.parameters.truths
-        self.truth = Truth(grid)
+    def __init__(self, policy: DecidingPolicy) -> None:
+        self.grid, self.log = policy, policy.run.decisions
+        self.sentences, self.truths = policy.parameters.decision_words, policy.parameters.truths
+        self.truth = Truth(policy)
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """Record a decision that `node` reports by `View.decide`.
@@ -155,6 +155,6 @@ class Decider:
             else:
                 columns["true"] = value_and_age
         decider = self.grid.core.machine_of(node)
-        if decider >= self.truth.machines:  # the further machine of a server has no number in the log
+        if decider >= self.truth.machines:  # the machine of a server has no number in the log
             decider = -1
         self.log.record(action, time=self.grid.now, application=application, decider=decider, **columns)

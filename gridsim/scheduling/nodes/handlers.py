@@ -47,7 +47,9 @@ def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
         takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer
     }
     if len(value_options) == 2:
-        raise ScenarioError("on_timer must have the parameter value in all classes of nodes or in none")
+        raise ScenarioError(
+            "on_timer must have the parameter value in all classes of nodes, or in none of them"
+        )
     return sorted({*handlers, "value"} if True in value_options else handlers)
 
 
@@ -62,17 +64,17 @@ def handler_of(policies: Iterable[type[NodeProgram]], kind: str) -> str:
     It is ``on_message`` if no class has a handler for the kind, or if the kind has the name of an event,
     such as ``done``.
     """
-    name = _own_handler(kind)
+    name = _handler_name(kind)
     return name if name not in _SIGNATURES and any(hasattr(cls, name) for cls in policies) else "on_message"
 
 
-def _own_handler(kind: str) -> str:
+def _handler_name(kind: str) -> str:
     return f"on_{kind.replace('-', '_')}"
 
 
 def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
     """Raise ScenarioError if a method ``on_...`` is never called or has the wrong parameters."""
-    signatures = {**{_own_handler(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
+    signatures = {**{_handler_name(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
     for name in dir(policy):
         if not name.startswith("on_"):
             continue
@@ -129,12 +131,12 @@ def check_class_variables(scheduler: Any) -> None:
         hint = f"; did you mean policy = {path}.{names[0]}?" if names else ""
         raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
-        raise ScenarioError(f"{path}.name must be a text, got {short_repr(scheduler.name)}")
+        raise ScenarioError(f"{path}.name must be a string, got {short_repr(scheduler.name)}")
     for name in ("timers", "node_forms"):
         value = getattr(scheduler, name)
         if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
             hint = f"; write ({value!r},)" if isinstance(value, str) else ""
-            raise ScenarioError(f"{path}.{name} must be a tuple of texts, got {short_repr(value)}{hint}")
+            raise ScenarioError(f"{path}.{name} must be a tuple of strings, got {short_repr(value)}{hint}")
     forms = get_args(NodeForm)
     for form in scheduler.node_forms or ("",):
         one_of(f"{path}.node_forms", form, forms)
@@ -142,7 +144,7 @@ def check_class_variables(scheduler: Any) -> None:
     one_of(f"{path}.watch", scheduler.watch, ("idle", "completion"))
     mappings: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
         ("messages", "a Message", lambda value: isinstance(value, Message)),
-        ("ticks", "a number of s > 0", lambda value: isinstance(value, (int, float)) and value > 0),
+        ("ticks", "a number > 0 (s)", lambda value: isinstance(value, (int, float)) and value > 0),
         ("tables", "a dict of columns, each int or float", _are_columns),
     )
     for name, condition, fits in mappings:

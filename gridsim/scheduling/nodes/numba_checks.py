@@ -1,4 +1,4 @@
-"""The compiler of node programs, which makes sure that they compute the same as in Python.
+"""The compiler of node programs, which ensures that they compute the same as in Python.
 
 It has two more passes than Numba's compiler.  Some functions of Numba return a number where Python raises an
 error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  The first pass, before type inference, replaces these by
@@ -63,16 +63,16 @@ def _with_math_errors(function: Any, overflows: bool) -> Any:
     return checked_function
 
 
-def _stub(name: str, *, of: int) -> Any:
-    """Return a function of `of` arguments that can be overloaded; errors show its `name`."""
-    stub = (lambda x: None) if of == 1 else (lambda x, y: None)
+def _stub(name: str, *, arity: int) -> Any:
+    """Return a function of `arity` arguments that can be overloaded; errors show its `name`."""
+    stub = (lambda x: None) if arity == 1 else (lambda x, y: None)
     stub.__name__ = name
     return stub
 
 
 def _with_range_errors(function: Any) -> Any:
     """Return `function`, which converts a number to an int, with an error for numbers out of range."""
-    stub = _stub(function.__name__, of=1)
+    stub = _stub(function.__name__, arity=1)
 
     @overload(stub)
     def convert(x):  # type: ignore[no-untyped-def]
@@ -140,14 +140,14 @@ _python_power = _float_power(
 
 def _power(in_place: bool) -> Any:
     """Return ``x ** y``, or ``x **= y``, with the same results and errors as in Python."""
-    stub = _stub("pow", of=2)
+    stub = _stub("pow", arity=2)
 
     @overload(stub, prefer_literal=True)
     def power(x, y):  # type: ignore[no-untyped-def]
         exponent = getattr(y, "literal_value", None)
         if all(isinstance(type_, _WHOLE_TYPES) for type_ in (x, y)):
             if exponent is None or exponent < 0:
-                raise NotCompiled("a power of two int is an int when compiled; write 2.0 ** n, or 1 << n")
+                raise NotCompiled("a power of two ints is an int when compiled; write 2.0 ** n, or 1 << n")
             return lambda x, y: x**exponent
         if isinstance(x, types.Array) or isinstance(y, types.Array):
             if exponent != 2 or in_place:
@@ -163,7 +163,7 @@ def _power(in_place: bool) -> Any:
 def _shift(op: Any, scalar: Any) -> Any:
     """Return the shift `op` with an error for a negative count; a count above 63 shifts out all bits."""
     left = scalar is operator.lshift
-    stub = _stub(scalar.__name__, of=2)
+    stub = _stub(scalar.__name__, arity=2)
 
     @overload(stub)
     def shift(x, y):  # type: ignore[no-untyped-def]
@@ -223,7 +223,7 @@ _OPERATORS = {
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _ReplacePass(FunctionPass):
-    """Replaces functions and operators that do not raise the errors of Python by checked ones."""
+    """Pass that replaces functions and operators which do not raise the errors of Python."""
 
     _name = "gridsim_replace"
 
@@ -249,16 +249,16 @@ class _ReplacePass(FunctionPass):
         return True
 
 
-def _replacement(of: Any, value: Any) -> Any:
+def _replacement(func_ir: Any, value: Any) -> Any:
     """Return the function that replaces that of the expression `value`; None for no replacement."""
     if value.op in ("binop", "inplace_binop"):
         return _OPERATORS.get(value.fn)
     if value.op != "call" or value.kws or value.vararg is not None or len(value.args) not in (1, 2):
         return None
     try:
-        function = of.infer_constant(value.func)
+        function = func_ir.infer_constant(value.func)
         return (_CHECKED_FUNCTIONS if len(value.args) == 1 else _CHECKED_BINARY_FUNCTIONS).get(function)
-    except (ConstantInferenceError, TypeError):  # no constant, or unhashable
+    except (ConstantInferenceError, TypeError):  # the function is not a constant, or is unhashable
         return None
 
 
@@ -293,7 +293,7 @@ def _raise_not_compiled(reason: str, loc: Any) -> None:
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _RefusePass(FunctionPass):
-    """Raises NotCompiled for operations whose result would differ from Python's.
+    """Pass that raises NotCompiled for operations whose result would differ from Python's.
 
     These are assignments of a value that the attribute cannot hold, and sums of floats: NumPy adds them in
     pairs, so compiled code would round differently.

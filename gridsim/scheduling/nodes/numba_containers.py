@@ -132,7 +132,7 @@ def _lower_calls(name: str) -> None:
 
 
 def _as_number(path: str, kind: Any, value: Any) -> Any:
-    """Return `kind`, int64 or float64; raise NotCompiled if values of the type `value` cannot be passed so."""
+    """Return `kind`, int64 or float64; raise NotCompiled if a `value` type cannot be converted to it."""
     is_whole = isinstance(value, (types.Integer, types.Boolean))
     if kind is types.int64 and not is_whole:
         raise NotCompiled(f"{path} must be a whole number, got {type_text(value)}")

@@ -98,7 +98,7 @@ def _bind_arguments(call: str, names: Any, args: Any, kws: Any, optional: Any = 
 def _literal(path: str, type_: Any, known: Any) -> str:
     if not isinstance(type_, types.StringLiteral):
         raise NotCompiled(
-            f"{path} must be a text literal in the call, not a variable or an expression; {listed(known, '')}"
+            f"{path} must be a string literal, not a variable or an expression; {listed(known, '')}"
         )
     if type_.literal_value not in known:
         raise NotCompiled(f"{path} {type_.literal_value!r} is unknown; {listed(known, type_.literal_value)}")
@@ -153,7 +153,7 @@ class _Send:
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
         if kind in view.program.checked_kinds:
-            call_core(context, builder, at.context, "sent", I32, at.node, number, row)
+            call_core(context, builder, at.context, "finish_send", I32, at.node, number, row)
         return context.get_dummy_value()
 
 
@@ -207,7 +207,7 @@ class _Application:
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, at.context, "heard", I32, at.node, args[0])
+        call_core(context, builder, at.context, "check_known", I32, at.node, args[0])
         kind = ApplicationType(view.program)
         return struct_of(context, builder, kind, context=at.context, number=args[0])
 
@@ -342,7 +342,7 @@ def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: i
         def infer(random: Any, args: Any, kws: Any) -> Any:
             if "size" in kws or len(args) > len(names):
                 raise NotCompiled(
-                    f"view.random.{name} draws one number where it is compiled; use a loop for more"
+                    f"view.random.{name} draws one number in compiled nodes; use a loop for more"
                 )
             arguments = _bind_arguments(f"view.random.{name}", names, args, kws, optional=defaults)
             for argument, type_ in arguments.items():
@@ -378,9 +378,7 @@ class _Integers:
     @staticmethod
     def infer(random: Any, args: Any, kws: Any) -> Any:
         if "size" in kws or len(args) > 2:
-            raise NotCompiled(
-                "view.random.integers draws one number where it is compiled; use a loop for more"
-            )
+            raise NotCompiled("view.random.integers draws one number in compiled nodes; use a loop for more")
         arguments = _bind_arguments("view.random.integers", ("low", "high"), args, kws, optional=("high",))
         argument_types = [
             _number(f"{name} of view.random.integers", int, each) for name, each in arguments.items()
@@ -398,7 +396,7 @@ class _Choice:
     @staticmethod
     def infer(random: Any, args: Any, kws: Any) -> Any:
         if kws or len(args) != 1:
-            raise NotCompiled("view.random.choice chooses one where it is compiled; use a loop for more")
+            raise NotCompiled("view.random.choice chooses one element in compiled nodes; use a loop for more")
         if (
             isinstance(args[0], (types.Integer, types.Array, NeighboursType))
             and getattr(args[0], "ndim", 1) == 1
@@ -406,7 +404,7 @@ class _Choice:
             argument_type = types.int64 if isinstance(args[0], types.Integer) else args[0]
             result = types.int64 if isinstance(args[0], types.Integer) else args[0].dtype
             return result, [argument_type], _parameter_list(("a",))
-        raise NotCompiled("view.random.choice chooses from a number or an array where it is compiled")
+        raise NotCompiled("view.random.choice chooses from a number or an array in compiled nodes")
 
     @staticmethod
     def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:

@@ -77,7 +77,7 @@ class Program:
     state, parameters
         The records of a node's attributes and of the scheduler's parameters that are numbers.
     texts
-        The scheduler's parameters that are texts or None.
+        The scheduler's parameters that are strings or None.
     containers
         Attribute of a node -> a container with the columns of that attribute.
     kinds, numbers
@@ -388,7 +388,7 @@ def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 @_attribute(ViewType, "tasks", types.int64)
 def _view_tasks(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return call_core(context, builder, view.context, "here", I64, view.node)
+    return call_core(context, builder, view.context, "tasks_at", I64, view.node)
 
 
 @_attribute(ViewType, "work", types.float64)
@@ -441,7 +441,7 @@ for _name in ("task_size", "size", "release"):
 
 
 class _TableAttributes(templates.AttributeTemplate):
-    """Attributes and methods from the tables of this module."""
+    """The attributes and methods that this module defines for a type."""
 
     def generic_resolve(self, value: Any, attr: str) -> Any:
         if attr in _ATTRIBUTES.get(type(value), {}):
@@ -498,8 +498,8 @@ class _NodeAttributes(templates.AttributeTemplate):
             ]
             state = list(program.state.names or ())
             raise NotCompiled(
-                f"self.{attr} is neither a method nor a number, truth value or array that __init__ sets; "
-                f"{closest([*state, *methods], attr)}of these there are: {', '.join(state) or 'none'}"
+                f"self.{attr} must be a method, or a number, bool or array that __init__ sets; "
+                f"{closest([*state, *methods], attr)}__init__ sets {', '.join(state) or 'none'}"
             )
 
         class NodeMethod(templates.AbstractTemplate):
@@ -580,7 +580,7 @@ def _constant_type(attr: str, value: Any) -> Any:
         return typeof(value)
     except ValueError:
         raise NotCompiled(
-            f"self.{attr} must be a number, a text or a tuple of these, as a class variable, got {value!r}"
+            f"self.{attr} must be a number, a string or a tuple of these, as a class variable, got {value!r}"
         ) from None
 
 
@@ -619,7 +619,7 @@ class _ParametersAttributes(templates.AttributeTemplate):
             text = program.texts[attr]
             return types.none if text is None else NameType((text,))
         known = listed([*(program.parameters.names or ()), *program.texts], attr)
-        raise NotCompiled(f"self.parameters.{attr} is no number, truth value or text; {known}")
+        raise NotCompiled(f"self.parameters.{attr} must be a number, a bool or a string; {known}")
 
 
 @imputils.lower_getattr_generic(ParametersType)
@@ -648,7 +648,7 @@ class _MessageAttributes(templates.AttributeTemplate):
         if not kinds:
             fields = {name for kind in message.arguments for name in message.program.kinds[kind]}
             known = listed(["kind", "sender", *sorted(fields)], attr)
-            raise NotCompiled(f"message.{attr}: no message that comes here has such a field; {known}")
+            raise NotCompiled(f"message.{attr}: no message of this handler has such a field; {known}")
         if len(set(kinds.values())) > 1:
             raise NotCompiled(
                 f"message.{attr} is an int in one kind and a float in another; call it differently"
@@ -687,7 +687,7 @@ def _register_comparison(op: Any, predicate: str) -> None:
             if len(args) == 2 and any(isinstance(type_, NameType) for type_ in args):
                 if all(isinstance(type_, (NameType, types.StringLiteral)) for type_ in args):
                     return signature(types.boolean, *args)
-                raise NotCompiled("a name must be compared with a text literal, not with a variable")
+                raise NotCompiled("a name must be compared with a string literal, not with a variable")
             return None
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -139,7 +139,7 @@ class Message:
                     f"with a letter and is none of {', '.join(reserved)}; got {kind!r}"
                 )
         if fields.get("application", int) is not int:
-            raise ScenarioError("a message field 'application' must be int")
+            raise ScenarioError(f"message field 'application' must be int, got {fields['application']!r}")
         if moves_tasks and nbytes is None:
             raise ScenarioError(
                 "a message with nbytes=None does not support moves_tasks=True: a node sends it to itself"
@@ -234,7 +234,7 @@ class NodeProgram:
         """
 
     def on_idle(self, view: View) -> None:
-        """Handle that this machine has become idle: its last task ended, or `View.take` withdrew it."""
+        """Handle the event that this machine becomes idle: its last task ends or is withdrawn."""
 
     def on_done(self, view: View, application: Application) -> None:
         """Handle the end of a task of `application` on this machine.
@@ -361,7 +361,8 @@ class Notes(Stateful):
         columns = self.columns.get(table)
         if columns is None:
             raise SchedulerError(
-                f"node {node}: View.note does not know the table {table!r}; {listed(self.columns, table)}"
+                f"node {node}: View.note requires a table of the scheduler, got {table!r}; "
+                f"{listed(self.columns, table)}"
             )
         for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):
             if name not in values:

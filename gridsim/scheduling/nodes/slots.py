@@ -8,7 +8,7 @@ from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant, claimed
 
 
-class OwnSlots:
+class MachineSlots:
     """The slots that one machine has reserved for jobs; a slot has at most one job.
 
     Parameters
@@ -18,9 +18,9 @@ class OwnSlots:
     machine
         The number of this machine.
     clock
-        Returns the simulated time in ns.
+        Function that returns the simulated time, ns.
     on_release
-        Called with (application, machine, attempt) after each call of `release`.
+        Function that is called with (application, machine, attempt) after each call of `release`.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ from typing import Any
 
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
-from gridsim.support.arguments import whole
+from gridsim.support.arguments import integer
 from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken_executor_error
 from gridsim.support.provenance import code_version
 
@@ -66,7 +66,7 @@ def run_cells(
         The number of runs in a task; None for as many as take about `TASK_SECONDS`.
     """
     if batch is not None:
-        whole("batch", batch, low=1)
+        integer("batch", batch, low=1)
     check_executor(executor)
     if executor is None:
         _run_here(cells, report)
@@ -158,7 +158,7 @@ class _Tasks:
                 raise GridSimError(
                     f"{broken_executor_error(self._executor, error)}; what was finished is kept"
                 ) from error
-            self._executor.loss()  # raises for a script that no worker can import
+            self._executor.loss_description()  # raises for a script that no worker can import
             if self._running:
                 return False
             self._executor.renew()  # a worker was lost while it was idle
@@ -174,7 +174,7 @@ class _Tasks:
         Such a pool, as after a lack of memory, would never report that a task is over.
         """
         while not wait(self._running, _PATIENCE, FIRST_COMPLETED).done:
-            if isinstance(self._executor, Processes) and not self._executor.answers():
+            if isinstance(self._executor, Processes) and not self._executor.is_responsive():
                 if any(future.done() for future in self._running):  # reported just before the thread ended
                     return
                 raise OutOfMemory("not enough memory for a pool of workers; what was finished is kept")
@@ -211,7 +211,7 @@ class _Tasks:
                 raise OutOfMemory(f"{_NO_THREADS}; what was finished is kept") from error
             if isinstance(error, BrokenExecutor) and isinstance(self._executor, Processes):
                 renew = True
-                self._executor.loss()  # raises for a script that no worker can import
+                self._executor.loss_description()  # raises for a script that no worker can import
             self._lost(numbers, error)
         if renew:  # then all other tasks that were running are lost too
             for numbers in self._running.values():

@@ -36,8 +36,8 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.keys import Keys
-from gridsim.support.extras import need
-from gridsim.support.files import atomic_file, leftovers, open_regular
+from gridsim.support.extras import import_extra
+from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain
@@ -102,8 +102,8 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
-        self._arrow = need("pyarrow", "data", "a store")
-        self._parquet = need("pyarrow.parquet", "data", "a store")
+        self._arrow = import_extra("pyarrow", "data", "a store")
+        self._parquet = import_extra("pyarrow.parquet", "data", "a store")
         self.path, self.keep_results = Path(path), keep_results
         about = self.path / _ABOUT
         for part in (about, *(self.path / folder for folder in _FOLDERS)):
@@ -124,7 +124,7 @@ class Store:
         for folder, name in _FOLDERS.items():
             if folder != "arrays":  # which a store has only if it is needed
                 (self.path / folder).mkdir(exist_ok=True)
-            unfinished = leftovers(name)
+            unfinished = temporary_names(name)
             for file in (self.path / folder).glob(".*.tmp"):
                 with suppress(FileNotFoundError):
                     if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _ABANDONED:
@@ -292,7 +292,7 @@ class Store:
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
             if values is not None:
-                compute = need("pyarrow.compute", "data", "a store")
+                compute = import_extra("pyarrow.compute", "data", "a store")
                 among = self._column(sorted(values), "string")
                 table = table.filter(compute.is_in(table[column], among))
             tables.append(table)
@@ -306,7 +306,7 @@ class Store:
         for a table that would take more than a quarter of the memory: a few bytes may say of many rows that
         they have the same long text.
         """
-        compute = need("pyarrow.compute", "data", "a store")
+        compute = import_extra("pyarrow.compute", "data", "a store")
         file, most = self._parquet.ParquetFile(stream), memory() // 4
         for field in file.schema_arrow:
             if str(field.type) != known.get(field.name, "double"):
@@ -346,7 +346,7 @@ class Store:
         every, shards = self._load("cells", "key", keys)
         if not shards:
             return every, shards
-        compute = need("pyarrow.compute", "data", "a store")
+        compute = import_extra("pyarrow.compute", "data", "a store")
         every = every.take(compute.sort_indices(every["key"]))
         if self._first(every["key"]) is None:
             return every, shards
@@ -360,7 +360,7 @@ class Store:
 
     def _first(self, values: Any) -> Any:
         """Return for sorted values which are the first of equal ones; None if all values are different."""
-        compute = need("pyarrow.compute", "data", "a store")
+        compute = import_extra("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
         differ = compute.not_equal(column[1:], column[:-1])
         if compute.all(differ).as_py() is not False:
@@ -373,7 +373,7 @@ class Store:
             self._replace("cells", *self._read())
         if len(self._shards("scenarios")) >= _MANY:
             rows, shards = self._load("scenarios", "scenario")
-            compute = need("pyarrow.compute", "data", "a store")
+            compute = import_extra("pyarrow.compute", "data", "a store")
             rows = rows.take(compute.sort_indices(rows["scenario"]))
             first = self._first(rows["scenario"])
             self._replace("scenarios", rows if first is None else rows.filter(first), shards)
@@ -395,7 +395,7 @@ class Store:
 
     def to_pandas(self) -> Any:
         """Return `to_arrow` as a pandas DataFrame."""
-        need("pandas", "data", "to_pandas")
+        import_extra("pandas", "data", "to_pandas")
         return self.to_arrow().to_pandas()
 
     def scenario(self, name: str) -> Scenario:
@@ -485,7 +485,7 @@ def _ours(path: Path) -> bool:
 
 def _named(path: Path, pattern: str) -> bool:
     """Whether the name of `path` matches `pattern`, or is that of an unfinished file of such a name."""
-    return bool(re.fullmatch(pattern, path.name) or leftovers(pattern).fullmatch(path.name))
+    return bool(re.fullmatch(pattern, path.name) or temporary_names(pattern).fullmatch(path.name))
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:

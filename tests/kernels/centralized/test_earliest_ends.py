@@ -15,7 +15,7 @@ from tests.reference import earliest_ends as reference
 
 NEVER = 2**63 - 1
 
-# Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
+# Few values, so that ties are frequent; Mflop/s and Mflop such that tasks take nanoseconds up to minutes.
 SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
 SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
 
@@ -27,7 +27,7 @@ SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
     st.integers(0, 20),
     st.data(),
 )
-def test_bind_equals_reference(
+def test_bind_earliest_equals_reference(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     given_free = data.draw(st.lists(st.integers(0, 40), min_size=len(speeds), max_size=len(speeds)))
@@ -45,7 +45,7 @@ def test_bind_equals_reference(
     st.integers(0, 10**12),
     st.data(),
 )
-def test_bind_equals_reference_on_real_speeds(
+def test_bind_earliest_equals_reference_with_real_speeds(
     speeds: list[float], size: float, tasks: int, now: int, data: st.DataObject
 ) -> None:
     ends = st.integers(0, 2 * 10**12)
@@ -57,10 +57,10 @@ def test_bind_equals_reference_on_real_speeds(
 
 
 @given(SPEEDS, st.lists(st.tuples(SIZES, st.integers(0, 7), st.integers(0, 9)), max_size=12), st.data())
-def test_few_tasks_are_bound_as_by_a_scan_of_all_machines(
+def test_indexed_bindings_equal_a_scan_of_all_machines(
     speeds: list[float], steps: list[tuple[float, int, int]], data: st.DataObject
 ) -> None:
-    """Machines become idle meanwhile, and at times they fail and recover."""
+    """Machines become idle between calls, and sometimes fail and recover."""
     kernel, twin = central.EarliestEnds(speeds), reference.EarliestEnds(speeds)
     free, free_too, now = np.zeros(len(speeds), np.int64), np.zeros(len(speeds), np.int64), 0
     for k, (size, tasks, later) in enumerate(steps):
@@ -79,7 +79,7 @@ def test_few_tasks_are_bound_as_by_a_scan_of_all_machines(
 def test_tasks_without_a_machine_are_rejected() -> None:
     ends, free = central.EarliestEnds([1.0, 1.0]), np.zeros(2, np.int64)
     for wrong, message in (
-        (lambda: ends.bind(free, 1.0, 1, 0), "up must have a machine"),
+        (lambda: ends.bind(free, 1.0, 1, 0), "up must be True for at least one machine"),
         (lambda: ends.restart(free, [True], 0), "up must have as many entries as machines, got 1 and 2"),
         (lambda: ends.restart(free, [True, True], -1), "now must be >= 0, got -1"),
         (
@@ -94,14 +94,14 @@ def test_tasks_without_a_machine_are_rejected() -> None:
     ends.restart(free, [False, True], 5)
     with pytest.raises(ValueError, match="^now"):
         ends.bind(free, 1.0, 1, 4)
-    with pytest.raises(OverflowError, match="a task ends after the last instant"):
+    with pytest.raises(OverflowError, match="a task would end after the last instant"):
         ends.bind(free, 1e300, 1, 5)
 
 
 @given(SPEEDS, SIZES, st.integers(0, 15), st.integers(0, 9))
 @example([2.0, 2.0, 1.0], 1e-9, 7, 0)
-def test_bound_tasks_equal_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
-    """Each task to the machine that ends it first, by trying them all."""
+def test_bindings_equal_brute_force(speeds: list[float], size: float, tasks: int, now: int) -> None:
+    """Brute force assigns each task to the machine that ends it first."""
     free = np.array([3 * u % 7 for u in range(len(speeds))])
     counts, at = np.zeros(len(speeds), np.int64), free.copy()
     for _ in range(tasks):
@@ -113,8 +113,8 @@ def test_bound_tasks_equal_brute_force(speeds: list[float], size: float, tasks: 
     assert free.tolist() == at.tolist()
 
 
-def test_bind_takes_as_long_for_a_billion_tasks() -> None:
-    """The bulk is exact: every end that was taken is before every one that was not."""
+def test_bulk_binding_of_a_billion_tasks_is_exact() -> None:
+    """The bulk is exact: every end with a task is before every end without one."""
     chance = np.random.default_rng(1)
     speeds = chance.uniform(1000, 3000, 50)
     free = chance.integers(0, 10**13, 50)
@@ -126,8 +126,8 @@ def test_bind_takes_as_long_for_a_billion_tasks() -> None:
     assert free.max() <= (free + length).min()
 
 
-def test_binding_application_by_application_keeps_machines_in_order() -> None:
-    """What is bound later starts later, and a machine that gets nothing is left alone."""
+def test_binding_by_application_keeps_machines_in_order() -> None:
+    """Later tasks start later, and a machine without tasks is unchanged."""
     free = np.array([0, 100])
     history = [free.copy()]
     for i in range(6):
@@ -138,7 +138,7 @@ def test_binding_application_by_application_keeps_machines_in_order() -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_bind_raises_these_error_messages(kernel: Any) -> None:
+def test_invalid_arguments_of_bind_earliest_are_rejected(kernel: Any) -> None:
     free = np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"^speed\[0\]"):
         kernel.bind_earliest(free, [0.0, 1.0], 1.0, 1, 0)
@@ -153,9 +153,9 @@ def test_bind_raises_these_error_messages(kernel: Any) -> None:
     for size in (0.0, float("inf")):
         with pytest.raises(ValueError, match="^task_size"):
             kernel.bind_earliest(free, [1.0, 1.0], size, 1, 0)
-    # 9.2e18 ns are too long for a task, and no number below 2**63 is too large
+    # 9.2e18 ns are too long for a task, but every number of tasks below 2**63 is valid
     for task_size, tasks in ((9.2e9, 1), (1e9, 2**63 - 1)):
-        with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+        with pytest.raises(OverflowError, match="^a task would end after the last instant"):
             kernel.bind_earliest(free, [1.0, 1.0], task_size, tasks, 0)
     assert kernel.bind_earliest(free.copy(), [1.0, 1.0], 1.0, 1, 0).dtype == np.int64
     with pytest.raises(ValueError, match=r"^free_at\[1\]"):
@@ -166,6 +166,6 @@ def test_bind_raises_these_error_messages(kernel: Any) -> None:
         kernel.bind_earliest([0, 0], [1.0, 1.0], 1.0, 1, 0)
     with pytest.raises(ValueError, match="^speed"):
         kernel.bind_earliest(np.zeros(0, np.int64), [], 1.0, 2, 0)
-    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+    with pytest.raises(OverflowError, match="^a task would end after the last instant"):
         kernel.bind_earliest(free, [1e-3, 1e-3], 9e6, 3, 0)
     assert free.tolist() == [0, 0]

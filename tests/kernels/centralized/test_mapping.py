@@ -1,4 +1,4 @@
-"""Mapping heuristics: equality with the reference, examples by hand, common properties, messages."""
+"""Mapping heuristics: equality with the reference, examples computed by hand, common properties, errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.reference import mapping as reference
 
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")
 BATCH = ("min-min", "max-min", "sufferage")
-# few values, so that ties are frequent, and some that are rounded when they are added
+# few values, so that ties are frequent, and some whose sums are rounded
 TIMES = st.sampled_from([1.0, 1.0, 2.0, 3.0, 0.1, 1e6, 7.3])
 
 
@@ -76,10 +76,8 @@ def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
 
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
-def test_machines_of_a_kind_equal_reference_and_machines_alone(
-    problem: Any, rule: Any, kind: list[int]
-) -> None:
-    """In whole numbers, of which sums are exact."""
+def test_machines_of_a_kind_are_mapped_like_single_machines(problem: Any, rule: Any, kind: list[int]) -> None:
+    """With whole numbers, whose sums are exact."""
     etc, counts, _ = problem
     etc = np.ceil(etc)
     kind = [k % etc.shape[1] for k in kind]
@@ -97,7 +95,7 @@ def test_machines_of_a_kind_equal_reference_and_machines_alone(
 
 
 def in_turn(etc: Any, rule: Any, **options: Any) -> list[int]:
-    """What kernel and reference implementation find."""
+    """Return the equal result of kernel and reference implementation."""
     results, expected = (
         kernel.map_in_turn(etc, [1] * len(etc), np.zeros(len(etc[0])), rule, **options)[0].tolist()
         for kernel in (mapping, reference)
@@ -112,7 +110,7 @@ def batch(etc: Any, rule: Any) -> list[tuple[int, int]]:
 
 
 def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
-    """In what words kernel and reference implementation refuse the same."""
+    """Return the equal error message of kernel and reference implementation."""
     results = []
     for kernel in (mapping, reference):
         with pytest.raises(error) as caught:
@@ -122,42 +120,42 @@ def refusal(error: type[Exception], name: str, **arguments: Any) -> str:
     return results[0]
 
 
-def test_tasks_in_turn_are_mapped_as_computed_by_hand() -> None:
+def test_map_in_turn_gives_the_mappings_computed_by_hand() -> None:
     etc = [[4.0, 6.0, 9.0], [3.0, 5.0, 8.0], [2.0, 4.0, 5.0], [1.0, 2.0, 3.0]]
     assert in_turn(etc, "met") == [0, 0, 0, 0]
     assert in_turn(etc, "olb") == [0, 1, 2, 0]  # ready at 4, 5, 5
-    assert in_turn(etc, "mct") == [0, 1, 2, 0]  # 4 | 7 5 | 6 9 5 | 5 7 8
-    # the two of three that take the least time: machines 0 and 1
-    assert in_turn(etc, "kpb", percent=50.0) == [0, 1, 0, 0]  # 4 | 7 5 | 6 9 | 7 7
+    assert in_turn(etc, "mct") == [0, 1, 2, 0]  # completion times 4 | 7 5 | 6 9 5 | 5 7 8
+    # the fastest two of three: machines 0 and 1
+    assert in_turn(etc, "kpb", percent=50.0) == [0, 1, 0, 0]  # completion times 4 | 7 5 | 6 9 | 7 7
     assert in_turn(etc, "kpb", percent=100 / 3) == in_turn(etc, "met")
     assert in_turn(etc, "kpb", percent=100.0) == in_turn(etc, "mct")
-    # a little more than one of three are two; if not told, 20 percent: one of five
+    # a little more than one of three means two; the default of 20 percent means one of five
     assert in_turn(etc, "kpb", percent=33.5) == [0, 1, 0, 0]
     assert in_turn([[1.0, 1.0, 3.0, 3.0, 3.0]] * 2, "kpb") == [0, 0]
 
 
-def test_switching_maps_as_computed_by_hand() -> None:
+def test_switching_gives_the_mapping_computed_by_hand() -> None:
     # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
     etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
     assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]
     machine, on_met = mapping.map_in_turn(etc[:3], [1, 1, 1], np.zeros(2), "switching", low=0.5, high=0.7)
     assert machine.tolist() == [0, 1, 0] and on_met
-    # with nobody busy it stays as it is; if not told, it begins with MCT
+    # the rule does not change while all machines are idle; the default begins with MCT
     for kernel in (mapping, reference):
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching", on_met=True)[1] is True
         assert kernel.map_in_turn([[2.0, 1.0]], [1], np.zeros(2), "switching")[1] is False
 
 
-def test_batches_are_mapped_as_computed_by_hand() -> None:
+def test_map_batch_gives_the_mappings_computed_by_hand() -> None:
     etc = [[1.0, 4.0], [2.0, 3.0], [6.0, 9.0]]
-    assert batch(etc, "min-min") == [(0, 0), (1, 0), (2, 0)]  # 1; 3 by both: machine 0; 9 by both
-    assert batch(etc, "max-min") == [(2, 0), (0, 1), (1, 1)]  # 6; then 4 and 3 by machine 1; 7
-    # all claim machine 0 and suffer 3, 1, 3: the first of equals keeps it; then 0, 2
+    assert batch(etc, "min-min") == [(0, 0), (1, 0), (2, 0)]  # ends at 1; 3 on both, so machine 0; 9 on both
+    assert batch(etc, "max-min") == [(2, 0), (0, 1), (1, 1)]  # 6; then 4 and 3 on machine 1; 7
+    # all claim machine 0 with sufferages 3, 1, 3: the first of equals keeps it; then 0, 2
     assert batch(etc, "sufferage") == [(0, 0), (2, 0), (1, 1)]
 
 
-def test_the_greater_sufferage_takes_a_machine_within_a_pass() -> None:
-    # pass 1: row 0 claims machine 0 and is put off by row 1, which suffers 8; row 2 claims machine 1
+def test_the_task_with_the_greater_sufferage_gets_the_machine() -> None:
+    # pass 1: row 0 claims machine 0 and loses it to row 1, with sufferage 8; row 2 claims machine 1
     etc = [[1.0, 2.0, 9.0], [1.0, 9.0, 9.0], [9.0, 3.0, 4.0]]
     assert batch(etc, "sufferage") == [(1, 0), (2, 1), (0, 0)]
 
@@ -167,10 +165,10 @@ def test_the_greater_sufferage_takes_a_machine_within_a_pass() -> None:
     st.lists(st.integers(0, 9), min_size=8, max_size=8),
     st.integers(0, 40),
 )
-def test_equal_tasks_are_bound_as_by_bind_earliest(
+def test_equal_tasks_are_mapped_as_by_bind_earliest(
     speeds: list[float], begins: list[int], tasks: int
 ) -> None:
-    """All rules that look for the earliest completion time, on one row in whole ns."""
+    """All rules that minimize the completion time, on one row in whole ns."""
     speed, free_at = np.array(speeds), np.array(begins[: len(speeds)], np.int64)
     etc, ready = np.rint(42e-9 / speed * 1e9)[None], free_at.astype(np.float64)
     bound = bind_earliest(free_at, speed, 42e-9, tasks, 0)
@@ -192,18 +190,14 @@ WRONG = [
     ({"etc": [[1, 0]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got 0.0"),
     ({"etc": [[1.0, np.nan]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got nan"),
     ({"etc": [[1.0, np.inf]]}, ValueError, r"etc\[0, 1\] must be finite and > 0, got inf"),
-    (
-        {"etc": np.zeros((1, 0)), "ready": np.zeros(0)},
-        ValueError,
-        "ready must have an entry, there are 1 tasks",
-    ),
+    ({"etc": np.zeros((1, 0)), "ready": np.zeros(0)}, ValueError, "ready must have at least one entry"),
     ({"counts": [1, 1]}, ValueError, "counts must have as many entries as etc, got 2 and 1"),
     ({"counts": [-1]}, ValueError, r"counts\[0\] must be in 0..140737488355327, got -1"),
     ({"counts": [2**47]}, ValueError, r"counts\[0\] must be in 0..140737488355327, got 140737488355328"),
-    ({"etc": [[1.0]] * 2, "counts": [2**46] * 2, "ready": np.zeros(1)}, ValueError, "less than 2..47, got"),
+    ({"etc": [[1.0]] * 2, "counts": [2**46] * 2, "ready": np.zeros(1)}, ValueError, "the sum of counts"),
     ({"counts": [1.5]}, TypeError, "counts"),
-    ({"ready": [0.0, 0.0]}, TypeError, "ready must be a float64 array, it is changed in place"),
-    ({"ready": np.zeros(2, int)}, TypeError, "ready must be a float64 array, it is changed in place"),
+    ({"ready": [0.0, 0.0]}, TypeError, "ready must be a float64 array"),
+    ({"ready": np.zeros(2, int)}, TypeError, "ready must be a float64 array"),
     ({"ready": FROZEN}, ValueError, "ready must be contiguous and writable"),
     ({"ready": np.zeros((1, 2))}, ValueError, "ready must have one dimension, got 2"),
     ({"ready": np.zeros(3)}, ValueError, "ready must have as many entries as a row of etc, got 3 and 2"),
@@ -211,12 +205,12 @@ WRONG = [
     ({"rule": "best"}, ValueError, "rule must be one of .*, got 'best'"),
 ]
 WRONG_IN_TURN = [
-    ({"percent": 0.0}, "percent must be in 0..100 and not 0, got 0.0"),
-    ({"percent": 101.0}, "percent must be in 0..100 and not 0, got 101.0"),
-    ({"low": 0.9, "high": 0.6}, "low and high must be 0 <= low < high <= 1, got 0.9 and 0.6"),
-    ({"low": 0.9}, "low and high must be 0 <= low < high <= 1, got 0.9 and 0.9"),
-    ({"high": 1.5}, "low and high must be 0 <= low < high <= 1, got 0.6 and 1.5"),
-    ({"high": np.nan}, "low and high must be 0 <= low < high <= 1, got 0.6 and nan"),
+    ({"percent": 0.0}, "percent must be > 0 and <= 100, got 0.0"),
+    ({"percent": 101.0}, "percent must be > 0 and <= 100, got 101.0"),
+    ({"low": 0.9, "high": 0.6}, "low and high must satisfy 0 <= low < high <= 1, got 0.9 and 0.6"),
+    ({"low": 0.9}, "low and high must satisfy 0 <= low < high <= 1, got 0.9 and 0.9"),
+    ({"high": 1.5}, "low and high must satisfy 0 <= low < high <= 1, got 0.6 and 1.5"),
+    ({"high": np.nan}, "low and high must satisfy 0 <= low < high <= 1, got 0.6 and nan"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Dispatch kernel: equality with its reference, invariants of pulling and binding, brute force."""
+"""Pull queue: equality with its reference, invariants, brute force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.reference import pull_queue as reference
 NEVER = 2**63 - 1
 S = 10**9
 
-# Few values, so that ties are frequent; in Mflop/s and Mflop with tasks of nanoseconds up to minutes.
+# Few values, so that ties are frequent; Mflop/s and Mflop such that tasks take nanoseconds up to minutes.
 SPEEDS = st.lists(st.sampled_from([1.0, 2.0, 2.0, 3.0, 1000.0, 1234.5]), min_size=1, max_size=7)
 SIZES = st.sampled_from([1e-9, 2e-9, 3e-9, 6e-9, 1.0, 10.0])
 
@@ -26,7 +26,7 @@ Plan = list[tuple[int, list[int], list[tuple[int, int]]]]
 
 @st.composite
 def plans(draw: st.DrawFn) -> tuple[list[float], list[float], Plan]:
-    """Speeds, task sizes, and steps (until, order, tasks that arrive before it)."""
+    """Draw speeds, task sizes, and steps (until, order, tasks that arrive before it)."""
     speeds = draw(SPEEDS)
     sizes = draw(st.lists(SIZES, min_size=1, max_size=4))
     indices = st.integers(0, len(sizes) - 1)
@@ -43,7 +43,7 @@ def plans(draw: st.DrawFn) -> tuple[list[float], list[float], Plan]:
 
 
 def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> list[Any]:
-    """Everything visible after each step."""
+    """Return everything visible after each step."""
     queue = kernel.PullQueue(speeds, len(sizes), log=True)
     left = np.zeros(len(sizes), np.int64)
     runs: list[Any] = []
@@ -65,12 +65,12 @@ def play(kernel: Any, speeds: list[float], sizes: list[float], steps: Plan) -> l
 
 
 @given(plans())
-def test_pull_equals_reference(plan: tuple[list[float], list[float], Plan]) -> None:
+def test_pull_queue_equals_reference(plan: tuple[list[float], list[float], Plan]) -> None:
     assert play(central, *plan) == play(reference, *plan)
 
 
-def test_pull_equals_reference_with_many_machines() -> None:
-    """More machines than fit in one word of the set of machines seen."""
+def test_pull_queue_equals_reference_with_many_machines() -> None:
+    """More machines than bits in a word of the set of an application's machines."""
     chance = np.random.default_rng(3)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 150)
     sizes = chance.uniform(500, 5000, 5)
@@ -90,21 +90,21 @@ def test_pull_equals_reference_with_many_machines() -> None:
     st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
     st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
 )
-def test_later_releases_equal_reference(
+def test_run_released_equals_reference(
     speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
 ) -> None:
-    """A machine fails at each stop, and the one that failed before it recovers."""
+    """A machine fails at each stop, and the one that failed before recovers."""
 
     def runs(kernel: Any) -> list[Any]:
         queue = kernel.PullQueue(speeds, len(jobs), log=True)
         released = np.cumsum([gap for gap, _, _ in jobs] or [0])[: len(jobs)]
         left, sizes = np.array([tasks for _, tasks, _ in jobs], np.int64), [size for _, _, size in jobs]
-        first = came = waiting = until = 0
+        first = n_released = waiting = until = 0
         results: list[Any] = []
         for gap, machine in [*stops, (NEVER, 0)]:
             until = min(NEVER, until + gap)
-            reached = queue.run_released(until, released, left, sizes, first, came, waiting)
-            first, came, waiting, _ = reached
+            reached = queue.run_released(until, released, left, sizes, first, n_released, waiting)
+            first, n_released, waiting, _ = reached
             results += [*reached, left.tolist(), queue.now]
             if until < NEVER:
                 _, lost = queue.fail([machine % len(speeds)], until)
@@ -118,8 +118,8 @@ def test_later_releases_equal_reference(
 
 
 @given(plans())
-def test_pull_invariants_hold(plan: tuple[list[float], list[float], Plan]) -> None:
-    """Each task once, no overlap, no start that should have waited, and the totals add up."""
+def test_pull_queue_keeps_its_invariants(plan: tuple[list[float], list[float], Plan]) -> None:
+    """Each task runs once, tasks do not overlap, none starts early or late, and the totals add up."""
     speeds, sizes, steps = plan
     queue = central.PullQueue(speeds, len(sizes), log=True)
     left = np.zeros(len(sizes), np.int64)
@@ -170,10 +170,10 @@ def test_running_in_pieces_gives_the_same_result(
 
 
 @given(plans())
-def test_pull_is_work_conserving_and_follows_the_order(
+def test_pull_queue_is_work_conserving_and_follows_the_order(
     plan: tuple[list[float], list[float], Plan],
 ) -> None:
-    """With a constant order of all: no machine idles while a task waits, and the first one goes first."""
+    """With a constant order, no machine idles while a task waits, and the first application goes first."""
     speeds, sizes, _ = plan
     tasks = np.arange(5, 5 + len(sizes))
     queue = central.PullQueue(speeds, len(sizes), log=True)
@@ -185,14 +185,14 @@ def test_pull_is_work_conserving_and_follows_the_order(
     for u in range(len(speeds)):
         mine = machine == u
         edges = [0, *end[mine].tolist()]
-        # it starts its next task at once, and stays idle only when there is none
+        # the machine starts its next task at once, and is idle only if there is none
         assert start[mine].tolist() == edges[:-1]
         assert edges[-1] >= last
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
 def test_a_machine_is_free_when_its_task_ends(kernel: Any) -> None:
-    """The faster machine ends at 1 s, when there is work again: it goes before the other, which is idle."""
+    """The faster machine ends at 1 s, when a task arrives: it precedes the other machine, which is idle."""
     queue = kernel.PullQueue([2.0, 1.0], 1, log=True)
     for until in (10**9, 2 * 10**9):
         queue.run(until, [0], np.array([1]), [2.0])
@@ -204,7 +204,7 @@ def test_empty_queues_and_the_longest_tasks_are_accepted(kernel: Any) -> None:
     nothing = kernel.PullQueue([], 0)
     columns = [*nothing.totals().values(), *nothing.starts()]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
-    # 9.2e18 ns are for ever; without a log nothing is written down
+    # 9.2e18 ns are beyond the last instant; without a log there are no rows
     queue = kernel.PullQueue([1.0], 1)
     assert queue.run(1, [0], np.array([1]), [9.2e9]) == 1
     assert queue.free_at.tolist() == [NEVER] and len(queue.starts()[0]) == 0
@@ -247,7 +247,7 @@ def test_nodes_used_is_exact_when_applications_alternate() -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_pull_raises_these_error_messages(kernel: Any) -> None:
+def test_invalid_arguments_of_the_pull_queue_are_rejected(kernel: Any) -> None:
     with pytest.raises(ValueError, match=r"^speed\[1\]"):
         kernel.PullQueue([1.0, float("nan")], 1)
     with pytest.raises(ValueError, match="^applications"):
@@ -273,9 +273,9 @@ def test_pull_raises_these_error_messages(kernel: Any) -> None:
         queue.run(9, [0], [1, 1], [1.0, 1.0])
     with pytest.raises(ValueError, match="^left"):
         queue.run(9, [0], np.array([1, 0, 1, 0])[::2], [1.0, 1.0])
-    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+    with pytest.raises(OverflowError, match="^a task would end after the last instant"):
         kernel.PullQueue([1e-3], 1).run(NEVER, [0], np.array([2]), [9e6])
-    with pytest.raises(OverflowError, match="^a task ends after the last instant$"):
+    with pytest.raises(OverflowError, match="^a task would end after the last instant"):
         late = kernel.PullQueue([1e-300], 1)
         late.run(1, [0], np.array([1]), [1e-300])
         late.run(NEVER, [0], np.array([1]), [1e300])
@@ -288,11 +288,11 @@ def test_pull_raises_these_error_messages(kernel: Any) -> None:
     assert left.tolist() == [1, 1]
     for released, message in (
         ([0], "^released must have as many entries as applications, got 1 and 2$"),
-        ([3, 2], r"^released\[1\] must be at least 3, the one before, got 2$"),
+        ([3, 2], r"^released\[1\] must be >= released\[0\], got 2 and 3$"),
     ):
         with pytest.raises(ValueError, match=message):
             kernel.PullQueue([1.0], 2).run_released(9, released, left.copy(), [1e-9, 1e-9], 0, 0, 0)
-    with pytest.raises(ValueError, match="^came"):
+    with pytest.raises(ValueError, match="^n_released"):
         queue.run_released(9, [0, 0], left, [1.0, 1.0], 0, 3, 0)
     with pytest.raises(ValueError, match=r"^left\[0\]"):
         kernel.PullQueue([1.0], 2).run_released(9, [0, 0], np.array([-1, 1]), [1.0, 1.0], 0, 0, 0)
@@ -312,7 +312,7 @@ def test_pull_raises_these_error_messages(kernel: Any) -> None:
 
 
 class Pulling(RuleBasedStateMachine):
-    """Kernel and reference side by side; what machines do follows from the log and from losses."""
+    """Kernel and reference side by side; the tasks of machines are recomputed from the log and the losses."""
 
     @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
     def start(self, speeds: list[float], sizes: list[float]) -> None:
@@ -321,7 +321,7 @@ class Pulling(RuleBasedStateMachine):
         self.left = np.zeros(len(sizes), np.int64)
         self.arrived = np.zeros(len(sizes), np.int64)
         self.lost: list[tuple[int, int, int]] = []  # machine, application, instant
-        self.down: dict[int, int] = {}  # since which task of the log
+        self.down: dict[int, int] = {}  # machine -> number of logged tasks when it failed
 
     def call_both(self, call: str, *arguments: Any) -> Any:
         kernel, other = (getattr(queue, call)(*arguments) for queue in self.queues)
@@ -391,7 +391,7 @@ class Pulling(RuleBasedStateMachine):
         open_ = set(self.lost)
         runs = []
         for u, i, begin, end in zip(*(x.tolist() for x in rows), strict=True):
-            # a loss while it ran; a later one is that of a task that began later
+            # the loss is within this run; a later loss belongs to a later task
             at = min((at for v, j, at in self.lost if (v, j) == (u, i) and begin < at < end), default=end)
             open_.discard((u, i, at))
             runs.append((u, i, begin, at, at < end))
@@ -414,8 +414,8 @@ Pulling.TestCase.settings = settings(stateful_step_count=25, deadline=None)
 TestPulling = Pulling.TestCase
 
 
-def test_pull_equals_reference_where_many_machines_fail() -> None:
-    """Deep heaps: machines leave them from anywhere."""
+def test_pull_queue_equals_reference_with_many_failures() -> None:
+    """With many machines the heaps are deep, and machines leave them anywhere."""
     chance = np.random.default_rng(8)
     speeds = 1000 + 200.0 * chance.integers(0, 11, 300)
     sizes = chance.uniform(500, 5000, 3)
@@ -441,7 +441,7 @@ def test_pull_equals_reference_where_many_machines_fail() -> None:
 
 @pytest.mark.parametrize("kernel", [central, reference])
 def test_a_machine_continues_after_many_lost_tasks(kernel: Any) -> None:
-    """The ends of lost tasks are behind one that is valid; one of these numbers fills what keeps them."""
+    """The invalid ends of lost tasks are behind a valid one; some of these numbers fill the heap."""
     sizes = [2000.0, 0.5]
     for count in range(50, 80):
         queue, left = kernel.PullQueue([4.0, 1.0], 2), np.array([count + 1, 3])
@@ -460,7 +460,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
     left = np.array([4, 0])
     queue.run(5 * second, [0], left, [3.0, 1.0])
     assert queue.totals()["finish"].tolist() == [6 * second, -1]
-    # 0 runs its second task, 1 has ended its only one
+    # machine 0 runs its second task, machine 1 has ended its only one
     machines, lost = queue.fail([1, 0, 0], 5 * second)
     assert (machines.tolist(), lost.tolist()) == ([0], [0])
     totals = {name: column.tolist() for name, column in queue.totals().items()}
@@ -473,7 +473,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
         "tasks": [1, 1, 1],
         "interrupted": [1, 0, 0],
     }
-    left[0] = 3  # the lost one, and an application that was used up gets further tasks
+    left[0] = 3  # the lost task, and more tasks of an application that had none left
     queue.restore([1], 5 * second)
     queue.run(2**63 - 1, [0], left, [3.0, 1.0])
     assert queue.totals()["tasks"].tolist() == [1, 3, 2]
@@ -482,7 +482,7 @@ def test_a_failure_loses_the_running_task(kernel: Any) -> None:
 
 
 @pytest.mark.parametrize("kernel", [central, reference])
-def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
+def test_a_task_that_ends_as_its_machine_fails_is_completed(kernel: Any) -> None:
     queue = kernel.PullQueue([1.0], 1)
     left = np.array([2])
     queue.run(10**9, [0], left, [1.0])
@@ -498,7 +498,7 @@ def test_a_task_that_ends_as_its_machine_fails_has_ended(kernel: Any) -> None:
 
 
 def test_a_busy_machine_of_a_state_has_an_application() -> None:
-    """When it fails, a task is taken back from whom it was for."""
+    """A failure subtracts the lost task from its application."""
     queue = central.PullQueue([1.0], 2)
     queue.run(10**9, [1], np.array([0, 1]), [1.0, 9.0])
     state = {name: np.copy(value) if name != "now" else value for name, value in queue.getstate().items()}

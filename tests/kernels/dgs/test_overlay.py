@@ -1,4 +1,4 @@
-"""CYCLON: kernel and reference do the same; views are what they should be; the overlay stays whole."""
+"""CYCLON: kernel and reference are equal, views are valid, and the overlay stays connected."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOTH = [Views, Reference]
 
 
 def sound(views: Any) -> None:
-    """No self, no duplicates, what is empty comes last."""
+    """Check that no view has its own node or duplicates, and that empty entries are last."""
     for u, row in enumerate(views.views.tolist()):
         known = [entry for entry in row if entry >= 0]
         assert u not in known and len(set(known)) == len(known)
@@ -26,7 +26,7 @@ def sound(views: Any) -> None:
 
 @pytest.fixture(params=[0, 1], ids=["plain", "avx512"], autouse=True)
 def level(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Each test with each of the kernel's variants; of one that this processor lacks, the plain one again."""
+    """Run a test with each variant of the kernel; the plain one replaces those that the processor lacks."""
     found: int = _vector_level(request.param)
     yield found
     _vector_level(1)
@@ -34,7 +34,7 @@ def level(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    # rows in a vector, in two, and in more than the wide variant takes
+    # rows that fit in one vector, in two, and in more than the wide variant takes
     st.one_of(
         st.tuples(st.integers(1, 12), st.integers(1, 5)), st.tuples(st.integers(30, 45), st.integers(14, 36))
     ),
@@ -73,7 +73,7 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
         who = data.draw(st.lists(st.integers(0, nodes - 1), min_size=k, max_size=k))
         arguments = who, data.draw(drawn), data.draw(drawn), data.draw(st.integers(0, 6))
         away = data.draw(st.sampled_from((None, ~up)))
-        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, away=away)] for each in pair)
+        one, two = ([c.tolist() for c in each.pick(*arguments, seed=seed, known_down=away)] for each in pair)
         assert one == two
     again = Views(nodes, degree, shuffle=shuffle)
     again.setstate(pair[0].getstate())
@@ -82,7 +82,7 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
 
 
 def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
-    """From a seed: who comes back is let in by nodes that know nobody, a few, or as many as they can."""
+    """Joining nodes are introduced by nodes that know no node, a few, or as many as they can."""
     chance = np.random.default_rng(5)
     pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
     up = np.ones(24, np.bool_)
@@ -92,7 +92,7 @@ def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
         if chance.random() < 0.8:
             options["up"] = up
         for views in pair:
-            views.leave([node])  # who is away may have let in others
+            views.leave([node])  # a node that has left may have introduced others
             if not up[node]:
                 views.join(node, other, **options)
         up[node] = not up[node]
@@ -104,7 +104,6 @@ def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
 
 
 def test_defaults_of_kernel_and_reference_are_equal() -> None:
-    """Defaults of the reference implementation are those of the kernel."""
     views, reference, said = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
     for each in (views, reference, said):
         each.cycle()
@@ -120,16 +119,16 @@ def test_defaults_of_kernel_and_reference_are_equal() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_views_have_these_types_and_limits(kind: Callable[..., Any]) -> None:
+def test_views_have_the_declared_types_and_limits(kind: Callable[..., Any]) -> None:
     views = kind(2, 1, shuffle=1)
     assert views.views.dtype == np.int32 and views.ages.dtype == np.uint8
     assert [column.dtype for column in views.pick([], [], [], 3)] == [np.int64, np.int64]
     for _ in range(260):
         views.cycle()
-    assert views.ages.tolist() == [[255], [255]]  # as old as it gets
+    assert views.ages.tolist() == [[255], [255]]  # the maximum age
     views = kind(3, 2, shuffle=1)
     views.leave([0, 1, 2])
-    views.join(0, 1, steps=2**16)  # by one that knows nobody, either
+    views.join(0, 1, steps=2**16)  # through a node that knows no node, either
     assert views.views.tolist() == [[1, -1], [0, -1], [-1, -1]]
 
 
@@ -146,7 +145,7 @@ def test_views_keep_their_size(kind: Callable[..., Any], nodes: int, degree: int
 
 
 def components(views: Any, up: Any) -> int:
-    """Parts that do not know of one another, of those that are up, whichever way they know."""
+    """Return the number of connected components of the nodes that are up, with undirected edges."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -161,7 +160,7 @@ def components(views: Any, up: Any) -> int:
 
 
 def test_views_stay_connected_after_churn() -> None:
-    """A tenth goes in each of ten cycles, and comes back later through anybody; half are gone at once."""
+    """A tenth of the nodes leaves in each of ten cycles, many rejoin through any node, then half leave."""
     chance = np.random.default_rng(1)
     views, up = Views(2000, 20, seed=3), np.ones(2000, np.bool_)
     for _ in range(10):
@@ -181,14 +180,14 @@ def test_views_stay_connected_after_churn() -> None:
         views.cycle(up)
     known = views.views
     assert components(views, up) == 1
-    # who is away has aged out of all views but a few, and room is used again
+    # nodes that left have aged out of nearly all views, and their entries are reused
     assert np.isin(known[up], np.flatnonzero(~up)).mean() < 0.01
     assert views.in_degree()[up].min() > 0
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
-    """At first those of a random graph (a spread of 20**0.5); shuffled they are more even, as published."""
+    """At first they are those of a random graph (deviation 20**0.5); shuffling evens them, as published."""
     views = Views(20_000, 20, seed=seed)
     first = views.in_degree()
     assert first.mean() == 20.0 and abs(first.std() - 20**0.5) < 0.15
@@ -197,12 +196,12 @@ def test_shuffling_evens_out_the_in_degrees(seed: int) -> None:
     shuffled = views.in_degree()
     assert shuffled.mean() == 20.0 and 1.0 < shuffled.std() < 2.0
     assert shuffled.min() >= 10 and shuffled.max() <= 30
-    # whom a node knows has nothing to do with whom it knew first
+    # the views are independent of the first ones
     assert (views.views == Views(20_000, 20, seed=seed).views).mean() < 0.001
 
 
 def test_clustering_is_that_of_a_random_graph() -> None:
-    """Clustering is that of a random graph: of two whom a node knows, one knows the other by chance alone."""
+    """Two nodes in a view know each other only by chance."""
     views = Views(5_000, 20, seed=4)
     for _ in range(60):
         views.cycle()
@@ -217,8 +216,8 @@ def test_clustering_is_that_of_a_random_graph() -> None:
 
 
 def test_views_are_drawn_uniformly() -> None:
-    """Each other node is as likely as any, also where nearly all are known."""
-    for nodes in (5, 6):  # dealt, and drawn
+    """Each other node is equally likely, also if a view has nearly all nodes."""
+    for nodes in (5, 6):  # by dealing, and by drawing
         counts = np.zeros((nodes, nodes))
         for seed in range(4000):
             views = Views(nodes, 2, shuffle=1, seed=seed)
@@ -238,17 +237,17 @@ def test_a_pick_depends_only_on_its_arguments(kind: Callable[..., Any]) -> None:
     assert set(chosen[:6].tolist()) <= set(views.views[4].tolist())
     for i, (node, first) in enumerate([(4, 1), (4, 2), (9, 1)]):
         assert views.pick([node], [first], [0], 3, seed=7)[1].tolist() == chosen[3 * i : 3 * i + 3].tolist()
-    # each neighbour as often as another one: of 4000 draws 3 of 8, +- 4 standard deviations
+    # each neighbour equally often: 3 of 8 in 4000 draws, +- 4 standard deviations
     drawn = views.pick([4] * 4000, range(4000), [1] * 4000, 3)[1]
     assert (np.abs(np.bincount(drawn, minlength=30)[views.views[4]] - 1500) < 4 * 30.6).all()
 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_one_exchange_swaps_entries_of_two_nodes(kind: Callable[..., Any]) -> None:
-    """Two nodes that know each other and nobody else: the entries change hands."""
+    """Two nodes that know only each other exchange their entries."""
     views = kind(2, 1, shuffle=1)
     assert views.views.tolist() == [[1], [0]]
-    assert views.cycle() == (2, 0, 0)  # what each is sent it knows, or is itself
+    assert views.cycle() == (2, 0, 0)  # each node knows the entries it is sent already, or is itself one
     assert views.views.tolist() == [[1], [0]] and views.ages.tolist() == [[1], [1]]
     assert views.cycle(np.array([True, False])) == (0, 1, 0)
     assert views.views.tolist() == [[-1], [0]] and views.in_degree().tolist() == [1, 0]
@@ -263,7 +262,7 @@ def test_tables_of_views_are_read_only() -> None:
             table[0, 0] = 1
     shown = views.views
     views.cycle()
-    assert np.array_equal(shown, views.views)  # up to date
+    assert np.array_equal(shown, views.views)  # the table is up to date
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -295,8 +294,8 @@ def test_wrong_arguments_of_views_are_rejected(
         (lambda v: v.leave([4]), r"nodes\[0\] must be in 0..3, got 4"),
         (lambda v: v.join(4, 0), "node must be in 0..3, got 4"),
         (lambda v: v.join(0, -1), "introducer must be in 0..3, got -1"),
-        (lambda v: v.join(0, 0), "introducer must be another one than node, 0"),
-        (lambda v: v.join(0, 1), "node must know nobody before it joins, 0 knows 2"),
+        (lambda v: v.join(0, 0), "introducer must differ from node, 0, got 0"),
+        (lambda v: v.join(0, 1), "node must have an empty view, got 0, which knows 2 nodes"),
         (lambda v: (v.leave([0]), v.join(0, 1, steps=-1)), "steps must be in 0..65536, got -1"),
         (lambda v: (v.leave([0]), v.join(0, 1, steps=65537)), "steps must be in 0..65536, got 65537"),
         (lambda v: v.leave([0.5]), "nodes must hold integers, got dtype float64"),
@@ -308,8 +307,8 @@ def test_wrong_arguments_of_views_are_rejected(
         ),
         (lambda v: v.pick([0], [0], [0], -1), "count must be >= 0, got -1"),
         (
-            lambda v: v.pick([0], [0], [0], 1, away=np.zeros(3, np.bool_)),
-            r"away must be bool\[4\], got bool\[3\]",
+            lambda v: v.pick([0], [0], [0], 1, known_down=np.zeros(3, np.bool_)),
+            r"known_down must be bool\[4\], got bool\[3\]",
         ),
     ],
 )

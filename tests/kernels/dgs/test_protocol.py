@@ -1,4 +1,4 @@
-"""DgsProtocol does what the node program does, and rejects states of others."""
+"""DgsProtocol equals the node program, and rejects invalid states."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
-from tests.invariants.test_checkpoints import Cut
+from tests.invariants.test_checkpoints import Interrupted
 
 NETWORKS = {
     "equal": gs.Network(interfaces="equal"),
@@ -35,7 +35,7 @@ SCHEDULERS = {
 }
 
 
-#: The scheduler of the runs with failures whose states are taken.
+# : The scheduler of runs with failures.
 FAILING = gs.DgsAsap(degree=6, policy="pull", detection=5.0, patience=5.0, retry=30.0, slot=7.0)
 SCHEDULERS["failing"] = FAILING
 
@@ -56,10 +56,10 @@ def test_compiled_and_interpreted_protocols_have_equal_results(name: str, networ
     assert (flow.applications["conflicts"] > 0).any()
     if network != "fifo":
         return
-    # a time limit at which jobs end is not too short for them
+    # a time limit at the end of the last job is sufficient
     last = float(np.nanmax(flow.applications["finish"]))
     assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == flow.digest
-    with pytest.raises(gs.ScenarioError, match="had not finished at the time limit"):
+    with pytest.raises(gs.ScenarioError, match="did not end within time_limit"):
         gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
 
 
@@ -67,18 +67,18 @@ def test_compiled_and_interpreted_protocols_have_equal_results(name: str, networ
 
 
 def started(scheduler: gs.Scheduler) -> Simulation:
-    """Jobs come so fast that others are being placed when they do: only then is the state told."""
+    """Return a run in which jobs arrive while others are being placed, so that negotiations overlap."""
     chance = np.random.default_rng(2)
     release, nodes, run_time = np.arange(60) * 0.04, chance.integers(1, 30, 60), chance.uniform(5.0, 90.0, 60)
     jobs = gs.Workload.jobs_of(release, nodes, run_time)
     faults = gs.Faults.exponential(up=600.0, down=60.0, seed=1) if scheduler == FAILING else None
     this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3, faults=faults)
-    # failures go on for ever, also where a damaged state has left jobs over
+    # failures continue for ever, even if a damaged state leaves jobs over
     return Simulation(this, scheduler, Options(record=True, time_limit=5e3 if faults else 1e8))
 
 
 def kept(scheduler: gs.Scheduler, *waves: int) -> list[tuple[Any, dict[str, Any]]]:
-    """What a checkpoint has after so many waves, in order, and the state of the flow by itself."""
+    """Return checkpoints after the given numbers of waves, and the state of the protocol at each."""
     run = started(scheduler)
     seen = 0
     found: list[tuple[Any, dict[str, Any]]] = []
@@ -88,16 +88,16 @@ def kept(scheduler: gs.Scheduler, *waves: int) -> list[tuple[Any, dict[str, Any]
         seen += 1
         if seen in waves:
             policy: Any = run.policy
-            kept = snapshot(run)  # afterwards nothing is left for the policy
+            kept = snapshot(run)  # the checkpoint consumes iterators of the policy's state
             state = {
                 k: v.copy() if isinstance(v, np.ndarray) else v for k, v in policy.flow.getstate().items()
             }
             found.append((kept, state))
         if seen == waves[-1]:
-            raise Cut
+            raise Interrupted
 
     run.engine.at_wave_end(look)
-    with suppress(Cut):
+    with suppress(Interrupted):
         run.run()
     return found
 
@@ -111,14 +111,14 @@ def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
     return run
 
 
-#: Of which scheduler, and after how many waves, states are taken.
+# : Scheduler, and numbers of waves after which states are taken.
 WAVES = {"push": (2, 20, 50), "pull": (2, 20, 50), "failing": (20, 66, 1310)}
 CASES = [(name, wave) for name, waves in WAVES.items() for wave in waves]
 
 
 @functools.cache
 def taken_of(name: str) -> dict[int, tuple[Any, dict[str, Any]]]:
-    """The same for all tests, and made when one of them asks for it."""
+    """Return states shared by all tests, which are made on first use."""
     return dict(zip(WAVES[name], kept(SCHEDULERS[name], *WAVES[name]), strict=True))
 
 
@@ -131,7 +131,7 @@ def ends_as(name: str) -> str:
     return started(SCHEDULERS[name]).run().digest
 
 
-def test_the_states_have_negotiations_under_way() -> None:
+def test_saved_states_have_negotiations_in_progress() -> None:
     states = [taken(case)[1] for case in CASES]
     for entry in ("talks", "found", "pool", "ending", "overdue", "thinking"):
         assert any(len(state[entry]) for state in states), entry
@@ -150,7 +150,7 @@ def test_a_restored_state_equals_the_saved_one(case: tuple[str, int]) -> None:
 
 
 def test_states_with_unsuccessful_searches_can_be_restored() -> None:
-    """A state has zeros for them, and can be read."""
+    """Their entries are zeros in the state."""
     scheduler = gs.DgsAsap(degree=4, wide="fail", tries=5)
     ends = started(scheduler).run().digest
     for at, state in kept(scheduler, *range(10, 40, 5)):
@@ -164,7 +164,7 @@ NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(sorted(CASES)), st.data())
 def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
-    """Some numbers are others: the state is refused, or the run goes on to no use, but within its memory."""
+    """A state with some wrong numbers is rejected, or the run continues to a useless result, in bounds."""
     at, state = taken(case)
     bad = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
     for _ in range(data.draw(st.integers(1, 3))):
@@ -186,14 +186,14 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
         return
 
 
-def test_a_run_ends_with_an_error_if_messages_are_lost_to_a_state() -> None:
-    """Where messages are lost to a state, jobs are left over: the run ends all the same."""
+def test_a_run_from_a_state_without_messages_ends_with_an_error() -> None:
+    """If a state lacks messages, jobs are left over, but the run ends."""
     at, state = taken(("pull", 50))
     run = resumed(SCHEDULERS["pull"], at)
     policy: Any = run.policy
     assert len(state["thinking"])
     policy.flow.setstate({**state, "thinking": state["thinking"][:0], "thoughts": state["thoughts"][:0]})
-    with pytest.raises(gs.GridSimError, match="tasks were completed"):
+    with pytest.raises(gs.GridSimError, match="tasks must be completed once"):
         run.run()
 
 
@@ -204,7 +204,7 @@ def test_wrong_states_are_rejected() -> None:
     for name in state:
         with pytest.raises(ValueError, match=f"state has no entry '{name}'"):
             policy.flow.setstate({key: value for key, value in state.items() if key != name})
-    with pytest.raises(ValueError, match="must have each job that is placed once"):
+    with pytest.raises(ValueError, match=r"state\['ending'\]"):
         policy.flow.setstate({**state, "ending": state["ending"][:-1]})
 
 

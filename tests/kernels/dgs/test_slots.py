@@ -1,4 +1,4 @@
-"""Slot schedules: kernel and reference do the same, nothing overlaps, and no earlier start exists."""
+"""Slot schedules: kernel and reference are equal, reservations never overlap, and starts are the earliest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ instants = st.integers(0, 12)
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
-    """What happens to schedules, at instants that do not fall."""
+    """Draw calls on schedules at ascending instants."""
     story: list[tuple[Any, ...]] = []
     now = 0
     for _ in range(draw(st.integers(0, 25))):
@@ -57,7 +57,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 
 
 def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
-    """Let all this happen; what was answered."""
+    """Make the calls, and return their results."""
     answers: list[Any] = []
     for number, (kind, *rest) in enumerate(story):
         if kind == "reserve":
@@ -135,15 +135,15 @@ def test_searches_of_kernel_and_reference_are_equal(
     seen = data.draw(st.none() | instants | each_its_own) if stale else None
     arguments: dict[str, Any] = {
         "exclude": data.draw(st.integers(-1, NODES - 1)),
-        "itself": data.draw(st.booleans()),
+        "include_searcher": data.draw(st.booleans()),
         "hops": data.draw(st.integers(1, 3)),
         "wide": data.draw(st.booleans()),
         "as_of": seen,
         **{
             name: data.draw(st.none() | st.lists(st.booleans(), min_size=NODES, max_size=NODES).map(np.array))
-            for name in ("away", "suited")
+            for name in ("known_down", "suitable")
         },
-        "every": 0 if seen is None else data.draw(st.sampled_from((0, 3, 10))),
+        "poll_period": 0 if seen is None else data.draw(st.sampled_from((0, 3, 10))),
         "until": data.draw(st.integers(0, 60)),
     }
     searchers = data.draw(st.lists(nodes, max_size=4))
@@ -160,7 +160,7 @@ def test_searches_of_kernel_and_reference_are_equal(
 
 
 def test_many_reservations_and_searches_equal_reference() -> None:
-    """Many reservations, some of them taken back or cut, seen as of all kinds of instants."""
+    """Many reservations, some of them released or cut, seen as of many instants."""
     chance = np.random.default_rng(2)
     kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
 
@@ -207,19 +207,19 @@ def test_many_reservations_and_searches_equal_reference() -> None:
             chance.integers(1, 9, 3),
             chance.integers(0, 50, 3),
             exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
-            itself=bool(now % 7 < 4),
+            include_searcher=bool(now % 7 < 4),
             hops=int(chance.integers(1, 4)),
             wide=bool(now % 2),
-            away=None if now % 4 else chance.random(NODES) < 0.3,
+            known_down=None if now % 4 else chance.random(NODES) < 0.3,
             as_of=seen,
-            every=0 if now % 5 else 3,
+            poll_period=0 if now % 5 else 3,
             until=now,
         )
 
 
 @given(stories(), st.data())
-def test_the_found_start_is_the_earliest_one(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
-    """Slot by slot, and set of nodes by set of nodes."""
+def test_searches_find_the_earliest_start(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
+    """Brute force tries each slot and each set of nodes."""
     schedules = SlotSchedules(NODES)
     told(schedules, story)
     count, length, since = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6)), data.draw(starts)
@@ -265,10 +265,10 @@ def test_releasing_a_reservation_restores_the_schedule(
 def test_stale_views_never_see_the_future(
     story: list[tuple[Any, ...]], after: list[tuple[int, int, int]], cut: int
 ) -> None:
-    """What happens after an instant changes nothing for who has looked at that instant."""
+    """Events after an instant do not change the schedule seen as of that instant."""
     schedules = SlotSchedules(NODES, stale=True)
     told(schedules, [step for step in story if step[0] != "forget"])
-    seen = 40  # later than all that
+    seen = 40  # later than all of these
     everyone = np.arange(NODES)
 
     def look() -> Any:
@@ -287,13 +287,13 @@ def test_stale_views_never_see_the_future(
     begins, _, _ = schedules.reservations((cut + 1) % NODES)
     schedules.release(np.full(len(begins), (cut + 1) % NODES), begins, seen + 3)
     assert look() == before
-    schedules.forget(0, seen)  # nobody looks at an earlier instant
+    schedules.forget(0, seen)  # no view is as of an earlier instant
     assert look() == before
 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> None:
-    """A ring of 8, each knowing the two to its right."""
+    """A ring of 8 nodes, in which each knows the next two."""
     schedules = kind(8)
     views = np.array([[(u + 1) % 8, (u + 2) % 8] for u in range(8)], np.int32)
 
@@ -301,32 +301,32 @@ def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> 
         return [column.tolist() for column in schedules.search(views, [0], n_nodes, 10, 5, **more)]
 
     assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]  # (1) its neighbours are free
-    assert search(3) == [[5], [0, 3], [1, 2, 3], [3], [1]]  # (2) one of them had to be opened: 2 and 3
+    assert search(3) == [[5], [0, 3], [1, 2, 3], [3], [1]]  # (2) one of them, 2 and 3, had to be opened
     assert search(2, exclude=1) == [[5], [0, 2], [2, 3], [3], [1]]
     schedules.reserve([1, 2, 3], [0, 0, 0], [20, 30, 40], [1, 1, 1], 0)
     assert search(1) == [[5], [0, 1], [4], [4], [2]]
     assert search(3) == [[30], [0, 3], [1, 2, 4], [4], [2]]  # (3) at the end of a reservation
-    assert search(3, hops=1) == [[-1], [0, 0], [], [2], [0]]  # too few
+    assert search(3, hops=1) == [[-1], [0, 0], [], [2], [0]]  # too few nodes
     assert search(5) == [[-1], [0, 0], [], [4], [2]]
     assert search(5, wide=True) == [[30], [0, 5], [1, 2, 4, 5, 6], [6], [4]]
     assert search(8, wide=True) == [[-1], [0, 0], [], [7], [7]]
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -> None:
-    """Three who know one another: it is met at the second hop, once, seen as it is, and not opened."""
+def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any]) -> None:
+    """Three nodes know one another: the searcher is found once, at the second hop, up to date, not opened."""
     schedules = kind(3, stale=True)
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
 
     def search(n_nodes: int, **more: Any) -> Any:
-        found = schedules.search(views, [0], n_nodes, 10, 5, itself=True, hops=3, **more)
+        found = schedules.search(views, [0], n_nodes, 10, 5, include_searcher=True, hops=3, **more)
         return [column.tolist() for column in found]
 
     assert search(2) == [[5], [0, 2], [1, 2], [2], [0]]
     assert search(3) == [[5], [0, 3], [1, 2, 0], [3], [1]]
     assert search(3, exclude=0) == [[-1], [0, 0], [], [2], [2]]
     schedules.reserve([0, 1], [0, 0], [20, 30], [1, 1], 7)
-    # what was reserved at 7 ns, as of 6 ns
+    # reserved at 7 ns, seen as of 6 ns
     assert search(3, as_of=6) == [[20], [0, 3], [1, 2, 0], [3], [2]]
     assert search(3) == [[30], [0, 3], [1, 2, 0], [3], [2]]
 
@@ -342,13 +342,28 @@ def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -
             lambda s: s.reserve([0], [2**61], [1], [0], 0),
             r"starts\[0\] must be in 0..2305843009213693951, got 2305843009213693952",
         ),
-        (lambda s: s.reserve([0, 1], [0], [1], [0], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
+        (
+            lambda s: s.reserve([0, 1], [0], [1], [0], 0),
+            "nodes and the arrays with it must be equally long, got 2, 1, 1, 1",
+        ),
         (lambda s: s.release([0], [3], 0, ends=[2]), r"ends\[0\] must not be before starts\[0\], 3, got 2"),
         (lambda s: s.release([0], [-1], 0), r"starts\[0\] must be in 0..\d+, got -1"),
-        (lambda s: s.release([0, 1], [3], 0), "all arguments must be equally long, got 2, 1, 1, 1"),
-        (lambda s: s.release([0], [3, 4], 0, ends=[5]), "all arguments must be equally long, got 1, 2, 1, 2"),
-        (lambda s: s.release([0], [3], 0, ends=[5, 6]), "all arguments must be equally long, got 1, 1, 2, 1"),
-        (lambda s: s.release([0], [3], 0, jobs=[5, 6]), "all arguments must be equally long, got 1, 1, 1, 2"),
+        (
+            lambda s: s.release([0, 1], [3], 0),
+            "nodes and the arrays with it must be equally long, got 2, 1, 1, 1",
+        ),
+        (
+            lambda s: s.release([0], [3, 4], 0, ends=[5]),
+            "nodes and the arrays with it must be equally long, got 1, 2, 1, 2",
+        ),
+        (
+            lambda s: s.release([0], [3], 0, ends=[5, 6]),
+            "nodes and the arrays with it must be equally long, got 1, 1, 2, 1",
+        ),
+        (
+            lambda s: s.release([0], [3], 0, jobs=[5, 6]),
+            "nodes and the arrays with it must be equally long, got 1, 1, 1, 2",
+        ),
         (
             lambda s: s.is_free([0], 0, 2**61),
             "slots must be in 1..2305843009213693951, got 2305843009213693952",
@@ -357,13 +372,13 @@ def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -
             lambda s: s.is_free([0], 2**61, 1),
             "not_before must be in 0..2305843009213693951, got 2305843009213693952",
         ),
-        (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must be different .*, got 0"),
+        (lambda s: s.earliest_start([0, 1, 0], 1, 1, 0), r"candidates\[2\] must not occur before, got 0"),
         (lambda s: s.earliest_start([0], 0, 1, 0), "n_nodes must be >= 1, got 0"),
         (lambda s: s.earliest_start([0], 1, 0, 0), r"slots must be in 1..\d+, got 0"),
         (lambda s: s.earliest_start([0], 1, 1, -1), r"not_before must be in 0..\d+, got -1"),
         (
             lambda s: s.is_free([0], 0, 1, as_of=[1]),
-            r"as_of must be None for schedules that are not kept as they were \(stale=True\)",
+            "as_of requires stale=True",
         ),
         (lambda s: s.reservations(3), "node must be in 0..2, got 3"),
         (lambda s: s.search(np.zeros((2, 1), np.int32), [0], 1, 1, 0), "views must have 3 rows, got 2"),
@@ -373,29 +388,29 @@ def test_a_searcher_among_the_candidates_is_met_once(kind: Callable[..., Any]) -
         ),
         (lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, hops=0), "hops must be >= 1, got 0"),
         (
-            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=-1),
-            "every must be >= 0 ns, got -1",
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, poll_period=-1),
+            "poll_period must be >= 0 ns, got -1",
         ),
         (
-            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=np.zeros(2, np.bool_)),
-            r"away must be bool\[3\], got bool\[2\]",
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, known_down=np.zeros(2, np.bool_)),
+            r"known_down must be bool\[3\], got bool\[2\]",
         ),
         (
-            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, suited=np.zeros(3)),
-            r"suited must be bool\[3\], got float64\[3\]",
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, suitable=np.zeros(3)),
+            r"suitable must be bool\[3\], got float64\[3\]",
         ),
         (
-            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, away=[False] * 3),
-            r"away must be bool\[3\], got list",
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, known_down=[False] * 3),
+            r"known_down must be bool\[3\], got list",
         ),
         (
-            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, every=1),
-            "as_of must be given with every, got None",
+            lambda s: s.search(np.zeros((3, 1), np.int32), [0], 1, 1, 0, poll_period=1),
+            "poll_period requires as_of",
         ),
         *(
             (
                 lambda s, job=job: s.search(np.zeros((3, 1), np.int32), [0, 1], *job[:3], exclude=job[3]),
-                f"{name} must have an entry for each of searchers, 2, got 1",
+                f"{name} must have 2 entries, one for each searcher, got 1",
             )
             for name, job in {
                 "n_nodes": ([1], 1, 0, -1),
@@ -440,7 +455,7 @@ def test_arguments_of_wrong_types_are_rejected(kind: Callable[..., Any]) -> None
 
 
 def test_unaligned_and_reversed_views_give_equal_searches() -> None:
-    """At an odd address, and backwards: the same nodes are found.  Nothing is no views."""
+    """Views at an odd address, and with negative strides, give the same nodes; None is not accepted."""
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
     odd = np.zeros(views.nbytes + 1, np.uint8)[1:].view(np.int32).reshape(views.shape)
     odd[...] = views
@@ -454,8 +469,7 @@ def test_unaligned_and_reversed_views_give_equal_searches() -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_empty_columns_have_the_usual_types(kind: Callable[..., Any]) -> None:
-    """Empty columns have the types of others."""
+def test_empty_columns_have_the_types_of_filled_ones(kind: Callable[..., Any]) -> None:
     none, some = kind(0), kind(1)
     assert none.earliest_start([], 1, 1, 0) is None
     for schedules in (none, some):
@@ -469,20 +483,20 @@ def test_empty_columns_have_the_usual_types(kind: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_search_sees_schedules_as_of_the_stated_instants(kind: Callable[..., Any]) -> None:
-    """Every ns from `as_of` until 0, if nothing else is said; before the first time nothing is known."""
+def test_a_search_sees_schedules_as_of_the_given_instants(kind: Callable[..., Any]) -> None:
+    """By default from `as_of` on; before the first event a schedule is empty."""
     schedules = kind(2, stale=True)
     schedules.reserve([1], [0], [9], [0], 0)
     views = np.array([[1], [0]], np.int32)
 
     def start(as_of: int, **more: int) -> int:
-        found = schedules.search(views, [0], 1, 1, 0, as_of=as_of, every=1, **more)
+        found = schedules.search(views, [0], 1, 1, 0, as_of=as_of, poll_period=1, **more)
         return int(found[0][0])
 
     assert (start(0), start(5), start(5, until=5)) == (9, 0, 9)
     schedules.lose([1], 0, 1)
     assert (start(0), start(0, until=1)) == (9, 0)
-    # what is forgotten is not seen any more, also as of what came before
+    # forgotten reservations are invisible, also as of earlier instants
     schedules.forget(0, 1)
     assert start(0) == 0
 
@@ -498,7 +512,7 @@ def test_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
 
 
 def test_the_earliest_start_is_found_in_months_of_reservations() -> None:
-    """2.7 months of 60 s slots, packed, on 120 nodes: what is chosen is free and comes as soon as it can."""
+    """In 2.7 months of full 60 s slots on 120 nodes, the chosen start is free and the earliest."""
     chance = np.random.default_rng(1)
     schedules = SlotSchedules(120)
     horizon, every = 117_000, np.arange(120)
@@ -522,11 +536,11 @@ def test_the_earliest_start_is_found_in_months_of_reservations() -> None:
     [
         ({"reservations": [[9, 0, 1, 0, 0]]}, r"must have node in 0\.\.2"),
         ({"reservations": [[-1, 0, 1, 0, 0]]}, r"must have node in 0\.\.2"),
-        ({"reservations": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 5, 5, 0, 0]]}, "a reservation that ends after its start"),
         ({"reservations": [[0, -5, 5, 0, 0]]}, r"must have start in 0\.\."),
         ({"reservations": [[0, 0, 2**62, 0, 0]]}, r"must have end in 0\.\."),
-        ({"reservations": [[0, 0, 5, 0, 0], [0, 4, 6, 0, 0]]}, r"\[1\] must not overlap another one"),
-        ({"gone": [[0, 5, 5, 0, 0]]}, "from a slot to a later one"),
+        ({"reservations": [[0, 0, 5, 0, 0], [0, 4, 6, 0, 0]]}, r"\[1\] must not overlap another reservation"),
+        ({"gone": [[0, 5, 5, 0, 0]]}, "a reservation that ends after its start"),
         ({"gone": [[0, 5, 6, 0]]}, r"state\['gone'\] must be int64\(any, 5\), got int64\(1, 4\)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Aggregation, look-up, Algorithm 4, shares and debits: never above the truth, and what is printed wrong."""
+"""Aggregation, lookup, Algorithm 4, shares and debits: never above the truth; errors of the printed rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def sample(case, grid, release):
 
 
 def true_count(node, stretch, release, size, task_size):
-    """The exact count, where the kernels may round across an integer the larger one."""
+    """Return the exact count; where the kernels may round across an integer, the larger one."""
     exact = gap(node, Fraction(stretch), Fraction(release), Fraction(size)) / Fraction(task_size)
     return int(exact + Fraction(1, 10**9))
 
@@ -62,13 +62,13 @@ def test_aggregate_accepts_long_and_overlapping_arrays():
 
 
 @given(st.data(), grids(max_samples=3), st.integers(1, 4))
-def test_aggregation_keeps_the_laws(data, grid, leaves):
+def test_aggregated_summaries_keep_the_invariants(data, grid, leaves):
     total = summaries.aggregate([data.draw(drawn(grid)) for _ in range(leaves)]).astype(np.int64)
     assert (np.diff(total, axis=0) >= 0).all() and (np.diff(total, axis=1) >= 0).all()
     assert (np.diff(total, axis=2) <= 0).all()
 
 
-def test_instruction_sets_agree():
+def test_all_instruction_sets_give_equal_results():
     random = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 7), task_size=(1e-3, 9.0, 16))
     children = random.integers(0, 2**32, (5, 3, 7, 11), dtype=np.uint32)
@@ -92,7 +92,7 @@ def test_instruction_sets_agree():
     "shape", [(5, 3, 1), (4, 8, 1), (3, 19, 1), (1, 1, 1), (4, 3, 5), (3, 4, 8), (3, 2, 21)]
 )
 def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int], level: int) -> None:
-    """The sum that is subtracted, and the closure, cell by cell; counts need not grow along any axis."""
+    """The debit is the sum of all drops, then the closure, by cell; counts need not grow along any axis."""
     random = np.random.default_rng(list(shape))
     size = np.arange(1.0, shape[1] + 1.0)
     summaries._vector_level(level)
@@ -103,11 +103,11 @@ def test_debits_are_equal_for_cells_of_either_width(shape: tuple[int, int, int],
             limits = random.integers(0, shape[1] + 1, shape[0]).astype(float)
             limits[random.random(shape[0]) < 0.5] = np.inf
             kept = np.where((size <= limits[:, None])[..., None], np.maximum(given - drops, 0), 0)
-            for axis in (0, 1):  # at no larger stretch and size
+            for axis in (0, 1):  # at most the count at a greater stretch or size
                 kept = np.maximum.accumulate(kept, axis)
-            kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]  # and no smaller task size
+            kept = np.maximum.accumulate(kept[:, :, ::-1], 2)[:, :, ::-1]  # or a smaller task size
             for cells in (np.uint16, np.uint32):
-                out = summaries._debited(given.astype(cells), size, drops, limits)
+                out = summaries._debit_cells(given.astype(cells), size, drops, limits)
                 np.testing.assert_array_equal(out, kept)
     finally:
         summaries._vector_level(1)
@@ -117,7 +117,7 @@ GRID = SummaryGrid([0.5, 1.0, 2.0, 4.0], [1.0, 4.0, 8.0, 16.0], [0.5, 1.0, 2.0])
 
 
 def some_cells(random, most=60):
-    """Counts that grow with stretch and size and fall with the task size."""
+    """Return counts that grow with stretch and size and fall with the task size."""
     cells = np.sort(np.sort(random.integers(0, most, GRID.shape, dtype=np.uint32), axis=0), axis=1)
     return np.ascontiguousarray(np.sort(cells, axis=2)[:, :, ::-1])
 
@@ -137,7 +137,7 @@ def test_lookup_is_never_above_the_truth(cases, grid, stretch, size, task_size):
 
 
 def test_the_nearest_cell_may_exceed_the_truth():
-    # An empty node, S, w and a on powers of two: the report's "nearest values" promise 16 and 8.
+    # an empty node; S, w and a are powers of two: the report's "nearest values" promise 16 and 8
     grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [0.5, 1.0, 2.0])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
@@ -151,7 +151,7 @@ def test_the_nearest_cell_may_exceed_the_truth():
     assert (cells[0, 1, 1], true(1.0, 8.0, 1.4), safe(1.0, 8.0, 1.4)) == (8, 5, 4)
 
 
-def test_lookup_off_the_grid_takes_a_lower_cell_or_zero():
+def test_lookup_outside_the_grid_takes_a_lower_cell_or_zero():
     grid = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
 
@@ -185,7 +185,7 @@ def test_lookup_at_another_release_is_never_above_the_truth(
         least = minimum_stretch(node)
         for i, j, k in np.ndindex(grid.shape):
             s, w, a = Fraction(grid.stretch[i]), Fraction(grid.size[j]), Fraction(grid.task_size[k])
-            if s >= least:  # the protocol: nothing below the node's own minimum stretch now
+            if s >= least:  # the protocol reports nothing below the node's own minimum stretch
                 cells[i, j, k] = count(there, s, Fraction(cell_release), w, a)
         matrices.append(cells)
         now = project(node, Fraction(release), preemptive)
@@ -215,12 +215,12 @@ def test_lookup_at_another_release_is_as_computed_by_hand():
         def at(release, size=7.0, stretch=1.0, module=module, **below):
             return module.lookup(cells, GRID, stretch, size, 1.5, release=release, cell_release=3.0, **below)
 
-        # 2 s later: size 7 is due with size 5 + 2; lost are (3 * 2 + 2 * 1.5) / 2, rounded up, and one more
+        # 2 s later, size 7 is due with size 5 + 2; ceil((3 * 2 + 2 * 1.5) / 2) + 1 tasks are lost
         assert at(5.0, size=6.0, **below) == 20 - 5 - 1
-        assert at(3.5, **below | {"speed": 1.0}) == 0  # it reaches size 7.5, none of the cells
+        assert at(3.5, **below | {"speed": 1.0}) == 0  # size 7.5 is not in any cell
         assert at(3.5, size=7.5, **below | {"speed": 1.0}) == 20 - 2 - 1
         assert at(3.0, size=8.0) == 20
-        # not below zero, and nothing without all three
+        # the result is not negative, and it is zero without all three values
         assert (
             at(5.0, size=6.0, **below | {"speed": 19.0}) == at(5.0, size=6.0, **below | {"speed": 17.0}) == 0
         )
@@ -247,7 +247,7 @@ def test_many_lookups_equal_reference():
 
 
 def test_a_cell_of_another_release_may_exceed_the_truth():
-    # Queue (r, w, a, N) = (-1, 10, 1, 4): sampled for r = 4 the cell says 6, at r = 0 there is room for 2.
+    # queue (r, w, a, N) = (-1, 10, 1, 4): sampled at r = 4 the cell is 6, but at r = 0 only 2 fit
     grid = SummaryGrid([0.5], [4.0, 12.0], [1.0])
     left, free_at, _ = edf.project_queues(
         [0, 1], [-1.0], [10.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=4.0, preemptive=True
@@ -262,7 +262,7 @@ def test_a_cell_of_another_release_may_exceed_the_truth():
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
 
 
-def test_lowest_stretch_is_right_for_all_small_cases():
+def test_lowest_stretch_is_exact_in_all_small_cases():
     for n in range(5):
         for totals in product(range(6), repeat=n):
             if list(totals) != sorted(totals):
@@ -298,7 +298,7 @@ def test_shares_are_proportional_within_one_task(available, part):
             assert abs(given_ - Fraction(n_tasks * room, total)) < 1
 
 
-def test_ties_go_to_the_lower_index():
+def test_ties_between_shares_go_to_the_lower_index():
     for m in (summaries, reference):
         assert m.split([1, 1, 1], 2).tolist() == [1, 1, 0]
         assert m.split([3] * 20, 7).tolist() == [1] * 7 + [0] * 13
@@ -346,7 +346,7 @@ def test_many_debits_equal_reference(rule):
             "size": random.choice([0.5, 1.0, 4.0, 5.0, 16.0], n),
             "stretch": random.choice([0.5, 1.0, 1.5, 4.0, 5.0], n),
         }
-        # also of counts that do not obey the invariants
+        # counts that violate the invariants are accepted, too
         cells = some_cells(random) if random.random() < 0.7 else random.integers(0, 60, GRID.shape)
         leaves = int(random.integers(1, 5))
         found = summaries.debit(cells, GRID, **sent, leaves=leaves, **how)
@@ -358,7 +358,7 @@ def test_many_debits_equal_reference(rule):
 @pytest.mark.parametrize("module", [summaries, reference])
 def test_debits_of_very_many_tasks_do_not_overflow(module):
     assert module.debit_drop([2**63 - 1], [1.0], 1.0, 1) == 2**63 - 1
-    # as printed, more than every count where float64 cannot hold the work
+    # by the printed rule, above every count where float64 cannot hold the work
     grid = SummaryGrid([1.0], [1.0], [1.0, 1e300])
     cells = np.full(grid.shape, MOST, dtype=np.uint32)
     sent = {"tasks": [2**62], "task_size": [2.0], "size": [1.0], "stretch": [1.0], "leaves": 1}
@@ -377,7 +377,7 @@ def test_debit_is_never_above_the_truth(data, leaves, dispatches, grid, on_grid)
             stretch, size, a = (Fraction(data.draw(st.sampled_from(axis.tolist()))) for axis in axes)
         else:
             stretch, size, a = (Fraction(data.draw(quarter)) for _ in range(3))
-        # Any split is admissible that no leaf has to refuse.
+        # any split that no leaf must reject is admissible
         shares = []
         for u, node in enumerate(nodes):
             room = min(count(node, stretch, release, size, a), 12)
@@ -406,7 +406,7 @@ EMPTY = Node((), Fraction(1), Fraction(0))
 
 
 def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
-    """(debited, true) summaries of empty nodes after the same number of tasks went to each."""
+    """Return (debited, true) summaries of empty nodes after each has received the same number of tasks."""
     before = exact_summary([EMPTY] * leaves, grid, Fraction(0))
     new = Share(Fraction(0), Fraction(size), Fraction(task_size) * tasks)
     after = exact_summary([EMPTY._replace(queue=(new,))] * leaves, grid, Fraction(0))
@@ -424,12 +424,12 @@ def dispatched(leaves, stretch, size, task_size, tasks, grid, rule="subtree"):
 
 
 def test_the_printed_rule_may_exceed_the_truth():
-    # a_B = 10, N = 1 seen from a = 1: 20 becomes 19, true 10. The ratio is upside down.
+    # a_B = 10, N = 1 at a = 1: 20 becomes 19, but 10 is true; the ratio is inverted
     grid = SummaryGrid([1.0], [20.0], [1.0])
     debited, true = dispatched(1, 1.0, 20.0, 10.0, 1, grid, rule="printed")
     assert (debited.item(), true.item()) == (19, 10)
     assert dispatched(1, 1.0, 20.0, 10.0, 1, grid)[0].item() == 10
-    # And absurdly low on the other side: a_B = 1, N = 4 seen from a = 10: 2 - 40, true 1 (w large enough).
+    # on the other side much too low: a_B = 1, N = 4 at a = 10: 2 - 40, but 1 is true (w large enough)
     grid = SummaryGrid([1.0], [20.0], [10.0])
     debited, true = dispatched(1, 1.0, 20.0, 1.0, 4, grid, rule="printed")
     assert (debited.item(), true.item()) == (0, 1)
@@ -437,7 +437,7 @@ def test_the_printed_rule_may_exceed_the_truth():
 
 
 def test_a_smaller_stretch_may_become_infeasible():
-    # B: w = 2, a = 1, N = 2 at S* = 1; the cell S = 1/2, w = 8 held 4 and now holds nothing.
+    # B: w = 2, a = 1, N = 2 at S* = 1; the cell S = 1/2, w = 8 was 4 and is now 0
     grid = SummaryGrid([0.5, 1.0], [2.0, 8.0], [1.0])
     debited, true = dispatched(1, 1.0, 2.0, 1.0, 2, grid)
     assert (debited[0, 1, 0], true[0, 1, 0]) == (0, 0)
@@ -445,18 +445,18 @@ def test_a_smaller_stretch_may_become_infeasible():
 
 
 def test_small_tasks_may_block_a_large_one_on_every_leaf():
-    # Ten empty nodes, one task of 1 each: of ten tasks of 10 none fits any more.
+    # ten empty nodes with one task of 1 each: no task of 10 fits any more
     grid = SummaryGrid([1.0], [10.0], [1.0, 10.0])
     debited, true = dispatched(10, 1.0, 10.0, 1.0, 1, grid)
     assert debited[0, 0].tolist() == true[0, 0].tolist() == [90, 0]
     for m in (summaries, reference):
         assert m.debit_drop(10, 1.0, 10.0, 10) == 10
-        # One leaf: the same volume displaces one task only.
+        # on a single leaf the same work displaces only one task
         assert m.debit_drop(10, 1.0, 10.0, 1) == 1
 
 
-def test_the_ledger_counts_dispatches_together():
-    # Four dispatches of a quarter of a task: stacked ceilings would take 4, together they displace 1.
+def test_the_drop_of_several_dispatches_is_rounded_once():
+    # four dispatches of a quarter of a task: ceilings added up would take 4, but together they displace 1
     for m in (summaries, reference):
         assert m.debit_drop([1, 1, 1, 1], [0.25] * 4, 1.0, 1) == 1
         assert sum(m.debit_drop(1, 0.25, 1.0, 1) for _ in range(4)) == 4
@@ -468,7 +468,7 @@ def test_the_ledger_counts_dispatches_together():
     st.floats(1e-3, 1e6),
     st.integers(1, 10**6),
 )
-def test_drop_equals_reference(dispatches, cell, leaves):
+def test_debit_drop_equals_reference(dispatches, cell, leaves):
     tasks, sizes = np.array([n for n, _ in dispatches], dtype=np.int64), [a for _, a in dispatches]
     assert summaries.debit_drop(tasks, sizes, cell, leaves) == reference.debit_drop(
         tasks, sizes, cell, leaves
@@ -476,7 +476,7 @@ def test_drop_equals_reference(dispatches, cell, leaves):
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 3])
-def test_drop_covers_the_worst_split(leaves):
+def test_debit_drop_covers_the_worst_split(leaves):
     for tasks, size, cell in product(range(1, 7), (1, 2, 3, 5), (1, 2, 3, 5)):
         worst = max(
             sum(-(-n * size // cell) for n in parts)

@@ -1,4 +1,4 @@
-"""The summary tree: what it refuses, and states that are refused late."""
+"""Edges of the summary tree: rejected input, and states that are rejected late."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_new_tree_has_no_summaries():
     one = small()
     assert one.payloads_in_use == one.below_window == one.above_window == 0
     assert (one.leaves, one.nodes, one.first_leaf) == (2, 3, 1)
-    assert len(one.spread()) == 0  # to leaves nothing is spread
+    assert len(one.spread()) == 0  # summaries are not spread to leaves
     assert len(tree.SummaryTree(GRID, [1.0], **OPTIONS).spread()) == 0
 
 
@@ -110,7 +110,7 @@ def test_the_root_spreads_to_routers_only():
 
 
 def halfway():
-    """A tree in the middle of a run, with summaries in use."""
+    """Return a tree in the middle of a run, with summaries in use."""
     scenario = gs.Scenario(
         gs.Platform.of([1.0] * 5), gs.Workload.of([0.0, 3.0], [40, 9], 1.0, [2, 4]), gs.Network(jitter=0.04)
     )
@@ -120,7 +120,7 @@ def halfway():
 
 
 def test_the_number_of_payloads_stays_bounded():
-    """A node refers to what it has said last and to what its parent holds; nothing is on its way any more."""
+    """Each node refers to its last summary and to the one its parent has; no message is in flight."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(20, seed=1),
         gs.Workload.bags(30, interarrival=20.0, tasks_per_node=2.0, task_size=(100.0, 5000.0), seed=2),
@@ -136,11 +136,11 @@ def test_the_number_of_payloads_stays_bounded():
 
 
 def in_flight(run):
-    return int(run.network.links.in_flight()[0]) + 20  # and those that do not leave their machine
+    return int(run.network.links.in_flight()[0]) + 20  # and those that stay on their machine
 
 
 def test_a_state_that_is_rejected_late_leaves_no_summary_in_use():
-    """One that is in use and free at once would be free twice."""
+    """A summary both in use and free would be freed twice."""
     policy = halfway()
     one = policy.tree
     state = {name: value for name, value in one.getstate().items() if name[:6] != "cells_"}

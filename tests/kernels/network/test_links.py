@@ -16,7 +16,7 @@ from tests._helpers.small_links import BOTH, SUBJECTS, counters, deliveries, mak
 from tests.reference import links as reference
 
 latencies = st.sampled_from([0, 1, 5, 40]) | st.integers(0, 100)
-# ns a byte: 0, 1, 3 1/3, 10
+# ns per byte: 0, 1, 3 1/3, 10
 bandwidths = st.sampled_from([math.inf, 1e9, 3e8, 1e8])
 sizes = st.sampled_from([0, 1, 2, 7, 50])
 
@@ -31,7 +31,7 @@ def equal(actual, expected):
 
 
 class Program(RuleBasedStateMachine):
-    """The kernel and its reference side by side, driven as an engine does: no instant is passed over."""
+    """The kernel and its reference side by side, driven like an engine: no instant is skipped."""
 
     @initialize(
         limit=st.sampled_from([None, 4, 10**6]),
@@ -64,7 +64,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(step=st.integers(0, 60))
     def run(self, step):
-        """Advance to now + step, collecting on the way."""
+        """Advance to now + step, and collect deliveries on the way."""
         limit = self.now + step
         while True:
             actual, expected = self.call("advance", limit)
@@ -78,7 +78,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(step=st.integers(0, 60))
     def to_the_first(self, step):
-        """Advance as far as the next delivery, so that what is sent then comes in between."""
+        """Advance to the next delivery, so that later calls come between deliveries."""
         actual, expected = self.call("advance", self.now + step)
         assert actual == expected
         self.now = min(actual, self.now + step)
@@ -119,7 +119,7 @@ class Program(RuleBasedStateMachine):
 
     @rule()
     def go_on(self):
-        """Another kernel goes on from the state of this one."""
+        """Continue with another kernel from the state of this one."""
         self.lost()
         restored = make(links, *self.settings)
         restored.watch(20, 400, 30)
@@ -143,13 +143,13 @@ class Program(RuleBasedStateMachine):
         np.testing.assert_array_equal(flight, expected.in_flight())
         assert actual.sent.tolist() == self.remote
         assert (flight >= 0).all()
-        # in flight is what the reference implementation still lists
+        # the reference implementation still lists the messages in flight
         listed = [m.kind for m in expected._flight if not m.local]
         assert flight.tolist() == [listed.count(kind) for kind in range(3)]
         self.check_log()
 
     def check_log(self):
-        """The log is the reference implementation's, and its counts are the ledger's."""
+        """Check that the logs are equal and agree with the counters."""
         actual, expected = self.kernels
         mine, expected_log = actual.logged(), expected.logged()
         assert list(mine) == list(expected_log) == list(links.LOGGED)
@@ -186,7 +186,7 @@ messages = st.lists(
 
 
 @given(messages, latencies, bandwidths)
-def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, bandwidth):
+def test_deliveries_follow_the_formulas_of_fifo_interfaces(rows, latency, bandwidth):
     one = make(links, range(5), 5, latency, bandwidth)
     now, sent = 0, []
     arrived = []
@@ -205,7 +205,7 @@ def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, ban
         arrived += list(zip(ends.tolist(), words_of(batch), strict=True))
     times = {row[2]: at for at, row in arrived}
     assert len(times) == len(arrived) == len(rows)
-    # The spec's formulas, message by message.
+    # the formulas of the model, message by message
     up, down, heads = [0] * 5, [0] * 5, []
     for k, (at, node, sender, nbytes) in enumerate(sent):
         if node == sender:
@@ -218,7 +218,7 @@ def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, ban
         _, node, _, nbytes = sent[k]
         down[node] = max(head, down[node]) + round(nbytes / bandwidth * 1e9)
         assert times[k] == down[node]
-    # What one machine sends to another arrives in order.
+    # messages from one machine to another arrive in the order of sending
     for a in range(5):
         for b in range(5):
             along = [times[k] for k, row in enumerate(sent) if row[1:3] == (a, b)]
@@ -227,7 +227,7 @@ def test_delivery_is_head_then_length_and_interfaces_are_fifo(rows, latency, ban
 
 @BOTH
 def test_an_idle_network_delivers_after_latency_and_transfer(module):
-    # 100 bytes at 1 byte/ns: the receiver takes them as they come, one transmission and the latency.
+    # 100 bytes at 1 byte/ns: each message takes the latency and one transmission, and never waits
     one = make(module, [0, 1], 2, latency=40, bandwidth=1e9)
     one.send(7, 1, records(1, [(1, 0)]), 100)
     assert one.advance(146) == NEVER
@@ -243,16 +243,16 @@ def test_an_idle_network_delivers_after_latency_and_transfer(module):
 
 @BOTH
 def test_a_later_message_may_arrive_first(module):
-    # The second message leaves machine 0 after the first; one sent later by machine 1 overtakes it.
+    # the second message leaves machine 0 after the first; a later one of machine 1 overtakes it
     one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
     one.send(0, 1, records(1, [(2, 0), (2, 0)], 1), 100)
     one.send(5, 1, records(1, [(2, 1)], 9), 20)
-    # heads: 10, 110 and 15; the receiver is busy from 10 to 110, then with the overtaker until 130
+    # heads at 10, 110 and 15; the receiver is busy from 10 to 110, then with the third message until 130
     assert [(at, row[2]) for at, _, row in deliveries(one)] == [(110, 1), (130, 9), (230, 2)]
 
 
 @BOTH
-def test_local_messages_are_free_and_not_counted(module):
+def test_local_messages_take_no_time_and_are_not_counted(module):
     one = make(module, [0, 0, 1], 2, latency=10, bandwidth=1e9)
     one.send(3, 0, records(0, [(0, 1), (1, 1)]), 100)
     one.send(3, 2, records(2, [(0, 1)]), 100)
@@ -296,7 +296,7 @@ def test_the_log_has_every_message_up_to_its_limit(module):
     one.fail([2], 7)
     one.send(8, 0, records(0, [(0, 3), (0, 3)]), 1)
     assert one.advance(10**6) == 19
-    assert one.logged()["delivered"].tolist() == [-1, -2, -1]  # dropped at an interface, not taken yet
+    assert one.logged()["delivered"].tolist() == [-1, -2, -1]  # dropped at an interface, not drained yet
     one.collect(10**6)
     assert {name: column.tolist() for name, column in one.logged().items()} == {
         "kind": [1, 2, 0], "sender": [0, 1, 2], "receiver": [1, 2, 0], "sent": [5, 6, 8],
@@ -306,12 +306,12 @@ def test_the_log_has_every_message_up_to_its_limit(module):
 
 
 @BOTH
-def test_a_failure_resets_the_machine(module):
+def test_a_failure_drops_queued_and_addressed_messages(module):
     one = make(module, [0, 1, 2], 3, latency=10, bandwidth=1e9)
     one.send(0, 1, records(1, [(1, 0), (2, 0), (0, 1), (2, 1)], 1), 100)
     one.advance(50)
     one.fail([0], 50)
-    # 1 has left, 2 is queued at machine 0 and lost, 3 was addressed to it; 4 goes on.
+    # message 1 has left, 2 is queued at machine 0 and lost, 3 was addressed to it; 4 is unaffected
     one.send(50, 1, records(1, [(2, 0)], 7), 10)
     assert [(at, row[2]) for at, _, row in deliveries(one)] == [(70, 7), (110, 1), (210, 4)]
     assert one.dropped.tolist() == [0, 2, 0]
@@ -333,7 +333,7 @@ def test_a_lost_message_stays_lost_at_a_second_failure(module):
     one = make(module, [0, 1], 2, latency=1000, bandwidth=1e9)
     one.send(0, 1, records(1, [(1, 0), (1, 0)], 1), 100)
     one.fail([0], 50)
-    one.fail([0], 200)  # by now the second message would have left
+    one.fail([0], 200)  # the second message would have left by now
     assert [row[2] for _, _, row in deliveries(one)] == [1]
 
 
@@ -357,7 +357,7 @@ def test_many_failures_drop_the_messages_of_their_machines(module):
         one.fail([now // 10 % 4, 3], now + 5)
     arrived = [row[0] for _, _, row in deliveries(one)]
     assert 3 not in arrived
-    # 0 has failed last at 45, 1 at 55, 2 at 25
+    # the last failures: machine 0 at 45, 1 at 55, 2 at 25
     assert {k: arrived.count(k) for k in range(3)} == {0: 1, 1: 0, 2: 3}
 
 
@@ -370,7 +370,7 @@ def test_local_messages_are_delivered_first(module):
 
 
 def test_many_messages_equal_reference():
-    """A log that ends in between, failures with what is kept, moves, and a rest that nobody takes."""
+    """The log becomes full, machines fail, nodes move, and some messages are never drained."""
     random = np.random.default_rng(12)
     for fifo, jitter in ((True, 0), (True, 40), (False, 0), (False, 20)):
         kernels = [
@@ -409,7 +409,7 @@ def test_many_messages_equal_reference():
         actual, expected = (one.logged() for one in kernels)
         assert {k: v.tolist() for k, v in actual.items()} == {k: v.tolist() for k, v in expected.items()}
         with pytest.raises(
-            ValueError, match="^log must be called before anything is sent, got [0-9]+ messages$"
+            ValueError, match="^log must be called before the first message, got [0-9]+ messages$"
         ):
             kernels[1].log(5, SUBJECTS)
 

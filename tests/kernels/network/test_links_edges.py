@@ -1,4 +1,4 @@
-"""Links: what they refuse, and what is just allowed."""
+"""Edges of links: rejected input, and input at its limits."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ ERRORS = [
     (
         lambda m, x: m.Links([0], 1, **GOOD, keep=[True, False, True]),
         ValueError,
-        r"^keep\[2\] must be False, since that kind is deferred",
+        r"^keep\[2\] must be False",
     ),
     (lambda m, x: m.Links([0], 1, **GOOD, level_of=[0.5]), TypeError, "^level_of must hold integers"),
     (
@@ -102,9 +102,9 @@ ERRORS = [
     (lambda m, x: x.move([-1], [0]), ValueError, r"^nodes\[0\] must be in 0\.\.1, got -1"),
     (lambda m, x: x.move([0.5], [0]), TypeError, "^nodes must hold integers"),
     (lambda m, x: x.move([0], [0.5]), TypeError, "^machines must hold integers"),
-    (lambda m, x: x.watch(5, 5, 1), ValueError, "^start < end and width must be positive, got 5, 5, 1"),
-    (lambda m, x: x.watch(-1, 5, 1), ValueError, "^start < end and width must be positive, got -1, 5, 1"),
-    (lambda m, x: x.watch(0, 5, 0), ValueError, "^start < end and width must be positive, got 0, 5, 0"),
+    (lambda m, x: x.watch(5, 5, 1), ValueError, "^start, end and width .* got 5, 5 and 1"),
+    (lambda m, x: x.watch(-1, 5, 1), ValueError, "^start, end and width .* got -1, 5 and 1"),
+    (lambda m, x: x.watch(0, 5, 0), ValueError, "^start, end and width .* got 0, 5 and 0"),
     (lambda m, x: x.log(2**31, SUBJECTS), ValueError, r"^limit must be in 1\.\.2147483647, got 2147483648"),
     (lambda m, x: x.log(5, [-1, 0.5, 16]), TypeError, "^subjects must hold integers"),
     (lambda m, x: x.send(0, 3, records(0, []), 5), ValueError, r"kind must be in 0\.\.2, got 3"),
@@ -115,22 +115,22 @@ ERRORS = [
     (
         lambda m, x: x.send(0, 0, records(0, [(0, 1), (2, 0)]), 5),
         ValueError,
-        r"records\[1\] goes from node 0 to node 2, but there are nodes 0\.\.1",
+        r"^records\[1\] must have .* in 0\.\.1, got 2 and 0",
     ),
     (
         lambda m, x: x.send(0, 0, records(0, [(0, 2)]), 5),
         ValueError,
-        r"^records\[0\] goes from node 2 to node 0",
+        r"^records\[0\] must have .* got 0 and 2",
     ),
     (
         lambda m, x: x.send(0, 0, records(0, [(0, -1)]), 5),
         ValueError,
-        r"records\[0\] goes from node -1 to node 0, but there are nodes 0\.\.1",
+        r"^records\[0\] must have .* got 0 and -1",
     ),
     (
         lambda m, x: make(m, [0, 1], 2, 10, 1e-9).send(0, 0, records(0, [(0, 1)]), 5),
         ValueError,
-        "a message of 5 bytes takes 5e\\+18 ns at 1e-09 bytes/s; at most 1099511627776 ns are possible",
+        r"a message must take at most 1099511627776 ns, got 5e\+18 for 5 bytes",
     ),
     (lambda m, x: x.log(0, SUBJECTS), ValueError, r"limit must be in 1\.\.2147483647, got 0"),
     (lambda m, x: x.log(5, [-1, 16]), ValueError, "subjects must have 3 entries, got 2"),
@@ -162,7 +162,7 @@ def test_kernel_and_reference_raise_equal_errors(call):
 
 
 def test_defaults_of_kernel_and_reference_are_equal():
-    """FIFO, one level, nothing kept, and a jitter of 0; with a jitter the seed is 0."""
+    """The defaults: FIFO, one level, no `keep` kinds, no jitter; with jitter, a seed of 0."""
     actual, expected = (
         [module.Links([0, 1, 2], 3, **GOOD, **more) for more in ({}, {"jitter": 9})]
         for module in (links, reference)
@@ -194,14 +194,14 @@ def test_limits_of_arguments_are_accepted(module):
     module.Links([99], 100, latency=2**61, bandwidth=1.0, widths=[2**20], deferred=[False])
     with pytest.raises(
         OverflowError,
-        match="^a message of machine 0 would start after 2305843009213693952 ns, the last instant$",
+        match="^a message of machine 0 would start after the last instant",
     ):
         one.send(2**61 + 1, 0, records(0, [(1, 0)]), 0)
 
 
 @BOTH
 def test_sending_after_the_last_instant_is_rejected(module):
-    """Of a message there must be room for its latency, twice, and for the longest of all messages."""
+    """The latency, twice, and the longest message must fit before the last instant."""
     one, last = make(module, [0, 1], 2, fifo=False), NEVER - 1 - 2 * 10 - 2**40
     for wrong in (-1, last + 1):
         with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{last} ns, got {wrong}$"):
@@ -228,7 +228,7 @@ def test_strided_records_are_rejected(module):
 @BOTH
 @pytest.mark.parametrize("width", [16, 19, 24])
 def test_unaligned_records_are_read(module, width):
-    """At an odd address, and of a width that is no multiple of a number's: what is sent is delivered."""
+    """Records at an odd address, of a width that is not a multiple of 8 bytes, are delivered unchanged."""
 
     def new_links():
         wires = {"latency": 10, "bandwidth": 1e9, "fifo": True, "seed": 1}

@@ -1,4 +1,4 @@
-"""The board against what it should show, computed from all that has been published."""
+"""The board: what it shows, computed from all publications."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NODES = 3
 
 
 def expected(up: Any, age: int, refresh: str, phase: Any, published: list[Any], now: int) -> Any:
-    """What the board shows at `now`, ns; published : (ns, node, value, whether it falls), in order."""
+    """Return what the board shows at `now` ns; published : (ns, node, value, whether it falls), in order."""
     shown = np.where(up, 0.0, np.inf)
     for node in range(len(up)):
         first = int(phase[node]) if refresh == "individual" else 0
@@ -29,18 +29,18 @@ def expected(up: Any, age: int, refresh: str, phase: Any, published: list[Any], 
 
 steps = st.lists(
     st.tuples(
-        st.sampled_from((0, 1, 3, 10)),  # s until then
+        st.sampled_from((0, 1, 3, 10)),  # s until the publication
         st.integers(0, NODES - 1),
         st.sampled_from((0.0, 2.5, 7.0, np.inf)),
         st.booleans(),
-        st.booleans(),  # whether somebody looks
+        st.booleans(),  # whether the board is read
     ),
     max_size=25,
 )
 
 
 @given(steps, st.sampled_from(REFRESHES), st.sampled_from((0, 1, 4, 15)), st.integers(0, 25))
-def test_the_board_shows_what_was_published(given: Any, refresh: str, age: int, cut: int) -> None:
+def test_published_numbers_appear_after_the_delay(given: Any, refresh: str, age: int, cut: int) -> None:
     up, phase, second = np.array([True, False, True]), np.array([0, age // 2, age]) * 10**9, 10**9
 
     def make() -> Board:
@@ -69,7 +69,7 @@ def test_errors_have_mean_1_and_the_stated_deviation_and_change_no_zeros() -> No
         board.publish(0, 10.0, False, now)
         board.publish(1, 0.0, False, now)
         shown = board.read(now)
-        assert shown[0] == board.read(now)[0]  # looking again draws nothing
+        assert shown[0] == board.read(now)[0]  # another read draws no new error
         factors.append(shown[0] / 10.0)
         zeros.append(shown[1])
     assert np.mean(factors) == pytest.approx(1.0, abs=0.02) and not any(zeros)
@@ -97,7 +97,7 @@ def test_wrong_arguments_are_rejected(wrong: dict[str, Any], message: str) -> No
         Board([True, True], **{**usual, **wrong})
 
 
-def test_a_state_of_other_nodes_is_rejected() -> None:
+def test_a_state_with_another_number_of_nodes_is_rejected() -> None:
     def make(nodes: int) -> Board:
         return Board(
             np.ones(nodes, bool), age=5, refresh="periodic", error=0.0, phase=np.zeros(nodes, int), seed=0

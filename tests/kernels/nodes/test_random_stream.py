@@ -1,4 +1,4 @@
-"""The random streams of nodes: as in plain Python, well distributed, and independent of one another."""
+"""The random streams of nodes: equal to the reference, well distributed, and independent of one another."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_kernel_and_reference_are_equal(seed: int, node: int, calls: list[Any]) 
 
 @pytest.mark.parametrize("across", [False, True])
 def test_numbers_are_well_distributed(across: bool) -> None:
-    """Both the draws of one node, and the first draws of many."""
+    """Both the draws of one node and the first draws of many nodes."""
     count = 20_000
 
     def numbers(name: str, *arguments: Any) -> Any:

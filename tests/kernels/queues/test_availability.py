@@ -20,7 +20,7 @@ quarter = st.integers(1, 48).map(lambda k: k / 4.0)
 
 
 @given(queues(exact=False, max_entries=40) | queues(), quarter, st.floats(-9, 9), quarter, quarter)
-def test_gap_and_count_equal_reference(case, stretch, release, size, task_size):
+def test_gap_and_task_count_equal_reference(case, stretch, release, size, task_size):
     least = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
     for value in (stretch, least, least * 1.01):
         new = (value, release, size)
@@ -50,7 +50,7 @@ def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, lead):
 
 @given(queues(exact=False, min_entries=1, max_entries=10, running=False), st.floats(-1e6, 1e6))
 def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
-    # A new application with a late enough deadline must find room there, whatever the rounding.
+    # a new application with a late enough deadline must find room, whatever the rounding
     release, free_at = case.release + shift, case.free_at + shift
     least = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=free_at)
     if least > 0:
@@ -61,7 +61,7 @@ def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
 
 
 @given(
-    queues(exact=False, max_entries=12) | queues(max_entries=12),  # these have equal deadlines
+    queues(exact=False, max_entries=12) | queues(max_entries=12),  # the first have equal deadlines
     grids(max_samples=6),
     st.floats(-9, 9) | quarter,
     st.sampled_from([0, 1]),
@@ -84,7 +84,7 @@ def test_sampling_equals_one_call_per_cell(case, grid, release, level):
 @given(queues(exact=False, max_entries=12), grids(max_samples=8, exact=False), st.floats(-9, 9))
 def test_invariants_of_a_summary_hold(case, grid, release):
     cells = availability.sample_availability(grid, release, *case.entries, **case.machine).astype(np.int64)
-    # Equal in exact arithmetic, neighbours may differ by the rounding of h / a: none may turn around by more.
+    # equal in exact arithmetic; neighbours may differ by the rounding of h / a, but no more
     assert (np.diff(cells, axis=0) >= -1).all() and (np.diff(cells, axis=1) >= -1).all()
     assert (np.diff(cells, axis=2) <= 0).all()
 
@@ -99,7 +99,7 @@ def test_gap_grows_with_stretch_and_size(case, stretch, size, more_stretch, more
 
 
 def test_gap_is_not_monotone_in_the_release():
-    # The published counterexample: (r, w, a, N) = (-1, 10, 1, 4), speed 1, S = 1/2.
+    # the published counterexample: (r, w, a, N) = (-1, 10, 1, 4), speed 1, S = 1/2
     def series(size):
         values = []
         for instant in range(6):
@@ -121,7 +121,7 @@ def test_gap_is_not_monotone_in_the_release():
 
     assert series(12.0) == [2, 3, 4, 5, 6, 6]
     assert series(4.0) == [0, 0, 0, 1, 2, 2]
-    # And the other way: what fits now need not fit a second later.
+    # the converse: a task that fits now need not fit a second later
     queue = ([-4.0, -1.0], [10.0, 7.0])
     now = availability.gap(2.0, 0.0, 6.0, *queue, [2.0, 3.0], speed=1.0, free_at=0.0)
     left, free_at, _ = edf.project_queues(
@@ -132,7 +132,7 @@ def test_gap_is_not_monotone_in_the_release():
 
 
 def test_the_slope_of_the_gap_changes_inside_an_interval():
-    # The paper's proof of Proposition 2 says two slopes; the slopes over S are 4, 10 and 2 here.
+    # the paper's proof of Proposition 2 claims two slopes; the slopes over S are 4, 10 and 2 here
     queue = ([-1.0, -6.0], [4.0, 10.0], [1.0, 1.0])
 
     def slope(stretch):
@@ -145,27 +145,27 @@ def test_the_slope_of_the_gap_changes_inside_an_interval():
 
 
 def test_the_gap_equals_closed_forms():
-    # Release times relative to the new one, t and E: remaining seconds, one by one and cumulative.
+    # release times relative to the new one; t and E: remaining seconds, singly and cumulated
     speed, stretch, size = 3.0, 2.0, 5.0
     assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=0.0) == 30.0
     assert availability.gap(stretch, 0.0, size, [], [], [], speed=speed, free_at=4.0) == 18.0
     running = {"running_release": -1.0, "running_size": 2.5}
     assert availability.gap(2.0, 0.0, 5.0, [], [], [], speed=3.0, free_at=4.0, **running) == 18.0
     assert availability.gap(1.9, 0.0, 5.0, [], [], [], speed=3.0, free_at=4.0, **running) == 0.0
-    # After entry i: s (S w - E_i) from w = w_i + r_i / S; plateau s (S w_i - (E_i - r_i)).
+    # after entry i: s (S w - E_i) from w = w_i + r_i / S; plateau at s (S w_i - (E_i - r_i))
     queue = ([-1.0, -2.0], [4.0, 10.0], [3.0, 6.0])
     assert availability.gap(2.0, 0.0, 9.0, *queue, speed=3.0, free_at=0.0) == 3.0 * (2.0 * 9.0 - 3.0)
     assert availability.gap(2.0, 0.0, 8.9, *queue, speed=3.0, free_at=0.0) == 3.0 * (2.0 * 10.0 - (3.0 + 2.0))
 
 
 def test_a_processor_free_before_the_release_waits_for_it():
-    # The paper's Algorithm 3 run at current_time < r_new hands out time before the application exists.
+    # the paper's Algorithm 3, run at current_time < r_new, uses time before the release of the application
     assert availability.gap(1.0, 0.0, 2.0, [-1.0], [1.0], [1.0], speed=1.0, free_at=-1.0) == 0.0
     empty = availability.gap(1.0, 7.0, 2.0, [], [], [], speed=1.0, free_at=-1.0)
     assert empty == 2.0
 
 
-def test_counts_saturate():
+def test_task_counts_saturate():
     grid = SummaryGrid([1.0, 2.0], [1e6, 4294967295.0 * 3, 1e300], [1.0, 2.0, 3.0, 1e-3 + 3, 1e9])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
     assert cells.max() == 2**32 - 1 and cells[0, 1, 2] == 2**32 - 1 and 2**31 < cells[0, 1, 3] < 2**32 - 1
@@ -174,7 +174,7 @@ def test_counts_saturate():
     )
 
 
-def test_instruction_sets_agree():
+def test_all_instruction_sets_give_equal_results():
     random = np.random.default_rng(1)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 9), size=(1.0, 99.0, 37), task_size=(1e-9, 9.0, 103))
     queue = (random.uniform(-9, 0, 20), random.uniform(1, 50, 20), random.uniform(0, 3, 20))
@@ -218,8 +218,8 @@ def test_a_batch_equals_single_calls(batch, grid, release, threads):
 
 
 @pytest.mark.parametrize("module", [availability, reference])
-def test_nodes_without_a_running_task_keep_every_stretch(module):
-    # Both are free at 0; what the second runs will have had a stretch of 1 by then.
+def test_an_idle_node_takes_tasks_at_every_stretch(module):
+    # both are free at 0; the task that the second runs will have a stretch of 1 by then
     grid = SummaryGrid([0.5, 1.0], [4.0], [1.0])
     nodes = {"speed": [1.0, 1.0], "free_at": [0.0, 0.0]}
     running = {"running_release": [np.nan, -2.0], "running_size": [np.nan, 2.0]}
@@ -230,7 +230,7 @@ def test_nodes_without_a_running_task_keep_every_stretch(module):
 
 
 def test_the_number_of_threads_changes_no_result():
-    # Enough cells for threads to be started at all.
+    # enough cells to start threads
     random = np.random.default_rng(4)
     grid = SummaryGrid.geometric(stretch=(0.1, 99.0, 20), size=(1.0, 99.0, 20), task_size=(0.1, 9.0, 20))
     offsets = np.cumsum([0, *random.integers(0, 6, 300)])
@@ -255,8 +255,8 @@ def test_the_number_of_threads_changes_no_result():
 
 
 @given(queues(max_entries=3), quarter, quarter, quarter)
-def test_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
-    # n tasks fit iff the queue with a share of n tasks keeps the stretch; n + 1 do not.
+def test_the_task_count_is_the_number_of_whole_tasks_that_fit(case, stretch, size, task_size):
+    # n tasks fit if and only if the queue with n tasks more keeps the stretch; n + 1 do not
     node, s = node_of(case), Fraction(stretch)
     tasks = availability.available_tasks(
         stretch, case.free_at, size, task_size, *case.entries, **case.machine

@@ -1,4 +1,4 @@
-"""Task queues with data: equality with the reference implementation, and what a machine can take."""
+"""Task queues with data: equality with the reference implementation, and the room of machines."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class WithData(Program):
 
 
 class WithoutAny(WithData):
-    """Without data, machines with links are those of `TaskQueues`."""
+    """Machines with links but without data, which equal `TaskQueues`."""
 
     data, other = False, WithoutData
 
@@ -84,7 +84,7 @@ def test_a_task_that_ends_a_nanosecond_later_still_runs():
     program = WithData()
     more = {"order": "edf", "watch": "idle", "log": False, "record": False}
     program.start(speed=[0.5, 1.5], seed=510511, aware=False, more=more)
-    program.call_both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s a task
+    program.call_both("enqueue", [1], [0], [3], 0)  # no data, and 0.666666667 s per task
     program.call_both("advance", 2 * NS, None)
     program.now, program.enqueued = 2 * NS, 3
     program.equal()
@@ -98,7 +98,7 @@ shares = st.tuples(st.integers(-4, 0).map(float), sizes, quarters, amounts, amou
 
 
 def machine(speed, bandwidth, shares_before, **options):
-    """One machine with shares (release, size, task size, input, output, tasks), enqueued at 0."""
+    """Return one machine with shares (release, size, task size, input, output, tasks), enqueued at 0."""
     queues = DataQueues([speed], bandwidth=[bandwidth], **options)
     for k, (release, size, task_size, fetched, sent, tasks) in enumerate(shares_before):
         columns = {"input_bytes": [fetched], "output_bytes": [sent]}
@@ -132,7 +132,7 @@ def test_tasks_within_the_room_meet_all_deadlines(speed, bandwidth, shares_befor
 
 @given(speeds, st.sampled_from([0.5, 1.0, 4.0]), shares, st.sampled_from([0.5, 1.0, 2.0, 5.0]))
 def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
-    """One task more would be late: an idle machine's bound is what it does."""
+    """One task more would be late: the bound of an idle machine is tight."""
     queues = machine(speed, bandwidth, [(*new[:5], 0)])
     [room] = queues.room(stretch, 0, 0, [0])
     assume(room < 1000)
@@ -144,7 +144,7 @@ def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
 
 @BOTH
 def test_a_machine_fetches_the_next_task_while_it_computes_one(kind):
-    """Three tasks of 2 s fetch 3 s and send 1 s: begun at 3, 6 and 9 s, the last is there at 12 s."""
+    """Tasks of 2 s fetch 3 s and send 1 s: they start at 3, 6 and 9 s; the last output arrives at 12 s."""
     queues = kind([1.0], bandwidth=[1.0], log=True, record=True)
     queues.add_applications([0.0], [6.0], [2.0], input_bytes=[3.0], output_bytes=[1.0])
     queues.enqueue([0], [0], [3], 0)
@@ -171,7 +171,7 @@ def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
     queues.add_applications([0.0, 0.0], [100.0, 1.0], [10.0, 1.0], input_bytes=[5.0, 0.5])
     queues.enqueue([0], [0], [3], 0)
     queues.reschedule([0], 0)
-    queues.advance(6 * NS)  # one is computed from 5 s on, and the next fetched
+    queues.advance(6 * NS)  # one is computed from 5 s on, and the input of the next is there
     queues.enqueue([0], [1], [1], 6 * NS)
     queues.reschedule([0], 6 * NS)
     queues.advance(100 * NS)
@@ -179,8 +179,8 @@ def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
 
 
 @BOTH
-def test_input_is_not_fetched_before_the_task_comes(kind):
-    """While tasks without input wait, a more urgent one comes at 6 s, and fetches until 8 s."""
+def test_input_is_not_fetched_before_the_task_arrives(kind):
+    """While tasks without input wait, a more urgent one arrives at 6 s and fetches until 8 s."""
     queues = kind([1.0], bandwidth=[1.0], record=True)
     queues.add_applications([0.0, 0.0], [100.0, 1.0], [7.0, 1.0], input_bytes=[0.0, 2.0])
     queues.enqueue([0], [0], [3], 0)
@@ -194,8 +194,8 @@ def test_input_is_not_fetched_before_the_task_comes(kind):
 
 
 @BOTH
-def test_a_task_without_input_does_not_begin_before_it_comes(kind):
-    """The processor stands still until 5 s, while input is fetched; a task comes at 2 s, and goes second."""
+def test_a_task_without_input_does_not_start_before_its_arrival(kind):
+    """The processor is idle until 5 s, while input is fetched; a task that arrives at 2 s is second."""
     queues = kind([1.0], bandwidth=[1.0], record=True)
     queues.add_applications([0.0, 0.0], [9.0, 90.0], [1.0, 1.0], input_bytes=[5.0, 0.0])
     queues.enqueue([0], [0], [1], 0)

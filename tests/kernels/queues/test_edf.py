@@ -1,4 +1,4 @@
-"""EDF kernel: equality with its reference, brute force, published cases, bounds of its speed."""
+"""EDF kernel: equality with its reference, brute force, published cases, and bounds on its speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.reference import edf as reference
 
 
 @given(queues(exact=False, max_entries=40) | queues(max_entries=40), st.sampled_from(["exact", "bisection"]))
-def test_stretch_equals_reference(case, method):
+def test_optimal_stretch_equals_reference(case, method):
     arguments = {"speed": case.speed, "now": case.free_at, "method": method, **case.running}
     assert edf.optimal_stretch(*case.entries, **arguments) == reference.optimal_stretch(
         *case.entries, **arguments
@@ -25,7 +25,7 @@ def test_stretch_equals_reference(case, method):
 
 
 @given(queues(max_entries=4))
-def test_stretch_is_the_best_of_all_orders(case):
+def test_optimal_stretch_is_the_best_of_all_orders(case):
     exact = stretch_by_orders(node_of(case))
     assert exact == minimum_stretch(node_of(case))
     value = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
@@ -33,8 +33,8 @@ def test_stretch_is_the_best_of_all_orders(case):
 
 
 @given(queues(exact=False, max_entries=12), st.floats(-1e6, 1e6))
-def test_the_minimum_is_feasible_and_nothing_below_it_is(case, shift):
-    # With instants far from 0 the deadlines round; the result must be feasible all the same.
+def test_the_optimal_stretch_is_feasible_and_no_lower_one_is(case, shift):
+    # far from 0 the deadlines are rounded; the result must still be feasible
     release, now = case.release + shift, case.free_at + shift
     value = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=now)
     assert edf.meets_deadlines(case.work, release + value * case.size, speed=case.speed, now=now)
@@ -55,7 +55,7 @@ def test_bisection_is_feasible_and_close(case, rtol):
 
 
 def test_bisection_works_at_the_scale_of_real_stretches():
-    # An absolute tolerance of 1e-3 answers 9.77e-4 here, and 1e-21 never ends.
+    # an absolute tolerance of 1e-3 would give 9.77e-4 here, and 1e-21 would never end
     arguments = ([0.0], [1e6], [2.2e5])
     for rtol in (1e-3, 1e-9, 5e-324):
         value = edf.optimal_stretch(*arguments, speed=2000.0, now=0.0, method="bisection", rtol=rtol)
@@ -91,12 +91,12 @@ def test_an_empty_queue_has_stretch_zero_and_meets_all_deadlines(module):
     assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
     running = {"running_release": 1.0, "running_size": 8.0}
     assert module.optimal_stretch([], [], [], speed=1.0, now=5.0, **running) == 0.5
-    # An application released after the processor is free again has nothing to fear.
+    # an application released after the processor is free again meets its deadline
     assert module.optimal_stretch([9.0], [1.0], [1.0], speed=1.0, now=0.0) == 0.0
 
 
 def test_stretches_equal_those_of_the_authors_later_simulator():
-    # Speed 1000; per task 900k (running), 400k and 200k Mflop, five tasks an application.
+    # speed 1000; 900k (running), 400k and 200k Mflop per task, five tasks per application
     five = 5 * np.array([400e3, 200e3])
     running = {"running_release": 0.0, "running_size": 5 * 900e3}
     value = edf.optimal_stretch([0, 0], five, [400e3, 200e3], speed=1000.0, now=900.0, **running)
@@ -111,7 +111,7 @@ def test_stretches_equal_those_of_the_authors_later_simulator():
 
 
 def test_many_entries_in_any_order_equal_reference():
-    # Long and unsorted enough to leave the insertion sort.
+    # long and unsorted enough to need more than the insertion sort
     random = np.random.default_rng(5)
     for n in (24, 33, 64, 100, 257, 1000):
         release, size = random.uniform(-500, 0, n), random.lognormal(5, 2, n)
@@ -127,14 +127,14 @@ def test_many_entries_in_any_order_equal_reference():
 
 @pytest.mark.parametrize("module", [edf, reference])
 def test_the_tolerance_of_deadlines_is_relative(module):
-    # 1e-12 relative: 4504 of the steps of 2**-52 above 1, and the same share of 2**20.
+    # 1e-12 relative: 4504 steps of 2**-52 above 1, and as large a fraction of 2**20
     for unit in (1.0, 2.0**20):
         for steps, kept in ((4504, True), (4506, False)):
             assert module.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
 
 
 def one_by_one(batch):
-    """Arguments of `optimal_stretch` for each node of a batch."""
+    """Return the arguments of `optimal_stretch` for each node of a batch."""
     for u, (start, end) in enumerate(zip(batch["offsets"][:-1], batch["offsets"][1:], strict=True)):
         running = {name: batch[name][u] for name in ("running_release", "running_size")}
         if math.isnan(running["running_size"]):
@@ -144,7 +144,7 @@ def one_by_one(batch):
 
 
 def many_queues(seed, nodes):
-    """Arguments of `project_queues`: quarters, so that ends meet; some work is 0, some nodes run a task."""
+    """Draw arguments of `project_queues`: quarters, so that ends coincide, some work 0, some nodes busy."""
     random = np.random.default_rng(seed)
     offsets = np.cumsum([0, *random.integers(0, 7, nodes)])
     n, free = offsets[-1], random.random(nodes) < 0.5
@@ -170,7 +170,7 @@ def test_many_stretches_equal_reference():
 
 
 def test_rounding_that_makes_the_fixed_point_late_is_repaired():
-    # Deadlines are small differences of large numbers: S w - 1e9, of which 1e-7 is rounded away.
+    # deadlines are small differences of large numbers: S w - 1e9, which is rounded to 1e-7
     random = np.random.default_rng(7)
     for _ in range(60):
         n = random.integers(1, 6)
@@ -186,8 +186,8 @@ def test_rounding_that_makes_the_fixed_point_late_is_repaired():
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_the_first_of_equal_stretches_counts(module):
-    # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which over 13 is more than 0.45 by rounding
+def test_the_first_of_equal_stretches_is_returned(module):
+    # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which divided by 13 is above 0.45 by rounding
     queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
     assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
 
@@ -197,9 +197,9 @@ def test_bisection_ends_at_its_tolerance(module):
     def stretch(work, **more):
         return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
 
-    # between 1/2 and 1 the difference is half of the upper end, which is not more
+    # between 1/2 and 1 the difference is half of the upper end, which is within the tolerance
     assert stretch(0.75, rtol=0.5) == 1.0
-    # no float lies between the ends any more
+    # there is no float between the ends any more
     for work in (0.1, 0.3, 0.6, 0.7, 0.9, 1.1, 1.3):
         assert stretch(work, rtol=1e-300) == pytest.approx(work, rel=2e-12)
     case = {"speed": 1.0, "now": 0.0, "method": "bisection"}
@@ -242,7 +242,7 @@ def test_work_must_be_whole_tasks(module):
         node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
         return module.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
 
-    # as many as float64 counts, and 1e-9 of a task more or less
+    # as many as float64 can count, and 1e-9 of a task more or less
     assert project(2.0**53, 1.0) == 2.0**53 and project(1000.0, 1.0) == 1000.0
     assert project(4.0 + 3e-9, 4.0) == 4.0 + 3e-9 and project(1e-9, 1.0) == 1e-9
     for work, task_size in ((2.0**53 + 2, 1.0), (2.0**54, 1.0), (0.25 + 3e-9, 0.25)):
@@ -251,7 +251,7 @@ def test_work_must_be_whole_tasks(module):
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module):
+def test_a_queue_that_has_not_started_may_take_longer_than_float64_can_hold(module):
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
     left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
     assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
@@ -259,7 +259,7 @@ def test_a_queue_that_has_not_begun_may_take_longer_than_float64_can_hold(module
 
 @given(queues(min_entries=1), st.integers(0, 160), st.booleans())
 def test_projection_equals_service_step_by_step(case, quarter, preemptive):
-    # Quarters divided by speeds 0.5, 1 and 2 are exact in float64; 1.5 and 3 agree to rounding.
+    # quarters divided by speeds 0.5, 1 and 2 are exact in float64; 1.5 and 3 agree up to rounding
     until = quarter / 4.0
     expected = project(node_of(case), Fraction(until), preemptive)
     running = [math.nan if value is None else value for value in case.running.values()]
@@ -275,7 +275,7 @@ def test_projection_equals_service_step_by_step(case, quarter, preemptive):
         running_size=running[1:],
     )
     if case.speed in (1.5, 3.0) and abs(end[0] - float(expected.free_at)) > 1e-9:
-        return  # a task starts at `until` but for rounding
+        return  # a task would start at `until`, but for rounding
     assert end[0] == pytest.approx(float(expected.free_at), rel=1e-12)
     works = sorted(float(share.work) for share in expected.queue)
     np.testing.assert_allclose(sorted(left[left > 1e-12]), works, rtol=1e-9)
@@ -309,7 +309,7 @@ def test_projecting_twice_equals_projecting_once():
 
 @pytest.mark.parametrize("module", [edf, reference])
 def test_a_running_task_with_a_small_stretch_does_not_set_the_order(module):
-    # Below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4.
+    # below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4
     queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]
     running = {"running_release": [-1.0], "running_size": [10.0]}
     left, _, _ = module.project_queues(*queue, speed=[1.0], free_at=[0.0], until=2.0, **running)

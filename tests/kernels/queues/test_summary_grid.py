@@ -66,6 +66,6 @@ def test_wrong_geometric_axes_are_rejected(axis, message):
         SummaryGrid.geometric(stretch=axis, size=(1.0, 2.0, 2), task_size=(1.0, 2.0, 2))
 
 
-def test_text_is_rejected():
+def test_strings_are_rejected_as_samples():
     with pytest.raises(TypeError, match="^stretch"):
         SummaryGrid(["1"], [1.0], [1.0])

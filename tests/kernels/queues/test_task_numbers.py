@@ -1,4 +1,4 @@
-"""Task queues with tasks of own sizes: equality with the reference implementation, and what is refused."""
+"""Task queues with a size for each task: equality with the reference implementation, and rejected states."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZES = st.lists(st.lists(quarters, min_size=1, max_size=6), min_size=1, max_siz
 
 
 class Program(RuleBasedStateMachine):
-    """The kernel and its reference implementation on the same calls."""
+    """The kernel and its reference implementation with the same calls."""
 
     @initialize(
         speed=st.lists(speeds, min_size=1, max_size=3),
@@ -57,7 +57,7 @@ class Program(RuleBasedStateMachine):
         free = self.reference.free(i)
         if free:
             self.call_both("enqueue", [u], [i], [data.draw(st.integers(1, free), label="tasks")], self.now)
-        with pytest.raises(ValueError, match="tasks that are in no queue"):
+        with pytest.raises(ValueError, match="^tasks must be at most"):
             self.kernel.enqueue([u], [i], [self.reference.free(i) + 1], self.now)
         if order:
             self.call_both("reschedule", [u], self.now)
@@ -121,10 +121,10 @@ def with_sizes():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("queued_tasks", [2]),  # one of another application
+        ("queued_tasks", [2]),  # a task of another application
         ("queued_tasks", []),
-        ("returned_tasks", [0]),  # one that runs
-        ("running_task", [0, 2]),  # one that nobody has got yet
+        ("returned_tasks", [0]),  # a running task
+        ("running_task", [0, 2]),  # a task that no machine has received
         ("running_task", [0, -1]),
         ("fresh", [4, 1]),
     ],
@@ -136,7 +136,7 @@ def test_a_state_has_each_task_once(name, value):
         with_sizes().setstate(state)
 
 
-def test_sizes_are_of_all_applications_or_of_none():
+def test_task_sizes_must_cover_all_applications_or_none():
     queues = with_sizes()
     with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0])

@@ -1,4 +1,4 @@
-"""Task queues: equality with the reference implementation that steps task by task, and single cases."""
+"""Task queues: equality with the reference implementation, which proceeds task by task, and single cases."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
     def add_further(self, data, age, size):
-        """A further bag, and an application."""
+        """Add a further bag, and an application."""
         n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
         original = data.draw(st.sampled_from(here), label="whose")
         task_size = self.rows[original][2]
@@ -180,7 +180,7 @@ class Program(RuleBasedStateMachine):
         for u in everyone:
             waiting += int(self.call_both("queue", u)[1].sum())
         totals = totals_of(self.kernel)
-        # tasks of further bags are counted there and with their originals
+        # tasks of further bags are counted there and with their applications
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
         assert self.enqueued == completed + self.lost + waiting
         assert completed == sum(totals["tasks"])
@@ -192,7 +192,7 @@ TestProgram = Program.TestCase
 
 @pytest.mark.parametrize(("order", "watch"), [("edf", "idle"), ("fifo", "completion")])
 def test_long_runs_equal_reference(order, watch):
-    """With failures of running tasks and questions about later instants: longer than Hypothesis goes."""
+    """Failures of running tasks and queries about later instants, in runs longer than those of Hypothesis."""
     random = np.random.default_rng(3)
     stores = [
         module.TaskQueues([0.5, 1.0, 3.0], order=order, watch=watch, log=True, record=True)
@@ -234,7 +234,7 @@ def test_long_runs_equal_reference(order, watch):
 
 @BOTH
 def test_ended_tasks_count_before_a_later_instant(module):
-    """At 2 s only the second application is left, but the first one will have had a stretch of 3 by then."""
+    """At 2 s only the second application is left, but the first will have had a stretch of 3 by then."""
     store = module.TaskQueues([1.0])
     store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
     store.enqueue([0, 0], [0, 1], [1, 4], 0)
@@ -260,12 +260,12 @@ def test_a_task_does_not_start_at_the_end_of_an_advance(module):
     assert rows_of(store.advance(2 * NS)) == [(0, 0, 2, 2 * NS)]
     applications, tasks, running, free_at = store.queue(0)
     assert (applications.tolist(), tasks.tolist(), running, free_at) == ([0], [1], -1, 2 * NS)
-    # What comes at that very instant may still go before it ...
+    # a task that arrives at this instant may still go first ...
     store.enqueue([0], [1], [1], 2 * NS)
     store.reschedule([0], 2 * NS)
     store.advance(2 * NS + 1)
     assert store.queue(0)[2] == 0
-    # ... but a running task is pinned.
+    # ... but a running task is not preempted
     store.reschedule([0], 2 * NS + 1)
     assert store.queue(0)[2] == 0
     assert store.queue(0)[3] == 3 * NS
@@ -308,7 +308,7 @@ def test_a_failure_loses_the_running_task_too(module):
     assert totals["busy"] == [3 * NS // 2]
     assert totals["completed"] == [1, 0]
     assert totals["interrupted"] == [1]
-    store.fail([0], 3 * NS // 2)  # nothing ran
+    store.fail([0], 3 * NS // 2)  # no task was running
     assert totals_of(store)["interrupted"] == [1]
     store.enqueue([0], [0], [1], 2 * NS)
     assert store.next_change() == 3 * NS
@@ -329,7 +329,7 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
 def test_withdrawn_tasks_do_not_count(module):
     store = simple(module, record=True)
     store.enqueue([0, 0], [0, 1], [3, 2], 0)
-    assert store.withdraw(0, 1, 5, NS // 2) == 2  # all that wait
+    assert store.withdraw(0, 1, 5, NS // 2) == 2  # all waiting tasks
     assert store.withdraw(0, 1, 5, NS // 2) == 0
     assert store.withdraw(0, 0, 1, NS // 2) == 1
     applications, tasks, running, free_at = store.queue(0)
@@ -351,9 +351,9 @@ def test_a_task_that_could_start_at_the_instant_can_be_withdrawn(module):
     store = simple(module)
     store.enqueue([0, 0], [0, 1], [2, 1], 0)
     assert store.withdraw(0, 0, 9, NS) == 1
-    assert store.next_change() == 3 * NS  # the other goes on at once
+    assert store.next_change() == 3 * NS  # the other task starts at once
     assert store.withdraw(0, 1, 9, NS) == 1
-    assert store.next_change() == NEVER and not store.is_busy([0])[0]  # it has been idle since this instant
+    assert store.next_change() == NEVER and not store.is_busy([0])[0]  # idle since this instant
     store.enqueue([0], [1], [1], 2 * NS)
     assert store.next_change() == 4 * NS
 
@@ -384,15 +384,15 @@ def test_a_further_bag_is_withdrawn_by_its_own_index(module):
 
 @BOTH
 def test_a_further_bag_is_accounted_to_its_application(module):
-    """Application 1 loses 2 tasks, which are submitted again as bag 2, with a deadline of their own."""
+    """Application 1 loses 2 tasks, which are submitted again as bag 2 with its own deadline."""
     store = simple(module, speed=(1.0, 1.0, 1.0), task_size=(1.0, 1.0), log=True, record=True)
     store.enqueue([0, 1], [1, 0], [3, 2], 0)
     assert rows_of(store.fail([0], 3 * NS // 2)) == [(0, 1, 2)]
     store.add_applications([-9.0], [8.0], [1.0], [1])
     store.enqueue([0, 0, 1, 2], [1, 2, 2, 2], [1, 1, 1, 2], 2 * NS)
     store.reschedule([0], 2 * NS)
-    assert store.queue(0)[0].tolist() == [2, 1]  # two shares, and the bag's is due first
-    # the running task and the one that waits, of bag and application, are one row
+    assert store.queue(0)[0].tolist() == [2, 1]  # two shares, and that of the bag is due first
+    # the running and the waiting task, of bag and application, are one row
     assert rows_of(store.fail([0], 5 * NS // 2)) == [(0, 1, 2)]
     assert rows_of(store.advance(9 * NS)) == [
         (0, 1, 1, NS),
@@ -401,15 +401,15 @@ def test_a_further_bag_is_accounted_to_its_application(module):
         (2, 1, 2, 4 * NS),
     ]
     totals = totals_of(store)
-    assert totals["completed"] == [2, 4, 3]  # of the bag alone 3
+    assert totals["completed"] == [2, 4, 3]  # 3 of the bag alone
     assert totals["first_start"] == [0, 0, -1]
     assert totals["finish"] == [2 * NS, 4 * NS, 4 * NS]
-    assert totals["nodes_used"] == [1, 3, 0]  # machine 0 once
+    assert totals["nodes_used"] == [1, 3, 0]  # machine 0 counts once
     assert set(store.schedule()["application"].tolist()) == {0, 1}
     assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
 
 
-def test_a_state_needs_the_further_bags():
+def test_a_state_requires_its_further_bags():
     stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
     for store, whose in zip(stores, (0, 1), strict=False):
         store.add_applications([5.0], [2.0], [1.0], [whose])
@@ -421,8 +421,8 @@ def test_a_state_needs_the_further_bags():
 
 
 @BOTH
-def test_the_order_is_that_of_the_stretch_a_bisection_returns(module):
-    """It tries 1, which is enough, then 1/2, which is not: there application 1 would be due first."""
+def test_the_edf_order_follows_the_stretch_of_the_bisection(module):
+    """Bisection tries 1, which suffices, then 1/2, which does not: there application 1 would be due first."""
     store = module.TaskQueues([1.0], tolerance=0.5)
     store.add_applications([0.0, -2.4], [4.0, 8.0], [1.0, 1.0])
     store.enqueue([0, 0], [1, 0], [1, 2], 0)

@@ -1,4 +1,4 @@
-"""Task queues: what they refuse, what is just allowed, and the last instants."""
+"""Edges of task queues: rejected input, input at its limits, and the last instants."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_task_ends_after_the_last_instant(module):
 
 @BOTH
 def test_a_rejected_machine_has_advanced_to_the_instant(module):
-    """The task of 1 s has ended when the next share is refused: nothing more changes."""
+    """The task of 1 s has ended when the next share is rejected; nothing else changes."""
     store = simple(module)
     store.enqueue([0], [0], [1], 0)
     with pytest.raises(OverflowError, match="end after the last instant"):
@@ -45,14 +45,14 @@ def test_a_rejected_machine_has_advanced_to_the_instant(module):
 
 
 @BOTH
-def test_a_share_holds_less_than_two_to_the_31_tasks(module):
+def test_a_share_holds_fewer_than_two_to_the_31_tasks(module):
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 2], 0)
     store.enqueue([0], [0], [1], 0)
     store = simple(module)
     store.enqueue([0], [0], [2**31 - 1], 0)
     before = totals_of(store)
-    with pytest.raises(OverflowError, match="more than 2147483647 tasks of application 0 on machine 0"):
+    with pytest.raises(OverflowError, match="machine 0 has more than 2147483647 tasks of application 0"):
         store.enqueue([0], [0], [1], 0)
     assert totals_of(store) == before
     assert store.next_change() == (2**31 - 1) * NS
@@ -129,7 +129,7 @@ ERRORS = [
     ),
     (lambda m, s: s.add_applications([0.0], [1.0], [1.0], [-1]), ValueError, r"whose\[0\] .*, got -1"),
     (
-        # also within one call: what it appends is no earlier application
+        # bags appended in the same call do not count as earlier applications, either
         lambda m, s: s.add_applications([0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [2, 2]),
         ValueError,
         r"whose\[1\] must be 3, its own index, .*, got 2",
@@ -239,7 +239,7 @@ def test_failures_after_the_last_instant_are_rejected(module):
 
 
 def test_many_shares_on_one_machine_equal_reference():
-    # Rows are widened for all machines, and moved to the front where there is room.
+    # rows are widened for all machines, and moved to the front if there is room
     actual, expected = (
         simple(module, speed=(1.0, 1.0), task_size=(1.0,) * 40) for module in (queues, reference)
     )
@@ -257,7 +257,7 @@ def test_many_shares_on_one_machine_equal_reference():
 
 
 def test_machines_of_very_many_applications_are_counted():
-    """Where there are too many for a bit of each machine: the same totals, and the same from a checkpoint."""
+    """With too many applications for a bit per machine, the totals are the same, also from a checkpoint."""
     machines, few, many = 4096, 6, 2**17 + 8
 
     def fresh(count):

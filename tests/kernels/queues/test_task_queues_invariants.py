@@ -1,4 +1,4 @@
-"""Task queues: the invariants of service on one machine or few."""
+"""Invariants of task queues on one or a few machines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def cases(draw, machines=3, max_arrivals=6):
 
 
 def merge(*parts):
-    """Completions of several calls as one call would give them."""
+    """Merge the completions of several calls as one call would return them."""
     result = {}
     for part in parts:
         for machine, application, tasks, end in rows_of(part):
@@ -91,7 +91,7 @@ def test_advancing_twice_equals_advancing_once(case, stops, last):
 
 
 @given(cases())
-def test_all_tasks_end_and_none_overlap(case):
+def test_all_tasks_end_and_no_two_overlap(case):
     store = case.store(log=True, watch="completion")
     now, enqueued_tasks, ends = 0, {}, {}
     rows = []
@@ -127,7 +127,7 @@ def test_all_tasks_end_and_none_overlap(case):
 
 
 @given(cases(), st.integers(0, 20 * NS))
-def test_the_watch_gives_exactly_the_next_change(case, until):
+def test_next_change_is_exact(case, until):
     idle, completing = case.store(watch="idle"), case.store(watch="completion")
     for _, machine, application, tasks in case.arrivals:
         for store in (idle, completing):
@@ -174,13 +174,13 @@ def test_edf_runs_at_the_exact_minimum_stretch(entries, speed):
     store.advance(NEVER - 1)
     finish = store.totals()["finish"]
     for i, (_, w, _, _) in enumerate(entries):
-        # ends are rounded to ns, once a task
+        # ends are rounded to ns, once per task
         assert (finish[i] / NS - release[i]) / w <= value * (1 + 1e-9) + 1e-7
 
 
 @given(cases(machines=1), TOLERANCES.filter(bool), steps)
 def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wait):
-    """Also where a task runs, or nothing but it; and the queue is in EDF order at what comes out."""
+    """With a running task, or only that, too; the queue is in EDF order at the returned stretch."""
     store, exact = case.store(order="edf", tolerance=tolerance), case.store(order="edf")
     for _, _, application, tasks in case.arrivals:
         for one in (store, exact):
@@ -193,7 +193,7 @@ def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wa
     if not store.is_busy([0])[0]:
         assert value == least == math.inf
         return
-    # a deadline counts as met within 1e-12 relative: of instants below 1000 s, with sizes of at least 1
+    # a deadline counts as met within 1e-12 relative, for instants below 1000 s and sizes of at least 1
     assert least - 1e-9 <= value <= least / (1.0 - tolerance) + 1e-9
     order = store.queue(0)[0]
     assert sorted(order) == sorted(exact.queue(0)[0])
@@ -214,7 +214,7 @@ def test_fifo_serves_shares_in_order_of_arrival(case):
 
 
 @given(cases(), steps)
-def test_summaries_are_those_of_the_same_queue(case, now):
+def test_summaries_equal_samples_of_the_queue(case, now):
     store = case.store()
     for _, machine, application, tasks in case.arrivals:
         store.enqueue([machine], [application], [tasks], 0)
@@ -233,7 +233,7 @@ def test_summaries_are_those_of_the_same_queue(case, now):
             running_task["running_release"], running_task["running_size"], _ = case.applications[running]
         free = max(free_at, now) / 1e9
         queue = (release, size, n * task)
-        # for a summary the task that starts at this instant has started
+        # for a summary, a task that starts at this instant has started
         after, end, begun = n * task, free, dict(running_task)
         if running < 0 and len(i):
             after[0] = (n[0] - 1) * task[0]
@@ -269,7 +269,7 @@ def test_later_cells_equal_those_of_the_advanced_queue(case, now, wait):
         assert wait == 0 or not actual[u, ~kept].any()
 
 
-def test_threads_change_no_summary():
+def test_the_number_of_threads_changes_no_summary():
     random = np.random.default_rng(3)
     store = queues.TaskQueues(random.uniform(1, 3, 150))
     store.add_applications(-random.uniform(0, 9, 20), random.uniform(1, 20, 20), random.uniform(0.1, 2, 20))

@@ -22,7 +22,7 @@ Case = dict[str, Any]
 
 
 def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
-    """Links and walks of a case."""
+    """Return the links and walks of a case."""
     nodes = len(case["speed"])
     wires = links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
     if case.get("log", 0) > 0:
@@ -32,7 +32,7 @@ def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
 
 
 def plain(**changes: Any) -> Case:
-    """Two nodes, the other twice as fast; 1 s to go from one to the other, and a byte takes 1 ms more."""
+    """Return two nodes, the second twice as fast; 1 s from one to the other, and 1 ms more per byte."""
     case: Case = {
         "network": {"latency": S, "bandwidth": 1000.0, "fifo": False},
         "speed": [100.0, 200.0],
@@ -99,12 +99,12 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def equal(case: Case, stops: list[int]) -> None:
-    """Kernel and reference implementation do the same up to each of `stops`, and after them."""
+    """Check that kernel and reference implementation are equal up to each of `stops`, and after them."""
     wires, walks = make(walk, Links, case)
     reference_wires, reference_walks = make(reference, ReferenceLinks, case)
     for at in [*sorted(stops), NEVER]:
         assert walks.advance(at) == reference_walks.advance(at) == NEVER
-        # what goes on is another kernel, from the state of this one
+        # from here on another kernel continues from the state of this one
         other_wires, other = make(walk, Links, case)
         other_wires.setstate(wires.getstate())
         other.setstate(walks.getstate())
@@ -132,7 +132,7 @@ def test_kernel_and_reference_are_equal(case: Case, stops: list[int]) -> None:
 @pytest.mark.parametrize("rule", ["none", "exactly-one", "at-least-one"])
 @pytest.mark.parametrize("pick", ["first", "best", "fastest"])
 def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
-    """More nodes and jobs than the examples have, whose answers take an odd time."""
+    """More nodes and jobs than in the examples, and answers after an odd time."""
     random = np.random.default_rng(3)
     case = {
         "network": {"latency": S // 10, "bandwidth": 1e4, "fifo": False},
@@ -161,7 +161,7 @@ def test_the_log_changes_no_result(case: Case) -> None:
     assert np.bincount(messages["kind"], messages["nbytes"], 4).tolist() == logged.traffic.tolist()
     looks = other.looks()
     ends = looks["verdict"] >= VERDICTS.index("moves")
-    # a row for each answer, and one for each job, which says where it went
+    # a row for each answer, and one for each job with its destination
     assert (~ends).sum() == wires.sent[1] and sorted(looks["job"][ends]) == list(range(len(jobs["machine"])))
     went = np.where(
         looks["node"][ends] < 0, np.array(case["node"], np.int64)[looks["job"][ends]], looks["node"][ends]
@@ -182,7 +182,7 @@ def test_each_job_runs_once_at_its_node(case: Case) -> None:
     assert (table["arrived"] >= release).all() and (table["start"] >= table["arrived"]).all()
     at_home = table["machine"] == home
     assert ((table["predicted"] == -1) == at_home).all()
-    # a dispatcher decides on one job after the other, and a result leaves when it is done with those before
+    # a dispatcher decides on one job after another; a result leaves when the earlier decisions are made
     took, decision = table["probes"] * case["probe_time"], release.copy()
     for u in range(len(case["speed"])):
         until = 0
@@ -191,14 +191,14 @@ def test_each_job_runs_once_at_its_node(case: Case) -> None:
     assert (table["arrived"] == decision)[at_home].all() and (table["arrived"] >= decision).all()
     for job in range(len(home)):
         end = table["end"][job]
-        # jobs that are released at the end itself may be before the result or behind it
+        # jobs released at the very end may be before the result or behind it
         here = (home == table["machine"][job]) & case["queued"]
         before, with_it = (
             max(end, decision[here & earlier].max(initial=0)) for earlier in (release < end, release <= end)
         )
         back = table["returned"][job]
         assert back in (before, with_it) if at_home[job] else back >= before
-    # nothing overtakes on a node, and no node is idle while a job waits there
+    # no job overtakes another on a node, and no node is idle while a job waits there
     for u in range(len(case["speed"])):
         here = np.flatnonzero(table["machine"] == u)
         here = here[np.argsort(table["start"][here])]
@@ -213,26 +213,26 @@ def test_each_job_runs_once_at_its_node(case: Case) -> None:
 # -- small examples -------------------------------------------------------------------------------------
 
 
-def test_a_job_moves_to_the_earlier_turnaround() -> None:
-    # at home 10 s; there 1 s to go, 5 s, 1 s back
+def test_a_job_moves_to_the_node_with_the_earlier_turnaround() -> None:
+    # at home 10 s; away 1 s to go, 5 s, 1 s back
     _, jobs = run(plain())
     assert (jobs["machine"], jobs["arrived"], jobs["end"], jobs["returned"]) == ([1], [S], [6 * S], [7 * S])
     assert (jobs["predicted"], jobs["probes"]) == ([0], [1])
-    # 1500 bytes take 1.5 s more each way: 10 s, as at home, where it then stays
+    # 1500 bytes take 1.5 s more each way: 10 s, as at home, where the job then stays
     _, jobs = run(plain(data=[1500]))
     assert (jobs["machine"], jobs["returned"], jobs["predicted"]) == ([0], [10 * S], [-1])
 
 
-def test_as_printed_only_queues_and_one_way_are_compared() -> None:
-    # 1 s to go against no queue: it stays, although it would be back 3 s earlier
+def test_the_printed_rule_compares_only_queues_and_one_way_latency() -> None:
+    # 1 s to go against an empty queue: the job stays, although it would be back 3 s earlier
     assert run(plain(printed=True))[1]["machine"] == [0]
-    # the second one finds a queue of 10 s
+    # the second job finds a queue of 10 s
     two = plain(printed=True, release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0])
     assert run(two)[1]["machine"] == [0, 1]
 
 
 def test_arrivals_in_transit_make_the_prediction_wrong() -> None:
-    # both jobs of node 0 find node 1 idle; the second one waits there for the first
+    # both jobs of node 0 find node 1 idle; the second waits there for the first
     case = plain(release=[0, 0], node=[0, 0], work=[1000.0, 1000.0], data=[0, 0], rule="none")
     _, jobs = run(case)
     assert jobs["machine"] == [1, 1] and jobs["predicted"] == [0, 0]
@@ -244,25 +244,25 @@ def test_each_rule_on_arrivals_in_transit_is_as_computed_by_hand() -> None:
         return bool(run(plain(**changes))[1]["machine"] == [1])
 
     # 1 s on the way: x = rate
-    assert goes(rule="exactly-one", rate=[0.0, 1.0])  # 0.37, the most there is, is below 0.5
+    assert goes(rule="exactly-one", rate=[0.0, 1.0])  # the maximum, 0.37, is below 0.5
     assert not goes(rule="exactly-one", rate=[0.0, 1.0], local_threshold=0.36)
     assert goes(rule="exactly-one", rate=[0.0, 50.0], local_threshold=0.36)  # 50 exp(-50)
     assert goes(rule="at-least-one", rate=[0.0, 0.69])
     assert not goes(rule="at-least-one", rate=[0.0, 0.70])
     assert goes(rule="none", rate=[0.0, 50.0])
-    # of others: the first job to node 1, at 2 s, makes 1 / 3 of a job a second at 3 s
+    # jobs of others: with the first job at node 1, at 2 s, the rate is 1/3 job/s at 3 s
     two = {"release": [2 * S, 3 * S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
     assert run(plain(**two, remote_threshold=0.34))[1]["machine"] == [1, 1]
     assert run(plain(**two, remote_threshold=0.33))[1]["machine"] == [1, 0]
     assert run(plain(remote_threshold=0.0))[1]["machine"] == [0]
-    # at 0 s one job sent is infinitely many a time, unless the condition is off
+    # one job sent at 0 s is an infinite rate, unless the condition is off
     jobs = {"release": [0, 0], "node": [0, 0], "work": [1000.0, 9000.0], "data": [0, 0]}
     assert run(plain(**jobs))[1]["machine"] == [1, 0]
     assert run(plain(**jobs, remote_threshold=np.inf))[1]["machine"] == [1, 1]
 
 
 def test_an_unknown_rate_is_replaced_by_the_observed_one() -> None:
-    # two jobs at node 1 in the first 2 s: 1 - exp(-1) = 0.63 a second
+    # two jobs at node 1 in the first 2 s: 1 - exp(-1) = 0.63
     case = plain(
         release=[S, S, 2 * S], node=[1, 1, 0], work=[1.0, 1.0, 1000.0], data=[0, 0, 0],
         rate=[np.nan, np.nan], rule="at-least-one",
@@ -271,8 +271,8 @@ def test_an_unknown_rate_is_replaced_by_the_observed_one() -> None:
     assert run({**case, "local_threshold": 0.63})[1]["machine"][2] == 0
 
 
-def test_the_picks_first_best_and_fastest_choose_their_nodes() -> None:
-    """Node 3 is the fastest and has a queue of 30 s, node 2 is the best."""
+def test_picks_choose_the_first_best_and_fastest_node() -> None:
+    """Node 3 is the fastest and has a queue of 30 s; node 2 is the best."""
     case = plain(
         speed=[100.0, 150.0, 200.0, 400.0], release=[0, S], node=[3, 0], work=[12_000.0, 2000.0], data=[0, 0],
         rate=[0.0] * 4, rule="none",
@@ -282,27 +282,27 @@ def test_the_picks_first_best_and_fastest_choose_their_nodes() -> None:
         for pick, result in chosen.items():
             result.add(run({**case, "pick": pick, "probes": 3, "seed": seed})[1]["machine"][1])
     assert chosen == {"first": {1, 2}, "best": {2}, "fastest": {3}}
-    # passed over below a speed; the first one that is fast enough is node 2
+    # slower nodes are skipped; the first that is fast enough is node 2
     assert run({**case, "pick": "first", "probes": 3, "min_speed": 160.0})[1]["machine"][1] == 2
 
 
 def test_probes_take_time_and_answers_are_old() -> None:
-    """2 s to ask and hear: what is heard is 1 s old."""
+    """A probe takes 2 s, and its answer is 1 s old."""
     case = plain(probe_time=2 * S)
     _, jobs = run(case)
     assert (jobs["machine"], jobs["arrived"], jobs["returned"]) == ([1], [3 * S], [9 * S])
-    # node 1 has 20 s of work from 2 s on: after it was asked at 1.5 s, and before it answers at 2.5 s
+    # node 1 has 20 s of work from 2 s on: after its probe at 1.5 s, and before its answer at 2.5 s
     _, jobs = run({**case, "release": [0, S // 2], "node": [1, 0], "work": [4000.0, 1000.0], "data": [0, 0]})
     assert jobs["machine"] == [1, 1] and jobs["predicted"][1] == 0
     assert jobs["arrived"] == [2 * S, 3 * S + S // 2] and jobs["start"][1] == 22 * S
-    # nobody better: it begins at home when the answer is there
+    # no node is better: the job starts at home when the answer arrives
     _, jobs = run(plain(probe_time=2 * S, work=[10.0]))
     assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None:
-    """6 s to ask; node 0 decides on its jobs until 6, 12 and 18 s, and finds node 1 idle whenever it asks."""
+    """A probe takes 6 s; node 0 decides until 6, 12 and 18 s, and finds node 1 idle each time."""
     case = plain(
         release=[0, S, 8 * S], node=[0, 0, 0], work=[1.0, 1000.0, 1.0], data=[0] * 3, rule="none",
         probe_time=6 * S,
@@ -315,21 +315,21 @@ def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None
 
     jobs, ran = went(), S // 100
     assert jobs["machine"] == [0, 1, 0]
-    # job 0 has run at 6.01 s; its result waits for the decision on job 1, not for job 2, which is behind it
+    # job 0 ends at 6.01 s; its result waits for the decision on job 1, but not for job 2, which is behind it
     assert (jobs["arrived"], jobs["end"]) == ([6 * S, 13 * S, 18 * S], [6 * S + ran, 18 * S, 18 * S + ran])
     assert jobs["returned"] == [12 * S, 19 * S, 18 * S + ran]
-    # a result for another node waits as well: node 1 decides on its own job from 17 to 23 s
+    # a result for another node waits, too: node 1 decides on its own job from 17 to 23 s
     busy = went(release=[0, S, 17 * S], node=[0, 0, 1], work=[1.0, 1000.0, 1.0])
     assert busy["end"][1] == 18 * S and busy["returned"][1] == 24 * S
-    # side by side, nothing waits
+    # with parallel decisions nothing waits
     jobs = went(queued=False)
     assert jobs["machine"] == [0, 1, 0] and jobs["arrived"] == [6 * S, 8 * S, 14 * S]
     assert jobs["returned"] == [6 * S + ran, 14 * S, 14 * S + ran]
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_busy_beyond_the_clock_is_an_error(module: Any, links: Any) -> None:
-    """Each job leaves for the faster node, and none has come there when three are decided on."""
+def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error(module: Any, links: Any) -> None:
+    """Each job leaves for the faster node, and none has arrived there when three are decided."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
         probe_time=2**60 - 1,
@@ -348,7 +348,7 @@ def test_each_other_node_is_probed_once_and_equally_often() -> None:
     )  # fmt: skip
     wires, result = run(case)
     assert result["probes"] == [4] * jobs
-    # a load each time a node was asked: binomial with a deviation of 25
+    # a load for each probe of a node: binomial with a standard deviation of 25
     asked = np.delete(wires.bytes_out, 5) / 100
     assert wires.sent[:2].tolist() == [4 * jobs] * 2 and abs(asked - 4 * jobs / 11).max() < 130
     wires, result = run({**case, "probes": 100})
@@ -356,7 +356,7 @@ def test_each_other_node_is_probed_once_and_equally_often() -> None:
 
 
 def test_a_walk_passes_through_visited_nodes() -> None:
-    # a ring of three, one way: 1, 2, 0 (itself), 1 ...: two are asked in five steps
+    # a ring of three, one-way: 1, 2, 0 (itself), 1 ...: two nodes are asked in five steps
     ring = np.array([[1], [2], [0]], np.int32)
     wires, jobs = run(plain(speed=[100.0] * 3, rate=[0.0] * 3, probes=5, neighbours=ring))
     assert jobs["probes"] == [5] and wires.sent.tolist() == [5, 2, 0, 0]
@@ -365,7 +365,7 @@ def test_a_walk_passes_through_visited_nodes() -> None:
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
-    """What each option is then, seen by what jobs do."""
+    """The value of each option is visible in what jobs do."""
 
     def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
         wires, walks = make(module, links, plain(**changes))
@@ -375,15 +375,15 @@ def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
         return wires, {name: column.tolist() for name, column in walks.jobs().items()}
 
     wires, jobs = went()
-    # not as printed, at once, and 100 bytes to ask
+    # not as printed, immediate answers, and 100 bytes per probe
     assert (jobs["machine"], jobs["arrived"], wires.traffic[0]) == ([1], [S], 100)
-    # exactly one, with a chance below 0.5: 0.7 exp(-0.7) is, 1 - exp(-0.7) is not
+    # exactly one arrival with a probability below 0.5: true of 0.7 exp(-0.7), not of 1 - exp(-0.7)
     assert went(rate=[0.0, 0.7])[1]["machine"] == [1]
     assert went(rate=[0.0, 0.7], rule="at-least-one")[1]["machine"] == [0]
-    # one job sent in 1 s is not less than 1 a second
+    # one job sent in 1 s is not below a rate of 1 job/s
     two = {"release": [S // 2, S], "node": [0, 0], "work": [1000.0, 5000.0], "data": [0, 0]}
     assert went(**two)[1]["machine"] == [1, 0]
-    # however slow; and the first that is better
+    # any speed suffices, and the first better node is chosen
     assert went(speed=[0.1, 0.9], work=[1.0])[1]["machine"] == [1]
     case = {
         "speed": [100.0, 150.0, 200.0, 400.0], "rate": [0.0] * 4, "probes": 3,
@@ -396,7 +396,7 @@ def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_probes_of_an_instant_precede_its_releases(module: Any, links: Any) -> None:
-    """A probe of 3 ns comes after 1 ns, before the first job of that node, which would make it refuse."""
+    """A probe of 3 ns arrives after 1 ns, before the node's first job, because of which it would decline."""
     case = plain(
         release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
         rule="at-least-one", probe_time=3,
@@ -411,7 +411,7 @@ def test_probes_of_an_instant_precede_its_releases(module: Any, links: Any) -> N
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> None:
-    """At 0 s the job that node 1 has had makes infinitely many a second, if any time is left for them."""
+    """At 0 s the rate of node 1, which has received a job, is infinite if the job takes any time."""
 
     def went(latency: int = S, **changes: Any) -> int:
         case = plain(
@@ -422,15 +422,15 @@ def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> N
         walks.advance(NEVER)
         return int(walks.jobs()["machine"][1])
 
-    assert went() == 1  # exactly one of infinitely many never comes
+    assert went() == 1  # exactly one arrival is impossible at an infinite rate
     assert went(rule="at-least-one") == 0
     assert went(0, rule="at-least-one") == 1
-    assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # a chance of 0 is not below it
+    assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # 0 is not below 0
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> None:
-    """One job sent in 3 s, and 1 s to go: just less than what is allowed."""
+def test_observed_rates_count_jobs_of_other_nodes_exactly(module: Any, links: Any) -> None:
+    """One job sent in 3 s, and 1 s of latency: just below the threshold."""
     case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
     for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
         _, walks = make(module, links, {**case, "remote_threshold": allowed})
@@ -440,7 +440,7 @@ def test_jobs_of_others_are_counted_to_the_second(module: Any, links: Any) -> No
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_the_best_node_is_best_after_all_answers(module: Any, links: Any) -> None:
-    """Node 1 is the fastest and busy until 55 s; the third answer is there at 60 s, whoever gives it."""
+    """Node 1 is the fastest and busy until 55 s; the third answer arrives at 60 s, from any node."""
     case = plain(
         speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
         work=[5000.0, 1000.0], data=[0, 0], pick="best", rule="none", probes=3, probe_time=10 * S,
@@ -452,13 +452,13 @@ def test_the_best_node_is_best_after_all_answers(module: Any, links: Any) -> Non
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_nanosecond_counts(module: Any, links: Any) -> None:
+def test_a_difference_of_one_nanosecond_decides(module: Any, links: Any) -> None:
     def went(**changes: Any) -> dict[str, Any]:
         _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
         walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
-    # 1 s to go, and at home a queue of 1 s and 1 ns
+    # 1 s to go, and a queue of 1 s and 1 ns at home
     assert went(printed=True, work=[100.0000001, 1000.0])["machine"] == [0, 1]
     assert went(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
     # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
@@ -472,7 +472,7 @@ def test_a_nanosecond_counts(module: Any, links: Any) -> None:
 
 
 def test_the_log_has_answers_and_true_values() -> None:
-    """2 s to ask and hear; node 1 gets 20 s of work between its being asked and the answer."""
+    """A probe takes 2 s; node 1 gets 20 s of work between the probe and the answer."""
     case = plain(
         probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
     )
@@ -488,14 +488,14 @@ def test_the_log_has_answers_and_true_values() -> None:
         (0, -1, -1, 2 * S, -1, 0, -1),
         (1, 1, -1, 5 * S // 2, 0, 0, 22 * S),
     ]
-    # three rows of room: the first ones, and one was not kept
+    # room for the first three rows; one row was dropped
     _, walks = make(walk, Links, {**case, "log": 3})
     walks.advance(NEVER)
     assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_log_of_one_row_counts_the_other_rows(module: Any, links: Any) -> None:
+def test_a_full_log_counts_the_dropped_rows(module: Any, links: Any) -> None:
     _, walks = make(module, links, plain(log=1))
     walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
@@ -541,7 +541,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"neighbours": [[1], [0]]}, "neighbours must be int32[nodes, degree]"),
     ({"neighbours": np.zeros((3, 1), np.int32)}, "neighbours must have 2 rows, got 3"),
     ({"neighbours": np.array([[1], [2]], np.int32)}, "neighbours[1] must be in 0..1, got 2"),
-    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not have 1 itself"),
+    ({"neighbours": np.array([[1], [1]], np.int32)}, "neighbours[1] must not contain 1, the node itself"),
 ]  # fmt: skip
 
 
@@ -553,7 +553,7 @@ def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
         assert str(caught.value) == message
 
 
-def test_kinds_and_links_must_fit() -> None:
+def test_unsuitable_kinds_and_links_are_rejected() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         wires, _ = make(module, links, plain())
         arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
@@ -564,7 +564,7 @@ def test_kinds_and_links_must_fit() -> None:
             module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 
-def test_a_job_beyond_the_clock_is_an_error() -> None:
+def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
     for module, links in ((walk, Links), (reference, ReferenceLinks)):
         _, walks = make(module, links, plain(work=[1e300], probes=0))
         walks.advance(NEVER)
@@ -575,8 +575,8 @@ def test_a_job_beyond_the_clock_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_job_that_failed_to_queue_fails_again(module: Any, links: Any) -> None:
-    """Whoever was asked for it can be asked once more: with all others asked there would be nobody left."""
+def test_a_job_that_failed_to_queue_fails_in_each_call(module: Any, links: Any) -> None:
+    """A node that was asked can be asked again; otherwise no node would be left to ask."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(module, links, case)
     for _ in range(3):

@@ -17,13 +17,13 @@ from tests.reference.backfill import BackfillQueue as Reference
 BOTH = [BackfillQueue, Reference]
 NEVER, LAST = 2**63 - 1, 2**62
 
-# Few values, so that ties in time are frequent, and estimates above and below what is true.
+# few values, so that ties in time are frequent, and estimates above and below the run times
 TIMES = st.integers(1, 6) | st.sampled_from([10, 20])
 
 
 @st.composite
 def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], list[int]]:
-    """machines, nodes, run and estimate"""
+    """Draw machines, nodes, run times and estimates."""
     machines = draw(st.sampled_from([1, 2, 3, 5, 8]))
     n = draw(st.integers(0, limit))
     nodes = st.lists(st.integers(1, machines), min_size=n, max_size=n)
@@ -34,7 +34,7 @@ def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[int, list[int], list[int], list[int], list[int]]:
-    """The same, and when each job is submitted."""
+    """Draw the same, and the submission of each job."""
     load = draw(loads())
     n = len(load[1])
     return (*load, sorted(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))))
@@ -56,17 +56,17 @@ def outcome(queue: Any) -> Any:
 @pytest.mark.parametrize("kind", BOTH)
 @pytest.mark.parametrize("easy", [True, False])
 def test_small_cases_are_as_computed_by_hand(kind: Callable[..., Any], easy: bool) -> None:
-    """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, wants eight: its shadow time is 10,
-    with two more than it needs then; four machines are free.
+    """Ten machines.  At 0, job 0 takes six until 10.  The head, job 1, needs eight: its shadow time is 10,
+    with two extra machines; four machines are free.
 
-    - job 2 wants three for 10: it ends by the shadow time, and starts; one is left.
-    - job 3 wants two for 5: it does not fit.
-    - job 4 wants one for 100: it is one of the extra two, and starts; none is left.
-    - job 5 wants one for 1: it has to wait.
+    - Job 2 needs three for 10: it ends by the shadow time and starts; one machine is left.
+    - Job 3 needs two for 5: it does not fit.
+    - Job 4 needs one for 100: it takes one of the two extra machines and starts; none is left.
+    - Job 5 needs one for 1: it waits.
 
-    At 10 jobs 0 and 2 end: nine are free, the head starts, and one is left.  Job 3, now the head, wants two;
-    its shadow time is 20, with seven extra.  Job 5 ends by then, and starts.  Job 6, which comes at 10 and
-    wants one for 30, does not, but when job 5 ends, at 11, there is one for it, out of the seven.
+    At 10 jobs 0 and 2 end: nine are free, the head starts, and one is left.  Job 3, now the head, needs two;
+    its shadow time is 20, with seven extra machines.  Job 5 ends by then and starts.  Job 6, submitted at 10,
+    needs one for 30 and waits; when job 5 ends, at 11, it starts on one of the seven extra machines.
     """
     nodes, run = [6, 8, 3, 2, 1, 1, 1], [10, 10, 10, 5, 100, 1, 30]
     queue = kind(10, nodes, run, run, easy=easy, log=True)
@@ -82,7 +82,7 @@ def test_small_cases_are_as_computed_by_hand(kind: Callable[..., Any], easy: boo
         assert totals["start"] == [0, 10, 0, 20, 0, 10, 11]
         assert totals["tasks"] == [3, 3, 2, 2, 2, 2, 2, 2, 3, 1]
     else:
-        # eight and two from 10 to 20 and to 15, then nobody passes job 2, which wants three
+        # eight and two machines are busy until 20 and 15; then no job passes job 2, which needs three
         assert totals["start"] == [0, 10, 20, 20, 20, 20, 20]
     assert totals["finish"] == [start + length for start, length in zip(totals["start"], run, strict=True)]
     assert totals["first_start"] == totals["start"] and not any(totals["cut"])
@@ -91,10 +91,10 @@ def test_small_cases_are_as_computed_by_hand(kind: Callable[..., Any], easy: boo
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_long_jobs_use_up_the_extra_machines(kind: Callable[..., Any]) -> None:
-    """Ten machines, five taken until 10; the head wants eight, so two are extra and five free.
+    """Ten machines, five taken until 10; the head needs eight, so two are extra and five free.
 
-    Two long jobs of one node each start, the third one is refused though it fits; so is one that would end at
-    11, and one that ends at 10 starts.
+    Two long jobs of one node each start, a third waits although it fits; a job that would end at 11 waits,
+    too, and one that ends at 10 starts.
     """
     nodes, run = [5, 8, 1, 1, 1, 3, 3], [10, 10, 50, 50, 50, 11, 10]
     queue = kind(10, nodes, run, run)
@@ -105,10 +105,10 @@ def test_long_jobs_use_up_the_extra_machines(kind: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_overdue_jobs_count_as_ending_now(kind: Callable[..., Any]) -> None:
-    """Job 0 was to end at 5 and runs until 20.  At 7 it counts as ending now.
+    """Job 0 should end at 5 and runs until 20.  At 7 it counts as ending now.
 
-    So nothing ends by the shadow time any more, and of four free machines only the two that the head does not
-    want are extra.
+    So no job ends by the shadow time any more, and of four free machines only the two that the head does not
+    need are extra.
     """
     nodes, run, estimate = [6, 8, 4, 2, 1], [20, 1, 1, 30, 1], [5, 1, 1, 30, 1]
     queue = kind(10, nodes, run, estimate)
@@ -122,10 +122,10 @@ def test_overdue_jobs_count_as_ending_now(kind: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_later_shadow_time_leaves_more_extra_machines(kind: Callable[..., Any]) -> None:
-    """By the shadow of the head, 5, one machine would be extra: job 3, of two, has to wait.
+    """By the shadow time of the head, 5, one machine is extra: job 3, which needs two, waits.
 
-    At 9 jobs 0 and 1 are both late; three are extra by then, and job 3 starts since job 4 is submitted: time
-    alone starts nothing.
+    At 9 jobs 0 and 1 are both overdue; three machines are extra by then, and job 3 starts as job 4 is
+    submitted: the passage of time alone starts no job.
     """
     nodes, run, estimate = [4, 2, 7, 2, 5], [20, 20, 1, 30, 1], [5, 8, 1, 30, 1]
     queue = kind(10, nodes, run, estimate)
@@ -142,11 +142,11 @@ def test_a_failure_restarts_its_job_as_computed_by_hand(kind: Callable[..., Any]
     queue = kind(4, [2, 1, 4, 1], [10, 6, 5, 50], [10, 6, 5, 50], log=True)
     queue.submit(range(4), 0)
     queue.run(3)
-    assert queue.totals()["start"].tolist() == [0, 0, -1, -1]  # job 3 would keep the head from its four
+    assert queue.totals()["start"].tolist() == [0, 0, -1, -1]  # job 3 would delay the head, which needs four
     assert queue.fail([1], 3).tolist() == [0]
     assert queue.next_end() == 6
     queue.run(5)
-    # job 0 is the head again and starts at once on 0 and 3; with three up there is no shadow time for job 2
+    # job 0 is the head again and starts at once on 0 and 3; with three machines up, job 2 has no shadow time
     assert queue.totals()["start"].tolist() == [3, 0, -1, -1]
     queue.run(6)
     assert queue.totals()["start"].tolist() == [3, 0, -1, 6]
@@ -176,8 +176,8 @@ def test_a_job_interrupted_as_it_starts_runs_again(kind: Callable[..., Any]) -> 
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_jobs_take_the_lowest_machines_that_are_free_and_up(kind: Callable[..., Any]) -> None:
-    """Jobs on machines of several words, whole ones and parts: always the lowest that are free and up."""
+def test_jobs_take_the_lowest_free_machines(kind: Callable[..., Any]) -> None:
+    """Jobs on machines of several words of bits, whole and partial, take the lowest machines."""
     queue = kind(300, [70, 3, 130, 90], [5, 9, 4, 1], [5, 9, 4, 1], log=True)
     queue.fail([0, 64, 299], 0)
     queue.submit(range(4), 0)
@@ -193,7 +193,7 @@ def test_jobs_take_the_lowest_machines_that_are_free_and_up(kind: Callable[..., 
 
 
 class QueueComparison(RuleBasedStateMachine):
-    """Kernel and reference side by side, and the kernel's state in another one from time to time."""
+    """Kernel and reference side by side; at times another kernel continues from the state."""
 
     @initialize(load=loads(24), easy=st.sampled_from([True, True, False]))
     def begin(self, load: Any, easy: bool) -> None:
@@ -269,7 +269,7 @@ TestQueueComparison.settings = settings(stateful_step_count=30, deadline=None)
 
 @given(logs(), st.booleans())
 def test_logs_equal_reference(log: Any, easy: bool) -> None:
-    """At once, and in pieces."""
+    """In one call, and in pieces."""
     *load, at = log
     queues = [kind(*load, easy=easy, log=True) for kind in BOTH]
     for queue in queues:
@@ -280,7 +280,7 @@ def test_logs_equal_reference(log: Any, easy: bool) -> None:
 
 @given(logs(), st.booleans(), st.lists(st.integers(0, 80), max_size=6))
 def test_running_in_pieces_gives_the_same_result(log: Any, easy: bool, stops: list[int]) -> None:
-    """So does submitting jobs when they are due instead of before."""
+    """Submitting jobs when they are due instead of before gives it, too."""
     *load, at = log
     whole, pieces = (BackfillQueue(*load, easy=easy, log=True) for _ in range(2))
     whole.submit(range(len(at)), at)
@@ -295,7 +295,7 @@ def test_running_in_pieces_gives_the_same_result(log: Any, easy: bool, stops: li
 
 @pytest.mark.parametrize("seed", range(4))
 def test_logs_with_overdue_jobs_and_failures_equal_reference(seed: int) -> None:
-    """Many small logs of jobs beyond their estimates, so that shadows move, with resets on the way."""
+    """Many small logs with overdue jobs, which move shadow times, and with failures."""
     chance = np.random.default_rng(seed)
     for _ in range(60):
         machines, jobs = int(chance.integers(4, 16)), 30
@@ -318,7 +318,7 @@ def test_logs_with_overdue_jobs_and_failures_equal_reference(seed: int) -> None:
 
 @pytest.mark.parametrize(("machines", "jobs"), [(200, 400), (1000, 300)])
 def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
-    """More jobs than a block has, and more machines than a word."""
+    """More jobs than a block holds, and more machines than a word has bits."""
     chance = np.random.default_rng(machines)
     nodes = np.minimum(2 ** chance.integers(0, 9, jobs), machines)
     run = chance.integers(1, 200, jobs)
@@ -339,7 +339,7 @@ def test_a_long_queue_equals_reference(machines: int, jobs: int) -> None:
 
 
 def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
-    """What is skipped and what is looked at again only in part makes no difference: against a simple list."""
+    """Skipped blocks and partial rescans change no start, compared with a simple list."""
     chance = np.random.default_rng(5)
     jobs, machines = 5000, 64
     nodes = np.minimum(2 ** chance.integers(0, 7, jobs), machines)
@@ -353,7 +353,7 @@ def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
 
 
 def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: int) -> list[int]:
-    """EASY told anew, with numbers of machines only: the start of each job, -1 for none up to `until`."""
+    """Return the start of each job by a plain EASY on machine counts only, -1 if it is after `until`."""
     starts = [-1] * len(nodes)
     waiting: list[int] = []
     running: list[tuple[int, int, int]] = []  # end, estimated end, nodes
@@ -395,7 +395,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
 
 @given(logs(), st.booleans())
 def test_schedules_keep_the_invariants(log: Any, easy: bool) -> None:
-    """Each job once, as wide and as long as it is, not before it came, and no machine does two at a time."""
+    """Each job runs once, with its nodes and run time, after its submission; machines run one at a time."""
     *load, at = log
     machines, nodes, run, _ = load
     queue = BackfillQueue(*load, easy=easy, log=True)
@@ -417,7 +417,7 @@ def test_schedules_keep_the_invariants(log: Any, easy: bool) -> None:
 
 @given(logs())
 def test_the_head_starts_by_its_first_shadow_time(log: Any) -> None:
-    """Where no job runs beyond its estimate, nobody starts later than the first shadow time that it gets."""
+    """If no job exceeds its estimate, no head starts after its first shadow time."""
     machines, nodes, run, estimate, at = log
     estimate = [max(pair) for pair in zip(run, estimate, strict=True)]
     queue = BackfillQueue(machines, nodes, run, estimate)
@@ -445,7 +445,7 @@ def test_empty_queues_and_the_last_instant_are_accepted(kind: Callable[..., Any]
     nothing = kind(4, [], [], [])
     columns = [*nothing.totals().values(), *nothing.starts(), nothing.fail([0], nothing.now)]
     assert {column.dtype for column in columns} == {np.dtype(np.int64)}
-    # without a log nothing is written down
+    # without a log there are no rows
     queue = kind(2, [1, 1], [1, 1], [1, 1])
     queue.submit([0], 0)
     assert queue.run(5) == 1 and len(queue.starts()[0]) == 0
@@ -536,7 +536,7 @@ def test_arguments_of_wrong_types_are_rejected(
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_job_that_ends_after_the_last_instant_is_rejected(kind: Callable[..., Any]) -> None:
-    """The queue stays as it was before that start, and says so again."""
+    """The queue stays as before that start, and raises the same error again."""
     long = 2**61
     queue = kind(2, [1, 2, 2, 1], [long, long, 1, long], [long, long, 1, 1], log=True)
     queue.submit(range(4), 0)
@@ -548,7 +548,7 @@ def test_a_job_that_ends_after_the_last_instant_is_rejected(kind: Callable[..., 
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_a_queue_without_jobs_runs(kind: Callable[..., Any]) -> None:
+def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
     queue = kind(3, [], [], [], log=True)
     queue.submit([], 5)
     assert (queue.run(7), queue.run(3), queue.now, queue.next_end()) == (0, 0, 7, NEVER)
@@ -561,7 +561,7 @@ def test_a_queue_without_jobs_runs(kind: Callable[..., Any]) -> None:
 
 
 def in_the_midst() -> BackfillQueue:
-    """Job 0 has ended, 1 runs on machines 0 and 1, 2 waits, 3 is to come."""
+    """Return a queue: job 0 has ended, 1 runs on machines 0 and 1, 2 waits, 3 is not submitted yet."""
     queue = BackfillQueue(3, [1, 2, 3, 1, 1], [5, 50, 5, 5, 5], [5, 50, 5, 5, 5], log=True)
     queue.submit([0, 1, 2, 3], [0, 6, 7, 20])
     queue.run(10)
@@ -574,20 +574,20 @@ def in_the_midst() -> BackfillQueue:
         ("status", 0, 5, "must be in 0..4, got 5"),
         ("status", 0, 3, r"state\['on'\] must have each running job"),
         ("status", 1, 2, r"state\['on'\] must have each running job"),
-        ("status", 3, 2, r"state\['coming'\] must be all that are to come"),
-        ("status", 4, 2, r"state\['coming'\] must be all that are to come"),
-        ("coming", (0, 0), 4, r"state\['coming'\] must be all that are to come"),
-        ("coming", (0, 1), 9, r"state\['coming'\] must be all that are to come"),
+        ("status", 3, 2, r"state\['coming'\]"),
+        ("status", 4, 2, r"state\['coming'\]"),
+        ("coming", (0, 0), 4, r"state\['coming'\]"),
+        ("coming", (0, 1), 9, r"state\['coming'\]"),
         ("on", 2, 1, r"state\['on'\] must have each running job"),
         ("on", 0, 5, "must be in -1..4, got 5"),
         ("down", 0, 1, r"state\['on'\] must have no job on machines that are down"),
-        ("start", 1, 11, r"state\['start'\] of running jobs must be up to 10 ns"),
-        ("start", 1, -1, r"state\['start'\] of running jobs must be up to 10 ns"),
+        ("start", 1, 11, r"state\['start'\] of running jobs must be at most 10 ns"),
+        ("start", 1, -1, r"state\['start'\] of running jobs must be at most 10 ns"),
         ("runs", (0, 0), 5, "must have job in 0..4, got 5"),
-        ("runs", (0, 4), 2, r"state\['runs'\] must have all of the masks"),
-        ("runs", (0, 0), 1, r"state\['masks'\] must be of as many machines"),
-        ("masks", 0, 8, r"state\['masks'\] must be of as many machines"),
-        ("masks", 0, 3, r"state\['masks'\] must be of as many machines"),
+        ("runs", (0, 4), 2, r"state\['runs'\] must have as many parts"),
+        ("runs", (0, 0), 1, r"state\['masks'\]"),
+        ("masks", 0, 8, r"state\['masks'\]"),
+        ("masks", 0, 3, r"state\['masks'\]"),
         ("words", 0, 1, "must be in 0..0, got 1"),
     ],
 )

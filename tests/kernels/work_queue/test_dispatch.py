@@ -1,5 +1,4 @@
-"""Work queues: the kernel and its reference, which scans where the kernel has indices, and what must hold of
-both."""
+"""Work queues: equality with the reference, which scans instead of using indices, and invariants."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ Change = tuple[int, int, bool, int]
 
 @dataclass
 class Case:
-    """A queue, what is submitted when, which machines fail when, and at which instants it is looked at."""
+    """A queue with its submissions, failures and stops."""
 
     speed: list[float]
     tasks: list[int]
@@ -37,7 +36,7 @@ class Case:
     looks: list[int]
 
     def first(self) -> list[int]:
-        """When each machine fails first."""
+        """Return the first failure of each machine."""
         first = {u: at for at, u, up, _ in reversed(self.changes) if not up}
         return [first.get(u, NEVER) for u in range(len(self.speed))]
 
@@ -134,12 +133,12 @@ def run(queue: Any, until: int, blocks: Iterator[list[Change]]) -> str:
 
 
 def acts(case: Case) -> list[tuple[int, int, int]]:
-    """Releases (bag) and looks (-1), in order."""
+    """Return releases (bag) and stops (-1), in order."""
     return sorted([(at, 0, i) for i, at in enumerate(case.release)] + [(at, 1, -1) for at in case.looks])
 
 
 def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
-    """All that can be seen; `again`: each time in a queue of its own that goes on from the state."""
+    """Return everything visible; with `again`, continue after each act in a new queue from the state."""
     queue, blocks, seen = queue_of(kernel, case), case.blocks(), []
     for at, _, bag in acts(case):
         seen.append((run(queue, at, blocks), queue.now, queue.left))
@@ -157,12 +156,12 @@ def play(kernel: Any, case: Case, *, again: bool = False) -> list[Any]:
 
 @given(cases())
 def test_kernel_and_reference_agree(case: Case) -> None:
-    """To the bit; the reference implementation looks at all tasks and all machines for each decision."""
+    """Bit for bit; the reference implementation scans all tasks and machines for each decision."""
     assert play(dispatch, case) == play(reference, case)
 
 
 def failing(speed: list[float], sizes: list[float], up: float, down: float, times: int, **rules: Any) -> Case:
-    """One bag on machines that fail so many times, after about `up` s, for about `down` s."""
+    """Return one bag on machines that fail `times` times, up for about `up` s and down for about `down` s."""
     chance, rows = np.random.default_rng(4), []
     for u in range(len(speed)):
         edges = np.cumsum(np.ceil(chance.exponential((up, down), (times, 2)) * S).astype(np.int64)).tolist()
@@ -174,7 +173,7 @@ def failing(speed: list[float], sizes: list[float], up: float, down: float, time
 
 
 def test_kernel_and_reference_agree_with_many_machines() -> None:
-    """More ends are ahead than are kept in order, and more of lost copies than there is room for."""
+    """More ends than the heap keeps in order, and more of lost copies than there is room for."""
     chance = np.random.default_rng(2)
     speed, sizes = chance.uniform(1.0, 9.0, 120).tolist(), (10.0 ** chance.uniform(-2, 4, 400)).tolist()
     case = failing(speed, sizes, 100.0, 10.0, 5, interval=5 * S, checkpoint=S // 4)
@@ -188,13 +187,13 @@ def test_a_restored_queue_continues_equally(case: Case) -> None:
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
 def test_all_info_chooses_the_same_machine_as_a_scan(speed: list[float], data: st.DataObject) -> None:
-    """With enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
+    """Enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
     chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()
     sizes = chance.choice([1.0, 10.0, 40.0, 100.0, 400.0], data.draw(st.integers(1, 2 * len(speed)))).tolist()
     queue = dispatch.WorkQueue(speed, [len(sizes)], sizes, until, order="small", choice="all", max_replicas=1)
     queue.submit(0, np.argsort(sizes, kind="stable"))
-    queue.run(1)  # all that begin at time 0
+    queue.run(1)  # all that start at time 0
     free = set(range(len(speed)))
     wanted = {}
     for k in np.argsort(sizes, kind="stable").tolist()[: len(speed)]:
@@ -207,7 +206,7 @@ def test_all_info_chooses_the_same_machine_as_a_scan(speed: list[float], data: s
 
 
 @given(cases(printed=False))
-def test_invariants_of_copies_hold(case: Case) -> None:
+def test_task_copies_keep_their_invariants(case: Case) -> None:
     queue, blocks = queue_of(dispatch, case), case.blocks()
     for at, _, bag in acts(case):
         run(queue, at, blocks)
@@ -215,13 +214,13 @@ def test_invariants_of_copies_hold(case: Case) -> None:
             queue.submit(bag, case.sequences[bag])
     why = run(queue, NEVER, blocks)
     rows, totals = queue.copies(), queue.totals()
-    if why != "done":  # nobody is up any more
+    if why != "done":  # no machine is up any more
         assert queue.left > 0
         return
     offsets = np.concatenate(([0], np.cumsum(case.tasks)))
     task = offsets[rows["bag"]] + rows["task"]
     done = rows["completed"] == 1
-    assert sorted(task[done].tolist()) == list(range(len(case.sizes)))  # each once
+    assert sorted(task[done].tolist()) == list(range(len(case.sizes)))  # each task once
     outages = {u: [] for u in range(len(case.speed))}
     for at, u, up, until in case.changes:
         if not up:
@@ -229,7 +228,7 @@ def test_invariants_of_copies_hold(case: Case) -> None:
     for u in range(len(case.speed)):
         mine = np.flatnonzero(rows["machine"] == u)
         mine = mine[np.argsort(rows["start"][mine], kind="stable")]
-        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # one at a time
+        assert (rows["start"][mine][1:] >= rows["end"][mine][:-1]).all()  # one copy at a time
         for down, back in outages[u]:
             inside = (rows["start"][mine] < down) & (rows["end"][mine] > down)
             assert not inside.any()
@@ -250,8 +249,8 @@ def test_invariants_of_copies_hold(case: Case) -> None:
 
 
 @given(cases(order="ask", choice="ask"), st.integers(0, 2**32))
-def test_decisions_from_outside_are_equal_in_kernel_and_reference(case: Case, seed: int) -> None:
-    """Both are asked the same and go on alike, whatever is chosen."""
+def test_external_decisions_are_equal_in_kernel_and_reference(case: Case, seed: int) -> None:
+    """Both offer the same decisions and continue equally, whatever is chosen."""
     seen = []
     for kernel in (dispatch, reference):
         queue, blocks, chance, log = queue_of(kernel, case), case.blocks(), np.random.default_rng(seed), []
@@ -272,7 +271,7 @@ def test_decisions_from_outside_are_equal_in_kernel_and_reference(case: Case, se
 
 
 @given(cases())
-def test_steps_equal_a_run(case: Case) -> None:
+def test_single_steps_equal_one_run(case: Case) -> None:
     whole, seen = play(dispatch, case)[-2:], []
     case.rules["step"] = True
     for kernel in (dispatch, reference):
@@ -290,7 +289,7 @@ def test_steps_equal_a_run(case: Case) -> None:
                 assert count == len(free) and up == until[free.tolist().index(machine)]
                 assert need == queue.lasts(of, task, [machine])[0]
                 numbers = queue.candidates()[1].tolist()
-                # of those that failed only the first is next
+                # of the failed tasks only the first is next
                 assert task in numbers and (alike == len(numbers) or (not running and begun))
                 queue.assign(of, task, machine)
             if bag >= 0:
@@ -311,7 +310,7 @@ def simple(kernel: Any = dispatch, **more: Any) -> Any:
 
 @pytest.mark.parametrize("kernel", [dispatch, reference])
 def test_small_cases_are_as_computed_by_hand(kernel: Any) -> None:
-    """Two tasks, two machines: the fast one takes the small task, then a replica of the other."""
+    """Two tasks, two machines: the fast one runs the small task, then a replica of the other."""
     queue = simple(kernel, log=True)
     queue.submit(0, [0, 1])
     assert queue.run(NEVER) == "done"
@@ -330,13 +329,13 @@ def test_a_replica_continues_from_the_newest_checkpoint(kernel: Any) -> None:
     queue.submit(0, [0, 1])
     queue.run(NEVER)
     rows = queue.copies()
-    # at 2 s machine 0 has written a checkpoint of 2 of 8 Mflop: 6 are left for machine 1
+    # at 2 s machine 0 has written a checkpoint of 2 of 8 Mflop: 6 remain for machine 1
     assert rows["begin"].tolist() == [0.0, 2.0, 0.0]
     assert queue.now == 5 * S
 
 
 def test_defaults_equal_those_of_the_reference() -> None:
-    """The reference has the defaults of the kernel: of draws, of printed rules, of the log."""
+    """Defaults of draws, printed rules, and the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]
     seen = []
     for kernel, more in (

@@ -1,4 +1,4 @@
-"""Work queues at their edges: each nanosecond, the last instants, bad input.  Kernel and reference alike."""
+"""Edges of work queues, in kernel and reference: single nanoseconds, the last instants, bad input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASK = {"order": "ask", "choice": "ask"}
 
 
 def tiny(seed: int) -> Case:
-    """A case of a few ns, in which each of them counts: at first, or late, where float64 is coarse."""
+    """Draw a case in which single nanoseconds matter: at the beginning, or late, where float64 is coarse."""
     chance = np.random.default_rng(seed)
 
     def some(high: int, low: int = 0) -> int:
@@ -88,7 +88,7 @@ def failing(kernel: Any, **more: Any) -> Any:
 
 
 def alone(kernel: Any, size: float, now: int = 0, **more: Any) -> Any:
-    """One task on one machine of 1 Mflop/s, from `now` on."""
+    """Return one task on one machine of 1 Mflop/s, from `now` on."""
     rules = {"order": "small", "choice": "none", "max_replicas": 1} | more
     queue = kernel.WorkQueue([1.0], [1], [size], [NEVER], **rules)
     queue.run(now)
@@ -107,8 +107,8 @@ def test_a_task_ends_at_the_last_instant_at_the_latest(kernel: Any) -> None:
 
 
 @BOTH
-def test_too_long_tasks_are_an_error(kernel: Any) -> None:
-    """From 9.2e18 ns on, with what it takes to read, and to write, checkpoints: at first nothing is read."""
+def test_too_long_tasks_raise_an_error(kernel: Any) -> None:
+    """9.2e18 ns or more, including checkpoints; the first copy reads none."""
     work = LONGEST - 11 * 1024
 
     def lasts(**rules: int) -> int:
@@ -128,7 +128,7 @@ def test_too_long_tasks_are_an_error(kernel: Any) -> None:
     [
         (9.1e9, 0, {"interval": 10**18, "checkpoint": 10**18}),  # five parts of 10**18 ns fit
         (1e9, 85 * 10**17, {"interval": 10**18}),
-        (0.5e9, 85 * 10**17, {"interval": 10**18}),  # it would end in time, but not its part
+        (0.5e9, 85 * 10**17, {"interval": 10**18}),  # the task would end in time, but its part would not
         (9e9, 0, {"factors": [[0.5, 1.0]]}),
         (9.2e9, 0, {"factors": [[2.0, 2.0]]}),
         (1e30, 0, {}),
@@ -137,7 +137,7 @@ def test_too_long_tasks_are_an_error(kernel: Any) -> None:
         (1e-9, NEVER - 1, {"interval": 1}),
     ],
 )
-def test_too_long_tasks_with_background_load_are_an_error(
+def test_too_long_tasks_with_background_load_raise_an_error(
     kernel: Any, size: float, now: int, more: dict[str, Any]
 ) -> None:
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0], "phase": 10**16 - 1}
@@ -147,7 +147,7 @@ def test_too_long_tasks_with_background_load_are_an_error(
 
 @BOTH
 def test_a_checkpoint_is_read_before_the_last_instant(kernel: Any) -> None:
-    """At 8.5e18 ns a task goes on from its checkpoint, and 10**18 ns are needed to read it."""
+    """At 8.5e18 ns a task resumes from its checkpoint, which takes 10**18 ns to read."""
     pace = {"period": 10**16, "factors": [[1.0, 1.0]], "series": [0], "first": [0]}
     for more in (pace, {}):
         queue = alone(kernel, 8.1e9, interval=10**18, restore=10**18, faults=True, **more)
@@ -160,7 +160,7 @@ def test_a_checkpoint_is_read_before_the_last_instant(kernel: Any) -> None:
 
 @BOTH
 def test_machines_up_until_the_last_instants_are_chosen(kernel: Any) -> None:
-    """Machine 1 is the faster one, and takes until two ns before the end of time, or until one."""
+    """Machine 1 is faster, and is needed until one or two ns before the last instant."""
     size = 6e9
     need = round(size / 2.0 * 1e9)
     for left, machine in ((2, 1), (1, 0)):
@@ -175,7 +175,7 @@ def test_machines_up_until_the_last_instants_are_chosen(kernel: Any) -> None:
 
 
 def test_the_last_part_of_a_task_is_added_separately() -> None:
-    """A task goes on from its first checkpoint for six intervals: sums beyond 2**53 ns are rounded."""
+    """A task resumes from its first checkpoint for six intervals: sums beyond 2**53 ns are rounded."""
     interval, seen = 4_753_305_983_434_210, []
     for kernel in (dispatch, reference):
         queue = kernel.WorkQueue(
@@ -198,7 +198,7 @@ def test_the_last_part_of_a_task_is_added_separately() -> None:
 
 @BOTH
 def test_the_last_32_up_times_count(kernel: Any) -> None:
-    """The first machine is up for 1, 2, ... 40 s, and then for 0 s: of 9 s to 40 s the mean is 24.5 s."""
+    """The first machine is up for 1, 2, ... 40 s, and then for 0 s: the mean of 9 s to 40 s is 24.5 s."""
     queue = simple(kernel, faults=True, prediction="past", choice="avail")
     assert queue.run(NEVER) == "blocks"
     rows, now = [], 0
@@ -214,15 +214,15 @@ def test_the_last_32_up_times_count(kernel: Any) -> None:
 
 
 @BOTH
-def test_predictions_end_with_time(kernel: Any) -> None:
-    """Machine 0 was up for 10**18 ns: when it is back, that is too long from 8.2e18 ns on."""
+def test_predictions_do_not_exceed_the_last_instant(kernel: Any) -> None:
+    """Machine 0 was up for 10**18 ns: predicted again, that is beyond the last instant from 8.2e18 ns on."""
     for back, until in ((82 * 10**17 - 1024, LONGEST - 1024), (82 * 10**17, NEVER), (85 * 10**17, NEVER)):
         queue = simple(kernel, faults=True, prediction="past", choice="avail")
         assert queue.run(NEVER) == "blocks"
         fed(queue, (10**18, 0, False, back), (back, 0, True, NEVER))
         assert queue.run(NEVER) == "blocks"
         assert fed(queue).run(back + 1) == "reached"
-        # machine 1 has been up all the time: for as long again, if time does not end before
+        # machine 1 has been up all the time: predicted for as long again, but not beyond the last instant
         assert queue.idle_machines()[1].tolist()[0] == until
         release(queue)
         assert queue.idle_machines()[1].tolist() == [until, min(2 * (back + 1), NEVER)]
@@ -232,7 +232,7 @@ def test_predictions_end_with_time(kernel: Any) -> None:
 
 
 def test_candidates_and_idle_machines_equal_reference() -> None:
-    """The same of the same types: before anything is released, while all are busy, and with a bag before."""
+    """With equal types: before any release, while all machines are busy, and after an earlier bag."""
     seen: list[list[Any]] = []
     for kernel in (dispatch, reference):
         queue = kernel.WorkQueue(
@@ -249,7 +249,7 @@ def test_candidates_and_idle_machines_equal_reference() -> None:
             told.append(queue.pick_task())
 
         look()
-        release(queue, 1)  # while there is nobody who waits for the first bag
+        release(queue, 1)  # while no machine waits for the first bag
         look()
         while queue.run(S) == "decide":
             bag, task = queue.pick_task()
@@ -267,7 +267,7 @@ def test_candidates_and_idle_machines_equal_reference() -> None:
 
 @BOTH
 def test_the_printed_rule_may_choose_no_machine(kernel: Any) -> None:
-    """Machine 0 is not free, and machine 1 is no faster."""
+    """Machine 0 is busy, and machine 1 is not faster."""
     queue = release(simple(kernel, printed=True, choice="none", step=True))
     assert queue.run(NEVER) == "decide" and queue.pick_machine(0, 0) == 0
     slow = release(kernel.WorkQueue(
@@ -291,14 +291,14 @@ def test_run_returns_the_reason_of_its_stop(kernel: Any) -> None:
 
 
 @BOTH
-def test_a_machine_that_is_up_does_not_recover(kernel: Any) -> None:
-    """Nor does who is down fail: that is no news."""
+def test_recovery_of_a_machine_that_is_up_is_ignored(kernel: Any) -> None:
+    """Nor does a machine that is down fail: such events are ignored."""
     queue = release(simple(kernel, faults=True, log=True, prediction="age", max_replicas=1))
     assert queue.run(NEVER) == "blocks"
     fed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))
     assert queue.run(NEVER) == "blocks"
     assert fed(queue, (6 * S, 1, True, 9 * S)).run(NEVER) == "blocks" and fed(queue).run(7 * S) == "reached"
-    # machine 1 had task 0 until 2 s; machine 0 is up since 0 s and has the other until 8 s
+    # machine 1 had task 0 until 2 s; machine 0 is up from 0 s and runs the other until 8 s
     assert [column.tolist() for column in queue.idle_machines()] == [[1], [6 * S]]
     assert queue.run(NEVER) == "done"
     rows = queue.copies()
@@ -306,7 +306,7 @@ def test_a_machine_that_is_up_does_not_recover(kernel: Any) -> None:
 
 
 def test_runs_of_empty_queues_return_done() -> None:
-    """No machines and no bags: done at once, and the columns have their types."""
+    """Without machines and bags; the columns have their types."""
     seen = []
     for kernel in (dispatch, reference):
         queue = kernel.WorkQueue([], [], [], [], order="small", choice="cpu", max_replicas=1, log=True)
@@ -317,8 +317,8 @@ def test_runs_of_empty_queues_return_done() -> None:
 
 
 @BOTH
-def test_every_bit_of_a_draw_counts(kernel: Any) -> None:
-    """Of three tasks, by a number that is a third, and by the one before it."""
+def test_every_bit_of_a_random_number_counts(kernel: Any) -> None:
+    """One of three tasks is drawn by a number of exactly a third, and by the number below it."""
     for seed, task in ((15_879_961_201_844_960_580, 0), (8_278_976_590_717_499_476, 1)):
         queue = kernel.WorkQueue(
             [1.0] * 4, [3], [5.0] * 3, [NEVER] * 4, order="random", choice="none", max_replicas=2, seed=seed,
@@ -348,7 +348,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"tasks": [0, 2]}, "tasks[0] must be in 1..2147483647, got 0"),
     ({"tasks": [2**31]}, "tasks[0] must be in 1..2147483647, got 2147483648"),
     ({"tasks": [0.5]}, "tasks must hold integers, got dtype float64"),
-    ({"tasks": [3]}, "sizes must be 3, as many as there are tasks, got 2"),
+    ({"tasks": [3]}, "sizes must have 3 entries, the sum of tasks, got 2"),
     ({"up_until": [0, -1]}, "up_until[1] must be >= 0, got -1"),
     ({"up_until": [0.5, 1]}, "up_until must hold integers, got dtype float64"),
     ({**PACE, "factors": [[1.0, 0.0]]}, "factors must be finite and > 0"),
@@ -362,7 +362,7 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({**PACE, "phase": -1}, "phase must be in 0..10000000000000000, got -1"),
     ({"interval": -1}, "interval must be in 0..1000000000000000000, got -1"),
     ({"checkpoint": 10**18 + 1}, "checkpoint must be in 0..1000000000000000000, got 1000000000000000001"),
-    ({"restore": 0.5}, "restore must be a whole number, got 0.5"),
+    ({"restore": 0.5}, "restore must be an integer, got 0.5"),
     ({"max_replicas": 0}, "max_replicas must be in 1..1024, got 0"),
     ({"max_replicas": 1025}, "max_replicas must be in 1..1024, got 1025"),
     ({"period": 10**16 + 1}, "period must be in 0..10000000000000000, got 10000000000000001"),
@@ -396,7 +396,7 @@ def completed(kernel: Any, **more: Any) -> Any:
 
 
 def asking(kernel: Any, **more: Any) -> Any:
-    """Task 0 runs on machine 1, and task 1 is next."""
+    """Return a queue in which task 0 runs on machine 1, and task 1 is next."""
     queue = release(simple(kernel, **ASK, **more))
     assert queue.run(NEVER) == "decide"
     queue.assign(0, 0, 1)
@@ -410,7 +410,7 @@ def two_bags(kernel: Any) -> Any:
 
 
 def both_failed(kernel: Any) -> Any:
-    """Task 0 on machine 0, and task 1 on machine 1, until 1 s: they are next in this order."""
+    """Return a queue whose machines 0 and 1 failed at 1 s with tasks 0 and 1, which are next in order."""
     queue = release(simple(kernel, faults=True, **ASK))
     assert queue.run(NEVER) == "blocks"
     assert fed(queue, *((S, u, up, NEVER) for u in (0, 1) for up in (False, True))).run(NEVER) == "decide"
@@ -420,8 +420,8 @@ def both_failed(kernel: Any) -> Any:
     return queue
 
 
-NEXT = "task must be one of those that are next, got {} of bag {}"
-LATER = "feed must wait until run asks for blocks"
+NEXT = "task must be one of candidates, got {} of bag {}"
+LATER = "feed requires a call of run that has returned 'blocks'"
 CALLS: list[tuple[Any, str]] = [
     (lambda m: simple(m).submit(1, [0, 1]), "bag must be in 0..0, got 1"),
     (lambda m: simple(m).submit(-1, [0, 1]), "bag must be in 0..0, got -1"),
@@ -431,8 +431,8 @@ CALLS: list[tuple[Any, str]] = [
         lambda m: simple(m).submit(0, [0]),
         "sequence must have as many entries as tasks of the bag, got 1 and 2",
     ),
-    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must be a task that is not listed before, got 1"),
-    (lambda m: release(simple(m), 0, 0), "bag must be one that is not released, got 0"),
+    (lambda m: simple(m).submit(0, [1, 1]), "sequence[1] must not occur before, got 1"),
+    (lambda m: release(simple(m), 0, 0), "bag must not have been released, got 0"),
     (lambda m: fed(simple(m)), LATER),
     (lambda m: fed(fed(failing(m), (5, 0, False, 9))), LATER),
     (
@@ -467,8 +467,8 @@ CALLS: list[tuple[Any, str]] = [
     (lambda m: asking(m).assign(0, 2, 0), "task must be in 0..1, got 2"),
     (lambda m: asking(m).assign(0, -1, 0), "task must be in 0..1, got -1"),
     (lambda m: asking(m).weigh(0, 1, 1), "machine must be free, got 1"),
-    (lambda m: asking(m).pick_task(), "order must not be 'ask': the caller chooses the task"),
-    (lambda m: asking(m).pick_machine(0, 1), "choice must not be 'ask': the caller chooses the machine"),
+    (lambda m: asking(m).pick_task(), "pick_task does not support order 'ask'"),
+    (lambda m: asking(m).pick_machine(0, 1), "pick_machine does not support choice 'ask'"),
 ]
 
 

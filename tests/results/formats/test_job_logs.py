@@ -1,4 +1,4 @@
-"""Schedules for others: what is exported passes `gridsim validate`, and job logs come back as they went."""
+"""Exported schedules pass `gridsim validate`, and the schedules of job logs are exported unchanged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def log(path: Path, jobs: list[tuple[float, ...]], header: str = "; MaxProcs: 4\n") -> Path:
-    """A job log; a job is (submit, wait, run time, procs, requested time, status), numbered from 1."""
+    """Write a job log; a job is (submit, wait, run time, procs, requested time, status), numbered from 1."""
     lines = [
         f"{k} {submit} {wait} {lasts} {procs} -1 -1 {procs} {limit} -1 {status} 1 1 -1 1 1 -1 -1"
         for k, (submit, wait, lasts, procs, limit, status) in enumerate(jobs, 1)
@@ -58,7 +58,7 @@ def log(path: Path, jobs: list[tuple[float, ...]], header: str = "; MaxProcs: 4\
 LOG = [(100, 0, 10, 2, 20, 1), (101, 9, 5, 3, 20, 0), (102, 0, 8, 1, 20, 1), (103, 7, 2, 1, -1, 5)]
 
 
-# -- results for others -----------------------------------------------------------------------------------
+# -- exported schedules -----------------------------------------------------------------------------------
 
 
 def test_each_rigid_job_has_a_row(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_each_rigid_job_has_a_row(tmp_path: Path) -> None:
 
 
 def test_allocated_resources_are_intervals(tmp_path: Path) -> None:
-    """By hand: machine 3 runs another job when one of five comes."""
+    """Machine 3 runs another job when a job of five machines starts."""
     workload = gs.Workload.jobs_of(
         release=[0.0, 0.0, 0.0, 1.0], nodes=[3, 1, 4, 5], run_time=[1.0, 5.0, 1.0, 1.0]
     )
@@ -135,7 +135,7 @@ def test_an_exported_schedule_keeps_the_invariants_and_is_read_back(
 
 
 def test_the_exported_schedule_of_a_log_equals_the_log(tmp_path: Path) -> None:
-    """Fractions of seconds and all; cancelled jobs are in neither."""
+    """Fractions of seconds are kept; cancelled jobs are in neither log."""
     jobs = [*LOG, (103.25, 11.75, 2.125, 1, 3, 1), (104, 30, 0, 2, 5, 5)]
     with pytest.warns(gs.TraceWarning, match="1 jobs that never ran"):
         one = gs.result_from_log(log(tmp_path / "a.swf", jobs))
@@ -145,7 +145,7 @@ def test_the_exported_schedule_of_a_log_equals_the_log(tmp_path: Path) -> None:
     assert one.digest == other.digest
 
 
-def test_an_export_without_a_schedule_says_how_to_record_one(tmp_path: Path) -> None:
+def test_the_error_of_an_export_without_a_schedule_tells_how_to_record_one(tmp_path: Path) -> None:
     bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
         with pytest.raises(
@@ -154,7 +154,7 @@ def test_an_export_without_a_schedule_says_how_to_record_one(tmp_path: Path) -> 
             export(result, tmp_path / "out")
     with pytest.raises(gs.ScenarioError, match="^to_batsim for evalys"):
         gs.to_batsim(bags, tmp_path / "out", dialect="evalys")
-    assert gs.to_swf(jobs, tmp_path / "out") == 6  # of rigid jobs a log does not tell where they ran
+    assert gs.to_swf(jobs, tmp_path / "out") == 6  # a log of rigid jobs does not state their machines
     with pytest.raises(gs.ScenarioError, match="^dialect"):
         gs.to_batsim(jobs, tmp_path / "out", dialect="x")  # type: ignore[arg-type]
 
@@ -164,7 +164,7 @@ def test_the_dialect_evalys_has_its_columns(tmp_path: Path) -> None:
     found = rows(tmp_path / "out.csv")
     wanted = """jobID workload_name submission_time requested_number_of_resources requested_time success
         starting_time execution_time finish_time waiting_time turnaround_time stretch allocated_resources"""
-    assert set(wanted.split()) <= set(found[0])  # what evalys names as `JobSet.columns`
+    assert set(wanted.split()) <= set(found[0])  # the `JobSet.columns` of evalys
     assert "job_id" not in found[0] and found[0]["jobID"] == "1_1"
 
 
@@ -205,7 +205,7 @@ def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
     table = result.applications
     assert table["release"].tolist() == [0, 1, 2, 3] and table["first_start"].tolist() == [0, 10, 2, 10]
     assert table["finish"].tolist() == [10, 15, 10, 12] and table["waiting"].tolist() == [0, 9, 0, 7]
-    # failed or cancelled on the way: it ran for its run time
+    # a job that failed or was cancelled ran for its run time
     assert table["failed"].tolist() == [0, 0, 0, 0] and table["requested"].tolist() == [20, 20, 20, 2]
     assert table["slowdown"].tolist() == [1, 1.4, 1, 1] and table["stretch"][1] == 14 / 15_000
     assert len(result.machines) == 4 and np.isnan(result.machines["busy"]).all() and result.makespan == 15
@@ -221,7 +221,7 @@ def test_the_schedule_of_a_log_is_as_computed_by_hand(tmp_path: Path) -> None:
     loaded = gs.Result.load(tmp_path / "log.gridsim")
     assert loaded.digest == result.digest and loaded.tables == result.tables
     gs.check_same_jobs(result, loaded.scenario)
-    with pytest.raises(gs.ScenarioError, match="of a job log, validate the log itself"):
+    with pytest.raises(gs.ScenarioError, match="^result must be that of a run"):
         validate_result(result)
 
 
@@ -241,7 +241,7 @@ def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path)
     with pytest.warns(gs.TraceWarning) as told:
         result = gs.result_from_log(log(tmp_path / "x.swf", jobs))
     said = " ".join(str(each.message) for each in told)
-    assert "x.swf:7: 1 jobs of unknown wait, taken as failed" in said
+    assert "x.swf:7: 1 jobs of unknown wait count as failed" in said
     assert "1 jobs of unknown run time, left out" in said and "1 jobs of run time 0 s" in said
     assert "x.swf:6: 1 jobs that never ran" in said
     table = result.applications
@@ -249,12 +249,12 @@ def test_jobs_that_never_ran_are_left_out_and_unknown_waits_fail(tmp_path: Path)
     assert np.isnan(table["finish"]).tolist() == [False] * 4 + [True, False]
     assert result.facts["unknown_waits"] == 1 and "unknown for 1 jobs" in result.format()
     assert table["nodes_used"].tolist() == [2, 3, 1, 1, 0, 1] and table["waiting"][-1] == 2
-    with pytest.warns(gs.TraceWarning):  # those of the scenario, too
+    with pytest.warns(gs.TraceWarning):  # the scenario issues the warning, too
         gs.check_same_jobs(result, result.scenario)
 
 
-def test_waits_are_those_of_their_jobs(tmp_path: Path) -> None:
-    """Job 2, which waited for 5 s, stands above job 1, which waited for 7 s; both come at 0 s."""
+def test_jobs_keep_their_waits_if_a_log_is_not_sorted(tmp_path: Path) -> None:
+    """Job 2, which waited 5 s, precedes job 1, which waited 7 s; both are released at 0 s."""
     lines = [
         f"{number} 0 {wait} 10 1 -1 -1 1 10 -1 1 1 1 -1 1 1 -1 -1\n" for number, wait in ((2, 5), (1, 7))
     ]
@@ -270,7 +270,7 @@ def test_jobs_of_unknown_wait_do_not_count_as_work(tmp_path: Path) -> None:
     assert result.facts["utilization"] == 10 / (2 * 10)
 
 
-def test_windows_and_nodes_are_those_of_a_scenario(tmp_path: Path) -> None:
+def test_windows_and_nodes_select_the_jobs_of_a_scenario(tmp_path: Path) -> None:
     path = tmp_path / "x.swf.gz"
     text = log(tmp_path / "x.swf", LOG, "; MaxProcs: 9 (of 12)\n").read_text()
     path.write_bytes(gzip.compress(text.encode()))
@@ -307,7 +307,7 @@ def test_only_processors_are_divided_among_nodes(tmp_path: Path, key: str, count
     assert len(gs.result_from_log(path, procs_per_node=4).machines) == count
 
 
-def test_jobs_of_other_run_times_are_not_the_same(tmp_path: Path) -> None:
+def test_jobs_with_other_run_times_are_a_difference(tmp_path: Path) -> None:
     result = gs.result_from_log(log(tmp_path / "x.swf", [(0, 0, 10, 1, 30, 1)]))
     other = gs.Workload.jobs_of(release=[0.0], nodes=1, run_time=[20.0], requested=30.0)
     with pytest.raises(gs.ScenarioError, match="where task_size of application 0 is 10000 Mflop, got 20000 "):

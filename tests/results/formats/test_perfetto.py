@@ -1,4 +1,4 @@
-"""Traces for Perfetto: sound by the rules of the format, and the numbers of the result."""
+"""Traces for Perfetto are valid and have the numbers of the result."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def written(result: gs.Result, path: Path, **options: Any) -> list[Event]:
 
 
 def tracks(events: list[Event]) -> dict[tuple[int, int], list[Event]]:
-    """The slices of each thread, in order; they must not overlap."""
+    """Return the slices of each thread, in order; they must not overlap."""
     found: dict[tuple[int, int], list[Event]] = defaultdict(list)
     for event in events:
         if event["ph"] == "X":
@@ -77,7 +77,7 @@ def tracks(events: list[Event]) -> dict[tuple[int, int], list[Event]]:
 
 
 def enclosing(slices: list[Event], ts: int) -> Event:
-    """The slice that is open at `ts`."""
+    """Return the slice that is open at `ts`."""
     at = int(np.searchsorted([event["ts"] for event in slices], ts, side="right")) - 1
     assert at >= 0 and ts < slices[at]["ts"] + slices[at]["dur"]
     return slices[at]
@@ -87,12 +87,12 @@ def machine(event: Event) -> int:
     return (event["tid"] - 1_000_000) // 2
 
 
-def test_a_trace_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
+def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
     events = written(result, tmp_path / "a.json")
     threads = tracks(events)
     named = {(each["pid"], each["tid"]) for each in events if each.get("name") == "thread_name"}
     assert set(threads) <= named and not {tid for _, tid in named} & {pid for pid, _ in named}
-    # a flow begins and ends once, in a slice of its thread, which is read before it
+    # a flow begins and ends once, in a slice of its thread that precedes it in the file
     places = {id(event): k for k, event in enumerate(events)}
     ends: dict[Any, dict[str, Event]] = defaultdict(dict)
     for event in events:
@@ -119,7 +119,7 @@ def test_a_trace_is_sound_and_has_the_numbers_of_the_result(result: gs.Result, t
             i = piece["args"]["application"]
             assert machine(pair["s"]) == result.applications["submitter"][i]
             assert pair["s"]["ts"] / 1e9 == result.applications["release"][i]
-    # what ran
+    # the schedule
     pieces = [event for event in events if event.get("cat") == "tasks"]
     busy = np.zeros(len(result.machines))
     for piece in pieces:
@@ -163,7 +163,7 @@ def test_failures_are_slices_of_their_machines(tmp_path: Path) -> None:
 
 
 def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
-    """Of three machines one is down for good: a job that wants all of them never runs."""
+    """A job that requires all three machines never runs, since one is down for good."""
     scenario = gs.Scenario(
         gs.Platform.equal(3),
         gs.Workload.jobs_of(release=[0.0, 1.0], nodes=[1, 3], run_time=[10.0, 10.0]),
@@ -178,7 +178,7 @@ def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("up", [100.0, 10.000_000_001])
-def test_a_machine_that_is_up_again_after_the_run_is_down_to_its_end(up: float, tmp_path: Path) -> None:
+def test_a_machine_that_recovers_after_the_run_is_down_until_the_end(up: float, tmp_path: Path) -> None:
     scenario = gs.Scenario(
         gs.Platform.equal(2, 1000.0),
         gs.Workload.of([0.0], 1, 10_000.0),
@@ -190,7 +190,7 @@ def test_a_machine_that_is_up_again_after_the_run_is_down_to_its_end(up: float, 
 
 
 def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
-    """They last for 1 ms, or until the next one."""
+    """Such a slice lasts 1 ms, or until the next one."""
     workload = gs.Workload.of([0.0, 1.0, 1.0004], 1, 100.0, [0, 0, 0])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), workload), gs.MinCent(), record=True)
     events = written(result, tmp_path / "a.json")
@@ -206,7 +206,7 @@ def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
-def test_a_trace_can_have_a_part_of_the_machines(machines: Any, tmp_path: Path) -> None:
+def test_a_trace_can_have_some_of_the_machines(machines: Any, tmp_path: Path) -> None:
     result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
     events = written(result, tmp_path / "a.json.gz", machines=machines)
     assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == set(range(90, 110))
@@ -226,7 +226,7 @@ def test_a_trace_can_have_a_part_of_the_machines(machines: Any, tmp_path: Path) 
 
 def test_invalid_arguments_are_rejected(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    with pytest.raises(gs.ScenarioError, match="to_perfetto requires a recorded schedule, .*--record"):
+    with pytest.raises(gs.ScenarioError, match="to_perfetto requires a recorded schedule.*--record"):
         gs.to_perfetto(gs.simulate(SMALL, gs.WqrFt()), file)
     result = gs.simulate(SMALL, gs.WqrFt(), record=True)
     for machines in ([0, 9], [-1], [0.5], [[1]], "0", range(10**15)):

@@ -1,4 +1,4 @@
-"""Classes of tasks on machines that are good at different ones: the program, rules, related machines."""
+"""Affinity scheduling: the linear program, the mapping rules, and related machines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from gridsim.errors import ScenarioError
 pytest.importorskip("scipy")
 
 
-def test_each_machine_gets_the_kind_of_task_it_is_fastest_at() -> None:
-    """Two specialists: 1 task a second each; the one who could do everything alike helps nobody more."""
+def test_each_machine_gets_the_class_of_tasks_that_it_runs_fastest() -> None:
+    """Each of two machines runs 1 task/s of one class, and is ten times as slow for the other class."""
     made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [1.0, 1.0])
     assert made.rate == pytest.approx(2.0) and made.allowed.tolist() == [[True, False], [False, True]]
-    # three times as many of the first: the second machine helps, t of its time
+    # with three times as many tasks of class 0, machine 1 runs them for a share t of its time
     # 1 + t / 10 = 3 (1 - t): t = 20/31
     made = gs.affinity([[1.0, 10.0], [10.0, 1.0]], [3.0, 1.0])
     assert made.rate == pytest.approx(4 * (1 - 20 / 31)) and made.shares[0, 1] == pytest.approx(20 / 31)
@@ -34,12 +34,12 @@ def test_each_machine_gets_the_kind_of_task_it_is_fastest_at() -> None:
 def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
     speeds: list[float], classes: list[tuple[float, float]], draw: st.DataObject
 ) -> None:
-    """Machines that differ in speed alone: any split of work in which none idles has the optimal rate."""
+    """If machines differ only in speed, any division of work in which none idles has the optimal rate."""
     size, proportion = np.array(classes).T
     etc = size[:, None] / np.array(speeds)
     best = gs.affinity(etc, proportion)
     assert best.rate == pytest.approx(sum(speeds) / (size @ proportion / proportion.sum()))
-    # give out the work of all classes in any order, filling one machine after another
+    # assign the work of the classes in any order, filling one machine after another
     work, left = dict(enumerate(size * proportion)), np.array(speeds) * (size @ proportion) / sum(speeds)
     given = np.zeros(etc.shape)
     for k in draw.draw(st.permutations(range(len(size)))):
@@ -51,7 +51,7 @@ def test_on_related_machines_every_mapping_that_keeps_them_busy_is_optimal(
     assert served / proportion * proportion.sum() == pytest.approx(np.full(len(size), best.rate))
 
 
-def test_the_rules_choose_the_machines_worked_out_by_hand() -> None:
+def test_the_rules_choose_the_machines_computed_by_hand() -> None:
     etc = [[4.0, 5.0, 20.0], [3.0, 9.0, 1.0]]
     kind, arrival = [0, 0, 0, 1], [0.0, 0.0, 0.5, 0.5]
 
@@ -69,7 +69,7 @@ def test_the_rules_choose_the_machines_worked_out_by_hand() -> None:
 
 
 def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None:
-    """At 95 % of the rate queues stay short where the program says who goes where; without it they grow."""
+    """At 95 % of the optimal rate, queues stay short with the mask of the program and grow without it."""
     random = np.random.default_rng(5)
     etc = gs.expected_times(4, 6, task_range=2.0, machine_range=50.0, consistency="inconsistent", seed=3)
     best = gs.affinity(etc, [1.0] * 4)
@@ -99,7 +99,10 @@ def test_queues_stay_short_at_the_optimal_rate_with_the_linear_program() -> None
         ({"kind": [0, 1]}, r"kind must be whole numbers in 0..0, got \[0, 1\]"),
         ({"arrival": [1.0, 0.0]}, "arrival must be 2 finite numbers >= 0, ascending"),
         ({"rule": "mtc"}, "rule"),
-        ({"allowed": [[False, False]]}, "allowed must be bool, 1 by 2, with a machine for each class"),
+        (
+            {"allowed": [[False, False]]},
+            "^allowed must be bool",
+        ),
         ({"percent": 101}, "percent must be above 0 and at most 100, got 101"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Lower bounds by what links carry: no schedule of small cases beats them; they are tight for many tasks."""
+"""Lower bounds by the bandwidth of links: no small schedule beats them; they are tight for many tasks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ bags = st.tuples(
 
 
 def optimum(rows, speeds, links):
-    """The smallest maximum stretch over all assignments and orders of tasks, with unlimited prefetch."""
+    """Return the smallest maximum stretch over all assignments and orders, with unlimited prefetch."""
     tasks = [i for i, row in enumerate(rows) for _ in range(row[1])]
     best = np.inf
     for places in product(range(len(speeds)), repeat=len(tasks)):
@@ -65,7 +65,7 @@ def test_no_schedule_of_a_small_case_beats_the_bounds(rows, numbers):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(bags, min_size=2, max_size=6), st.sampled_from([0.5, 1.0, 3.0]))
 def test_the_bound_by_links_is_the_largest_over_many_values(rows, value):
-    """The values that are tried are enough: no other b* gives a larger bound."""
+    """No other b* than those that are tried gives a larger bound."""
     release, tasks, task_size, into, _ = (np.array(column) for column in zip(*rows, strict=True))
     if not into.any():
         return
@@ -75,7 +75,7 @@ def test_the_bound_by_links_is_the_largest_over_many_values(rows, value):
         fluid_bound(release, size, speeds.sum()).stretch,
         link_bound(release, size, moved, speeds, links, "input").stretch,
     )
-    # any one application or all of them, from the first release on
+    # sets of one application, and the set of all
     for members in [*np.eye(len(rows), dtype=bool), np.ones(len(rows), bool)]:
         work = float((size * np.minimum(1.0, moved / value))[members].sum())
         time = release[members].min() + work / np.minimum(speeds, links / value).sum()
@@ -89,7 +89,7 @@ def test_the_bound_is_tight_for_many_tasks_of_one_kind():
     )
     result = gs.simulate(scenario, gs.MinCent(mode="once"))
     bound = result.bound("fluid")
-    assert isinstance(bound, DataBound) and bound.way == "input" and bound.value == 1.0
+    assert isinstance(bound, DataBound) and bound.kind == "input" and bound.value == 1.0
     # 500 Mflop/s on the first machine, whose link is narrow, and 2000 on the other
     assert bound.stretch == pytest.approx(1 / 2500)
     assert 1.0 <= result.gap() < 1.001
@@ -107,5 +107,5 @@ def test_a_certificate_is_checked_and_a_wrong_one_rejected():
         ),
     ):
         assert float(bound.verify(release, size, speeds, **given_, **data)) == pytest.approx(bound.stretch)
-        with pytest.raises(ValueError, match="but its certificate has"):
+        with pytest.raises(ValueError, match="of its certificate"):
             bound.verify(release, size, 2.0 * speeds, **given_, **(data | {"bandwidth": 2.0 * links}))

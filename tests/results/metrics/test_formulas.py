@@ -22,7 +22,7 @@ def test_formulas_are_as_computed_by_hand():
 
 
 def test_small_numbers_and_late_starts_are_as_computed_by_hand():
-    """What is below 1, and what does not begin at 0: limits and differences show only there."""
+    """Values below 1 and releases after 0 reveal wrong limits and differences."""
     release, size = np.array([4.0, 4.25]), np.array([1.0, 3.0])
     assert metrics.makespan(release, np.array([5.0, math.nan])) == 1.0
     assert metrics.load_of(release, size, 8.0) == 2.0
@@ -35,7 +35,7 @@ def test_small_numbers_and_late_starts_are_as_computed_by_hand():
     assert metrics.prediction_errors(np.array([0.25]), np.array([0.5])).tolist() == [0.5]
 
 
-def test_sums_are_rounded_once_and_none_is_lost_between_blocks():
+def test_sums_over_several_blocks_are_rounded_once():
     values = np.full((1 << 16) + 2, 1.0)
     values[:3] = 1e100, -1e100, 0.5
     assert metrics.total(values) == (1 << 16) - 0.5
@@ -54,12 +54,12 @@ def test_the_wasted_share_is_as_computed_by_hand():
     }
     assert metrics.wasted_share(cycles) == 0.4375
     assert math.isnan(metrics.wasted_share(dict.fromkeys(names, np.zeros(2))))
-    # of less than 1 Mflop together
+    # cycles of less than 1 Mflop in total
     assert metrics.wasted_share({name: column / 8 for name, column in cycles.items()}) == 0.4375
 
 
-def test_results_that_return_at_once_keep_their_order():
-    """More of them than a sort that is not stable leaves alone."""
+def test_results_that_return_at_one_instant_keep_their_order():
+    """They are so many that an unstable sort would reorder them."""
     turnaround = np.arange(1.0, 41.0)
     returned = np.where(np.arange(40) % 2, 7.0, 3.0)
     time, means = metrics.running_mean(returned, turnaround)

@@ -21,7 +21,7 @@ machines_ = st.tuples(st.sampled_from([0.5, 1.0, 2.0]), amounts, amounts)
 
 
 def optimum(rows, machines):
-    """The smallest maximum stretch over all assignments to machines that suit, and all orders of tasks."""
+    """Return the smallest maximum stretch over all assignments to suitable machines and all orders."""
     tasks = [i for i, row in enumerate(rows) for _ in range(row[1])]
     suited = [
         [u for u, (_, memory, disk) in enumerate(machines) if memory >= rows[i][3] and disk >= rows[i][4]]
@@ -60,7 +60,7 @@ def test_no_schedule_of_a_small_case_beats_the_bounds(rows, others):
 
 
 def test_a_result_has_the_bound_of_the_machines_that_can_hold_an_application():
-    """By hand: the second application has only one of four machines, and takes it 4 tasks * 2 s."""
+    """Only one of four machines suits the second application, which takes 4 * 2 s on it."""
     own = gs.ListedAttributes(memory=(1.0, 1.0, 1.0, 8.0))
     given = gs.Scenario(
         gs.Platform.of([1000.0] * 4).with_attributes(own),
@@ -74,8 +74,8 @@ def test_a_result_has_the_bound_of_the_machines_that_can_hold_an_application():
         assert bound.applications.tolist() == [1] and bound.first == 1
 
 
-def test_many_sets_of_machines_are_thinned_out():
-    """The least and the most of them are kept."""
+def test_only_some_of_many_sets_of_machines_are_tried():
+    """The smallest and the largest set are among them."""
     needs = np.arange(1.0, 41.0)[:, None]
 
     def bound(those, some):

@@ -1,4 +1,4 @@
-"""Measures: names and functions that are asked for, what is measured of a result, what is shown of many."""
+"""The registry of metrics: requests, values of a result, and the metrics shown by default."""
 
 from __future__ import annotations
 
@@ -37,11 +37,17 @@ def test_metrics_are_requested_by_name_and_by_function():
     [
         ("gap", "metrics must be a list of names, or map names to functions, got 'gap'"),
         ({"gap": 3}, "metrics['gap'] must be a function of a result, got 3"),
-        (["gap", "speed"], f"metrics: unknown 'speed'; known: {', '.join((*METRICS, *ALIASES))}"),
-        ({"speed": None}, f"metrics: unknown 'speed'; known: {', '.join((*METRICS, *ALIASES))}"),
-        ([], "metrics must name at least one, got none"),
-        (["gap", 3], "metrics must be names, got 3"),
-        ({None: len}, "metrics must be names, got None"),
+        (
+            ["gap", "speed"],
+            f"metrics must be names of metrics, got 'speed'; known: {', '.join((*METRICS, *ALIASES))}",
+        ),
+        (
+            {"speed": None},
+            f"metrics must be names of metrics, got 'speed'; known: {', '.join((*METRICS, *ALIASES))}",
+        ),
+        ([], "metrics must contain at least one name, got none"),
+        (["gap", 3], "metrics must be a list of names, got the entry 3"),
+        ({None: len}, "metrics must be a list of names, got the entry None"),
     ],
 )
 def test_invalid_requests_for_metrics_are_rejected(metrics, said):
@@ -60,7 +66,7 @@ def test_metric_values_have_all_metrics_of_a_run(toy):
 
 
 def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypatch):
-    """One application more than the limit is many; the limit itself is not."""
+    """The limit itself is included."""
     assert BOUND_LIMIT > 2
     result, costly = simulate(SCENARIO, toy()), {"gap", "lower_bound"}
     monkeypatch.setattr(measures, "BOUND_LIMIT", 2)
@@ -95,9 +101,9 @@ def test_default_metrics_depend_on_the_runs(migrated, wasted, rigid, first):
     values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
     values |= dict.fromkeys(root := ["requests_at_root", "decision_wait_mean_s"], math.nan)
     assert default_metrics([values, values], rigid) == first + always
-    # what only a fair tree has is shown if one of the runs is of a fair tree
+    # metrics of fair trees are shown if one of the runs is of a fair tree
     assert default_metrics([values, values | dict.fromkeys(root, 0.5)], rigid) == first + always + root
-    # a sign that one of them lacks is none, and what one of them lacks is not shown
+    # a metric that one of the runs lacks is neither an indicator nor shown
     unlike = values | {"migrated": math.nan, "wasted": math.nan}
     del unlike["mean_stretch_agg"], unlike["gap"], unlike["bytes"], unlike["failed"]
     usual = (

@@ -34,7 +34,7 @@ def test_utilization_is_as_computed_by_hand():
     assert rigid.request_series(edges, release, nodes, run_time, 4).tolist() == [0.75, 0.6, 0.0]
     start = np.array([5.0, 10.0, math.nan])
     assert rigid.effective_series(edges, start, start + run_time, nodes, 4).tolist() == [0.25, 0.6, 0.0]
-    # one that started and was never seen to end does not count
+    # a job that started but has no known end does not count
     running = np.array([5.0, 10.0, 12.0])
     assert rigid.effective_series(edges, running, start + run_time, nodes, 4).tolist() == [0.25, 0.6, 0.0]
 
@@ -59,19 +59,19 @@ def test_an_end_on_an_edge_begins_another_interval():
 def test_waiting_by_classes_is_as_computed_by_hand():
     nodes = np.array([1.0, 1.0, 2.0, 4.0, 8.0])
     waiting = np.array([0.0, 10.0, 7.0, math.nan, 100.0])
-    found = rigid.waiting_by(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
+    found = rigid.waiting_by_class(nodes, waiting, np.array([1.0, 2.0, 4.0, 8.0]))
     assert (found.low.tolist(), found.high.tolist()) == ([1, 2, 4], [2, 4, 8])
     assert found.jobs.tolist() == [2, 1, 1]
     assert found.mean.tolist() == [5, 7, 100] == found.median.tolist()
-    assert rigid.waiting_by(nodes, waiting, np.array([1.0, 3.0])).jobs.tolist() == [3]
-    empty = rigid.waiting_by(nodes, waiting, np.array([2.5, 3.0, 3.5]))
+    assert rigid.waiting_by_class(nodes, waiting, np.array([1.0, 3.0])).jobs.tolist() == [3]
+    empty = rigid.waiting_by_class(nodes, waiting, np.array([2.5, 3.0, 3.5]))
     assert empty.jobs.tolist() == [0, 0] and np.isnan(empty.mean).all() and np.isnan(empty.median).all()
-    alike = rigid.waiting_by(np.ones(3), np.arange(3.0), rigid.equal_counts(np.ones(3), 4))
+    alike = rigid.waiting_by_class(np.ones(3), np.arange(3.0), rigid.quantile_bins(np.ones(3), 4))
     assert (alike.jobs.tolist(), alike.mean.tolist()) == ([3], [1.0])
 
 
-def test_bins_are_as_computed_by_hand():
-    assert rigid.equal_counts(np.arange(1.0, 9.0), 1).tolist() == [1, 8]
+def test_limits_of_classes_are_as_computed_by_hand():
+    assert rigid.quantile_bins(np.arange(1.0, 9.0), 1).tolist() == [1, 8]
     assert rigid.log_bins(np.array([1.0, 30.0, 100.0]), 2).tolist() == pytest.approx([1, 10, 100])
     with pytest.raises(ValueError, match="^values"):
         rigid.log_bins(np.array([0.0, 1.0]), 2)
@@ -90,7 +90,7 @@ def test_rank_correlation_is_as_computed_by_hand():
     assert rigid.rank_correlation(x, -x) == pytest.approx(-1)
     assert rigid.rank_correlation(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(4 / math.sqrt(20))
     assert math.isnan(rigid.rank_correlation(x, np.ones(4)))
-    # ranks 2, 2, 2, 4, 5: with two values only, wrong ranks of equal ones would not show
+    # ranks 2, 2, 2, 4, 5: with only two distinct values, wrong ranks of ties would not be noticed
     y = np.array([1.0, 1.0, 1.0, 2.0, 3.0])
     assert rigid.rank_correlation(np.arange(5.0), y) == pytest.approx(8 / math.sqrt(80))
     assert rigid.rank_correlation(x[:2], x[:2]) == pytest.approx(1)
@@ -145,12 +145,12 @@ def test_eu_of_a_long_interval_is_the_mean_of_its_parts(jobs, parts):
 
 @ours
 @given(JOBS, st.integers(1, 12), st.sampled_from(["equal", "log"]))
-def test_classes_share_out_the_jobs(jobs, count, kind):
+def test_every_job_is_in_one_class(jobs, count, kind):
     release, start, _, nodes, run_time = columns(jobs)
     waiting, area = start - release, nodes * run_time
-    edges = rigid.equal_counts(area, count) if kind == "equal" else rigid.log_bins(area, count)
+    edges = rigid.quantile_bins(area, count) if kind == "equal" else rigid.log_bins(area, count)
     assert (np.diff(edges) > 0).all() and edges[0] <= area.min() and edges[-1] >= area.max()
-    found = rigid.waiting_by(area, waiting, edges)
+    found = rigid.waiting_by_class(area, waiting, edges)
     assert found.jobs.sum() == len(jobs) and len(found.jobs) <= count
     some = found.jobs > 0
     assert math.fsum((found.mean * found.jobs)[some]) == pytest.approx(math.fsum(waiting), abs=1e-6)

@@ -1,4 +1,4 @@
-"""The linear program: against optima worked out by hand, the bandwidth-centric rule, and its limits."""
+"""The linear program, checked against optima computed by hand, the bandwidth-centric rule and its limits."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def level(*args: Any, **named: Any) -> float:
 @pytest.mark.parametrize(
     ("arguments", "named", "wanted"),
     [
-        # 10 and 10 Mflop/s, tasks of 1 Mflop and 1 byte: each link of 4 and 1 bytes/s is what limits
+        # 10 and 10 Mflop/s, tasks of 1 Mflop and 1 byte: the links of 4 and 1 bytes/s are the limit
         (([10, 10], [4, 1], [1], 1), {}, 5.0),
         # one at a time, the master serves the fast link only: bandwidth-centric
         (([10, 10], [4, 1], [1], 1), {"port": "one"}, 4.0),
-        # the first is full with 2 tasks/s, which take the port half of the time; the other half is for 1/2
+        # the first computes 2 tasks/s, which use half of the port's time; the other half is enough for 1/2
         (([2, 10], [4, 1], [1], 1), {"port": "one"}, 2.5),
         (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3}, 3.0),
         (([10, 10], [4, 1], [1], 1), {"master_bandwidth": 3, "port": "one"}, 3.0),
-        # behind the first machine, the second gets at most what goes over both links
+        # behind the first machine, the second gets at most what both links can carry
         (([1, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 3.0),
         (([0.5, 10], [4, 2], [1], 1), {"parent": [-1, 0]}, 2.5),
         # two children of an inner node share its port: 1/2 of the time each is 2 + 1/2 tasks/s
@@ -44,9 +44,7 @@ def level(*args: Any, **named: Any) -> float:
         (([1, 1], [1, 0.1], [1, 1], [1, 0.1]), {"port": "one"}, 1 - 1 / 2.9),
     ],
 )
-def test_the_optimum_is_the_one_worked_out_by_hand(
-    arguments: Any, named: dict[str, Any], wanted: float
-) -> None:
+def test_the_optimum_is_as_computed_by_hand(arguments: Any, named: dict[str, Any], wanted: float) -> None:
     assert level(*arguments, **named) == pytest.approx(wanted, rel=1e-7)
 
 
@@ -63,7 +61,7 @@ def stars(draw: st.DrawFn) -> tuple[list[float], list[float]]:
 def test_with_one_application_the_port_serves_the_fastest_links_first(
     star: tuple[list[float], list[float]], data: float
 ) -> None:
-    """The bandwidth-centric theorem: the order of links alone says who is served when the port is scarce."""
+    """By the bandwidth-centric theorem, only the order of links matters if the port is the bottleneck."""
     left, wanted = 1.0, 0.0
     for link, speed in sorted(zip(star[1], star[0], strict=True), reverse=True):
         tasks = min(speed, left * link / data) if data else speed
@@ -104,8 +102,8 @@ def test_the_rates_keep_every_limit(
         assert (made.received @ fetched / speed)[parent == sender].sum() <= 1 + 1e-6
 
 
-def test_rates_far_from_one_are_solved_as_well() -> None:
-    """Tasks of hours and of microseconds: the solver's tolerances are those of the unit of time."""
+def test_rates_far_from_one_are_solved() -> None:
+    """Tasks take hours or microseconds; the tolerances of the solver suit rates of about 1."""
     for factor in (1e-9, 1e9):
         assert level([2, 10], [4, 1], [factor], factor, port="one") == pytest.approx(2.5 / factor, rel=1e-6)
 

@@ -1,4 +1,4 @@
-"""Metrics of jobs that may move: of tables made by hand, and what results and comparisons make of them."""
+"""Metrics of jobs that may move, for tables written by hand, in results and in comparisons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ METRICS = "mean_turnaround", "migrated", "prediction_error", "prediction_undefin
 
 
 def by_hand(**changes: Any) -> gs.Result:
-    """Four jobs, whose results are back at 20, 9, 12 and 12 s; two of them moved, one of these waited."""
+    """Return a result of four jobs that return at 20, 9, 12 and 12 s; two moved, of which one waited."""
     run = gs.simulate(SCENARIO, gs.NoMigration())
     jobs = {
         "application": [0, 1, 1, 2],
@@ -51,14 +51,14 @@ def by_hand(**changes: Any) -> gs.Result:
 def test_the_running_mean_is_as_computed_by_hand() -> None:
     time, means = running_mean(np.array([9.0, 3.0, 5.0]), np.array([6.0, 2.0, 4.0]))
     assert (time.tolist(), means.tolist()) == ([3.0, 5.0, 9.0], [2.0, 3.0, 4.0])
-    # of those that are back at once the first one counts first
+    # jobs that return at one instant keep their order
     time, means = running_mean(np.array([5.0, 5.0]), np.array([1.0, 3.0]))
     assert (time.tolist(), means.tolist()) == ([5.0, 5.0], [1.0, 2.0])
     assert [len(column) for column in running_mean(np.zeros(0), np.zeros(0))] == [0, 0]
 
 
 def test_prediction_errors_are_as_computed_by_hand() -> None:
-    """Too long and too short; none of a job that stayed, nor where nothing was waited, predicted or not."""
+    """Predictions are too long and too short; jobs that stayed or did not wait have no error."""
     predicted = np.array([3.0, 1.0, 4.0, NAN, 5.0, 0.0, NAN])
     actual = np.array([2.0, 4.0, 4.0, 7.0, 0.0, 0.0, 0.0])
     assert prediction_errors(predicted, actual).tolist() == [0.5, 0.75, 0.0]
@@ -71,7 +71,7 @@ def test_the_series_of_turnaround_is_as_computed_by_hand() -> None:
     assert found.mean_turnaround.tolist() == [5.0, 6.5, 5.0, 8.75]
     # three jobs were submitted by 9 s, all four by 12 s
     assert found.observation.tolist() == [3.0, 3.0, 3.0, 5.0]
-    # one that is submitted at 10 s counts at 10 s
+    # a job that is submitted at 10 s counts at 10 s
     at_once = series(by_hand(turnaround=[10.0, 9.0, 9.0, 5.0]))
     assert (at_once.time[0], at_once.observation[0]) == (10.0, 2.5)
     with pytest.raises(KeyError, match="jobs"):
@@ -99,7 +99,7 @@ def test_a_result_has_the_metrics_of_turnaround() -> None:
 
 
 def test_predictions_without_a_wait_have_no_error() -> None:
-    """Nobody who moved had to wait."""
+    """No job that moved had to wait."""
     result = by_hand(waited=[10.0, 0.0, 0.0, 4.0])
     assert result.prediction_undefined == 2
     assert math.isnan(result.prediction_error) and "predicted" not in result.format()
@@ -112,7 +112,7 @@ def test_metrics_of_turnaround_are_undefined_without_jobs() -> None:
     assert not set(METRICS) & result.summary().keys() and "turnaround" not in result.format()
 
 
-def test_a_result_comes_back_from_its_file(tmp_path: Any) -> None:
+def test_a_saved_result_keeps_the_metrics_of_turnaround(tmp_path: Any) -> None:
     result = gs.simulate(SCENARIO, gs.Rjss(k=1.0))
     result.save(tmp_path / "r.npz")
     again = gs.Result.load(tmp_path / "r.npz")
@@ -124,7 +124,7 @@ def test_a_result_comes_back_from_its_file(tmp_path: Any) -> None:
 
 
 def test_schedulers_are_compared_by_the_mean_turnaround() -> None:
-    """Turnaround if all tell it, else the largest stretch."""
+    """The measure is the turnaround if all results have it, else the maximum stretch."""
     both = gs.compare(SCENARIO, {"nm": gs.NoMigration(), "rjss": gs.Rjss(k=1.0)})
     assert both.measure == "mean_turnaround"
     assert both.ratio("rjss") == both["rjss"].mean_turnaround / both["nm"].mean_turnaround < 1.0

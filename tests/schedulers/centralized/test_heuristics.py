@@ -154,12 +154,12 @@ def test_tasks_that_start_at_a_mapping_event_count_as_waiting() -> None:
 
 @pytest.mark.parametrize("scheduler", BY_NAME.values(), ids=lambda item: item.name)
 def test_run_fails_if_no_machine_is_ever_up(scheduler: gs.Scheduler) -> None:
-    with pytest.raises(gs.ScenarioError, match="^faults must leave"):
+    with pytest.raises(gs.ScenarioError, match="faults must leave"):
         run([1.0], [1.0], [1.0], scheduler, faults=gs.Faults.of([0], [0.0], [inf]))
 
 
 def test_mapping_interval_does_not_prolong_a_run_without_machines() -> None:
-    with pytest.raises(gs.ScenarioError, match="^faults must leave"):
+    with pytest.raises(gs.ScenarioError, match="faults must leave"):
         run([1.0], [1.0], [9.0], gs.MinMin(interval=0.5), faults=gs.Faults.of([0], [3.0], [inf]))
 
 
@@ -199,7 +199,7 @@ def test_thousands_of_single_tasks_are_completed(scheduler: gs.Scheduler) -> Non
         ),
         (
             lambda: gs.SwitchingAlgorithm(low=0.9),
-            "switching.low and .high must be 0 <= low < high <= 1, got 0.9",
+            r"switching\.low and \.high must satisfy",
         ),
         (lambda: gs.SwitchingAlgorithm(low=-1), "switching.low must be a finite number >= 0, got -1"),
     ],
@@ -256,13 +256,19 @@ def test_mapping_columns_are_consistent() -> None:
         (lambda: gs.map_tasks([1.0], "mct"), "etc must have two dimensions, tasks and machines, got 1"),
         (lambda: gs.map_tasks([[-1.0]], "mct"), r"etc\[0, 0\] must be finite and > 0, got -1.0"),
         (lambda: gs.map_tasks([[1.0]], "min-min", ready=[1.0, 2.0]), "ready must have as many entries as"),
-        (lambda: gs.map_tasks([[1.0, 2.0], [1.0]], "mct"), "etc must be numbers, as many in each row, got "),
-        (lambda: gs.map_tasks(np.array([[1.0 + 2.0j]]), "mct"), "etc must be numbers, as many in each row"),
-        (lambda: gs.map_tasks([["1.5"]], "mct"), "etc must be numbers, as many in each row"),
-        (lambda: gs.map_tasks([[True]], "mct"), "etc must be numbers, as many in each row"),
+        (
+            lambda: gs.map_tasks([[1.0, 2.0], [1.0]], "mct"),
+            "etc must be numbers in rows of equal length, got ",
+        ),
+        (
+            lambda: gs.map_tasks(np.array([[1.0 + 2.0j]]), "mct"),
+            "etc must be numbers in rows of equal length",
+        ),
+        (lambda: gs.map_tasks([["1.5"]], "mct"), "etc must be numbers in rows of equal length"),
+        (lambda: gs.map_tasks([[True]], "mct"), "etc must be numbers in rows of equal length"),
         (lambda: gs.map_tasks([[1.0]], "mct", ready=[1.0j]), "ready must be numbers, got "),
-        (lambda: gs.map_tasks([[1.5e308]] * 2, "mct"), "must add up to a finite makespan, got inf"),
-        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be in 0..100 and not 0, got 0.0"),
+        (lambda: gs.map_tasks([[1.5e308]] * 2, "mct"), "etc must give a finite makespan"),
+        (lambda: gs.map_tasks([[1.0]], "kpb", percent=0.0), "percent must be > 0 and <= 100"),
     ],
 )
 def test_wrong_matrices_are_rejected(make: Any, message: str) -> None:

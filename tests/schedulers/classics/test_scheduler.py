@@ -98,7 +98,7 @@ def test_join_idle_queue_uses_each_report_once() -> None:
     result = gs.simulate(jobs(np.arange(5) + 1.0), scheduler)
     assert result.machines["tasks"].tolist() == [1] * 5
     sent = dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
-    assert sent["free"] >= 4  # the dispatcher's own reports are not counted
+    assert sent["free"] >= 4  # reports of the dispatcher to itself are not messages
 
 
 def test_remembered_machine_shortens_response_times() -> None:
@@ -129,9 +129,9 @@ def test_board_requires_a_board_scheduler() -> None:
         (
             gs.NodeScheduler,
             1.0,
-            "node 0 uses the board, which requires a scheduler that derives from BoardScheduler",
+            "node 0 uses the board, which requires a BoardScheduler",
         ),
-        (gs.BoardScheduler, float("nan"), "node 0 publishes nan, which is not a number"),
+        (gs.BoardScheduler, float("nan"), "node 0 publishes .* value must be"),
     ):
         fields = {"__annotations__": {"value": float}, "value": value, "policy": Node}
         scheduler = type("Own", (base,), fields, frozen=True, kw_only=True)()

@@ -32,7 +32,7 @@ def sent(result: gs.Result) -> dict[str, int]:
 # -- Zorilla ----------------------------------------------------------------------------------------------
 
 
-def test_a_flood_by_hand() -> None:
+def test_flood_has_the_expected_times() -> None:
     """Adverts arrive at 1 s, offers at 2, the claim at 3, the reply at 4; a cancellation would at 5."""
     scenario = case(3, (0.0, 2, 100.0, 0), (10.0, 2, 50.0, 2))
     result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, lifetime=2.0), record=True)
@@ -56,7 +56,7 @@ def test_a_radius_grows_until_it_reaches_enough_machines() -> None:
     assert fixed["failed"].tolist() == [1] and fixed["floods"][0] > 30
 
 
-def test_jobs_that_compete_cancel_and_go_on() -> None:
+def test_competing_jobs_cancel_and_retry() -> None:
     """Both nodes claim all machines at the same time; no machine is in two jobs, and both get done."""
     scenario = case(4, (0.0, 4, 10.0, 0), (0.0, 4, 10.0, 1))
     result = gs.simulate(scenario, gs.Zorilla(degree=3), record=True)
@@ -77,7 +77,7 @@ def test_a_job_that_loses_a_machine_starts_again() -> None:
 # -- the metascheduler --------------------------------------------------------------------------------------
 
 
-def test_sites_by_hand() -> None:
+def test_sites_have_the_expected_times() -> None:
     """To the metascheduler at 1 s, to the site at 2, claimed at 3, agreed at 4; over is known 1 s later."""
     scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0))
     apart = gs.simulate(scenario, gs.Metascheduler(sites=2), record=True)
@@ -89,7 +89,7 @@ def test_sites_by_hand() -> None:
     assert validate_result(apart) == validate_result(behind) == []
 
 
-def test_reports_tell_what_was_not_counted() -> None:
+def test_reports_correct_uncounted_jobs() -> None:
     """Polled at 10 s, known at 12: site 0 has nothing idle then."""
     scenario = case(4, (0.0, 2, 100.0, 0), (12.5, 2, 100.0, 0))
     for period, site in ((10.0, 1), (12.0, 0)):
@@ -116,7 +116,7 @@ def test_a_job_that_waits_too_long_moves() -> None:
     assert validate_result(result) == []
 
 
-def test_machines_must_not_fail_under_the_metascheduler() -> None:
+def test_metascheduler_rejects_failures() -> None:
     scenario = case(2, (0.0, 1, 1.0, 0), faults=gs.Faults.of([1], [50.0], [60.0]))
     with pytest.raises(gs.ScenarioError, match="metascheduler does not support failures"):
         gs.simulate(scenario, gs.Metascheduler())
@@ -147,7 +147,9 @@ THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4
 
 @given(workloads(), st.sampled_from(("easy", "fcfs")), st.sampled_from(("run", "requested")))
 @example(THREE_END_AT_ONCE, "easy", "run")
-def test_one_site_is_the_central_queue(drawn: tuple[int, gs.Workload], queue: Any, estimate: Any) -> None:
+def test_single_site_equals_the_central_queue(
+    drawn: tuple[int, gs.Workload], queue: Any, estimate: Any
+) -> None:
     """If messages take no time, one site starts each job when `Backfill` does, on the same machines."""
     nodes, workload = drawn
     network = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -183,7 +185,7 @@ def test_random_runs_are_valid(
         assert validate_result(result) == []
 
 
-def test_a_job_larger_than_the_grid_is_an_error_of_the_workload() -> None:
+def test_job_larger_than_the_grid_is_rejected() -> None:
     for scheduler in (gs.Zorilla(), gs.Metascheduler()):
         with pytest.raises(gs.ScenarioError, match=r"workload.nodes\[0\] must be at most 3"):
             gs.simulate(case(3, (0.0, 4, 1.0, 0)), scheduler)

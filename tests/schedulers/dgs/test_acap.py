@@ -17,13 +17,13 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import mean_distance
 from gridsim.schedulers.dgs.proximity import Proximity, closest
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 coordinates = st.integers(0, 20).map(float)
 
 
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=1, max_size=7), st.data())
-def test_a_group_is_less_than_twice_as_far_apart_as_the_closest(
+def test_distance_of_a_group_is_less_than_twice_the_minimum(
     points: list[tuple[float, float]], data: st.DataObject
 ) -> None:
     places, count = np.array(points), data.draw(st.integers(1, len(points)))
@@ -36,7 +36,7 @@ def test_a_group_is_less_than_twice_as_far_apart_as_the_closest(
 
 
 @given(st.lists(st.tuples(coordinates, coordinates), min_size=2, max_size=6))
-def test_mean_distances(points: list[tuple[float, float]]) -> None:
+def test_mean_distance_is_that_of_all_pairs(points: list[tuple[float, float]]) -> None:
     pairs = [math.dist(a, b) for a, b in itertools.combinations(points, 2)]
     assert mean_distance(np.array(points)) == pytest.approx(sum(pairs) / len(pairs))
 
@@ -52,7 +52,7 @@ def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
     return run.policy.overlay  # type: ignore[attr-defined]
 
 
-def test_nodes_know_the_nearest() -> None:
+def test_nodes_know_the_nearest_nodes() -> None:
     """After the cycles before a run; the random view has others, or the nearest that are not among `near`."""
     made = overlay(300, gs.DgsAcap(degree=10, near=8))
     assert isinstance(made, Proximity)
@@ -66,7 +66,7 @@ def test_nodes_know_the_nearest() -> None:
     assert right > 0.97 * 300 * 8
 
 
-def test_small_grids_know_everybody() -> None:
+def test_nodes_of_small_grids_know_all_others() -> None:
     for nodes in (1, 2, 5):
         made = overlay(nodes, gs.DgsAcap(degree=3, near=3))
         assert [sorted(made.known_to(node)) for node in range(nodes)] == [
@@ -84,7 +84,7 @@ def test_jobs_run_on_close_machines(overlay: Any) -> None:
     assert apart["dgs-acap"] < 0.6 * apart["dgs-asap"]
 
 
-def test_a_later_start_for_closer_machines() -> None:
+def test_job_waits_for_closer_machines() -> None:
     """Machines 1 and 2 are close and busy until 100 s; 0 and 3 are far apart and free."""
     own = gs.ListedAttributes(x=(0.0, 50.0, 51.0, 100.0), y=(0.0,) * 4)
     jobs = gs.Workload.jobs_of([0.0, 1.0], 2, [100.0, 60.0], submitter=[3, 3])
@@ -104,7 +104,7 @@ def test_a_later_start_for_closer_machines() -> None:
     }
 
 
-def test_a_run_continues_from_a_checkpoint() -> None:
+def test_resumed_run_equals_the_whole_run() -> None:
     jobs = gs.Workload.jobs_of(
         [0.0, 1.0, 2.0, 50.0, 400.0], [3, 5, 4, 1, 6], [100.0, 300.0, 60.0, 200.0, 90.0]
     )
@@ -113,10 +113,10 @@ def test_a_run_continues_from_a_checkpoint() -> None:
     scheduler = gs.DgsAcap(degree=3, near=3, overlay="cyclon", cycle=13.0, tolerance=60.0)
     options: dict[str, Any] = {"record": ("schedule", "decisions")}
     result = gs.simulate(made, scheduler, **options)
-    assert differing_end(made, scheduler, result, **options) is None
+    assert resume_difference(made, scheduler, result, **options) is None
 
 
-def test_who_joins_again_is_known_once() -> None:
+def test_recovered_node_is_known_once() -> None:
     """A recovered node comes to random views of nodes that know it as a near one already."""
     again = gs.Faults.of([*range(10)], [0.0] * 10, [0.0] * 10)
     made = scenario(10, gs.Workload.jobs_of([0.0], 1, 1.0), faults=again)
@@ -127,12 +127,12 @@ def test_who_joins_again_is_known_once() -> None:
         assert math.isfinite(result.applications["finish"][0])
 
 
-def test_machines_must_have_places() -> None:
+def test_machines_without_places_are_rejected() -> None:
     jobs = gs.Workload.jobs_of([0.0], 1, 1.0)
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(gs.Platform.equal(3), jobs), "dgs-acap")
     assert str(caught.value) == (
         "platform.attributes must give machines places (side, or x and y) for dgs-acap, got none"
     )
-    with pytest.raises(ScenarioError, match="^nodes"):
+    with pytest.raises(ScenarioError, match="^dgs-acap does not support nodes='compiled'"):
         gs.simulate(scenario(3, jobs), "dgs-acap", nodes="compiled")

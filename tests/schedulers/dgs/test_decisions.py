@@ -12,7 +12,7 @@ import gridsim as gs
 from gridcore.dgs.state import ACTIONS
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.support.random_streams import Streams
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 EQUAL = gs.Network(latency=0.05, bandwidth=math.inf, interfaces="equal")
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -43,7 +43,7 @@ def test_the_compiled_protocol_numbers_all_actions() -> None:
     assert tuple(WORDS) == ACTIONS
 
 
-def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
+def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
     """The machine of the answer that comes first commits at 0.15 s to job 0; it is free again at 180 s."""
     jobs = gs.Workload.jobs_of([0.0, 0.06, 0.12], 1, 100.0, submitter=[0, 0, 0])
     result, rows = decided(jobs, **THREE)
@@ -74,7 +74,7 @@ def test_a_stale_answer_is_as_old_as_the_messages_were_long() -> None:
     assert "saw a start at 60 s, threshold 180" in text and "0.1 s old; true value 180" in text
 
 
-def test_how_old_pulled_and_polled_schedules_are() -> None:
+def test_ages_of_pulled_and_polled_schedules_are_recorded() -> None:
     jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0], origin=0.0)
     _, rows = decided(jobs, policy="pull", **THREE)
     # to ask and to hear takes 0.1 s, and what is heard is of the beginning
@@ -86,7 +86,7 @@ def test_how_old_pulled_and_polled_schedules_are() -> None:
     assert said(rows, "answered", 0, "age") == [(pytest.approx(age, abs=1e-6),) for age in ages]
 
 
-def test_a_search_says_why_it_goes_on() -> None:
+def test_reasons_to_search_further_are_recorded() -> None:
     """Of five machines that a searcher may know two at first, and three are wanted."""
     jobs = gs.Workload.jobs_of([0.0], 3, 60.0, submitter=[0])
     _, rows = decided(jobs, 9, forward=1, degree=2, slot=10.0)
@@ -99,7 +99,7 @@ def test_a_search_says_why_it_goes_on() -> None:
     assert late == pytest.approx(0.05 + 0.1 * opened)
 
 
-def test_who_gives_up_says_so() -> None:
+def test_rejections_are_recorded() -> None:
     jobs = gs.Workload.jobs_of([0.0], 60, 60.0)
     result, rows = decided(jobs, 200, IDEAL, degree=4, wide="fail")
     reached = int(result.applications["reached"][0])
@@ -112,7 +112,7 @@ def test_who_gives_up_says_so() -> None:
     assert said(rows, "gave-up", 2, "saw", "limit") == [(1.0, 1.0)]
 
 
-def test_what_failures_do() -> None:
+def test_decisions_on_failures_are_recorded() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     calm = gs.simulate(
         gs.Scenario(gs.Platform.equal(12), jobs, EQUAL, seed=1), gs.DgsAsap(degree=6), record=True
@@ -151,7 +151,7 @@ def failing() -> gs.Scenario:
     ids=lambda each: f"{each.policy}-{each.degree}",
 )
 @pytest.mark.parametrize("fails", [True, False])
-def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> None:
+def test_recording_decisions_does_not_change_the_result(scheduler: gs.DgsAsap, fails: bool) -> None:
     scenario = failing()
     if not fails:
         scenario = gs.Scenario(scenario.platform, scenario.workload, EQUAL, seed=2)
@@ -180,4 +180,4 @@ def test_nobody_knows_that_it_is_noted(scheduler: gs.DgsAsap, fails: bool) -> No
     assert few.digest == plain.digest and len(few.tables["decisions"]) == 5
     assert few.why(0).dropped == len(table) - 5
     if fails:
-        assert differing_end(scenario, scheduler, noted, record="decisions") is None
+        assert resume_difference(scenario, scheduler, noted, record="decisions") is None

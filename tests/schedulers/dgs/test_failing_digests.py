@@ -87,7 +87,7 @@ def told(seed: int, **options: Any) -> list[str]:
 @pytest.mark.parametrize(
     "seed", [seed if seed % 4 == 1 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(60)]
 )
-def test_it_is_as_it_was(seed: int) -> None:
+def test_digests_and_decisions_equal_the_stored_ones(seed: int) -> None:
     digest, decisions = json.loads(FILE.read_text())[seed]
     assert told(seed, nodes="interpreted") == [digest, decisions]
     scenario, scheduler = made(seed)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.results.diff import first_difference
 from gridsim.testing import cases
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 
@@ -92,7 +92,7 @@ def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Resu
 
 
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
-def test_the_program_and_the_compiled_protocol_are_equal(
+def test_node_program_equals_the_compiled_protocol(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
 ) -> None:
     scenario = data.draw(scenarios(fails=fails))
@@ -121,7 +121,7 @@ def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAs
 @pytest.mark.parametrize("asked", [1.0, 0.3])
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool, asked: float) -> None:
+def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
     run_time = [100.0, 300.0, 60.0, 30.0, 200.0, 90.0]
     requested = [asked * each for each in run_time]
@@ -136,4 +136,4 @@ def test_a_run_continues_from_a_checkpoint(policy: Any, fails: bool, asked: floa
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
         assert (result.facts.get("displaced", 0) > 0) == (asked < 1)
-        assert differing_end(scenario, scheduler, result, **options) is None
+        assert resume_difference(scenario, scheduler, result, **options) is None

@@ -41,7 +41,7 @@ def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Work
 # -- by hand ------------------------------------------------------------------------------------------------
 
 
-def test_a_job_starts_in_the_first_slot_that_its_messages_leave() -> None:
+def test_job_starts_in_the_first_slot_after_its_messages() -> None:
     jobs = gs.Workload.jobs_of([0.0, 60.0, 119.9], 1, 90.0)
     ideal = run(jobs, 30).applications
     assert ideal["first_start"].tolist() == [0.0, 60.0, 120.0]
@@ -68,7 +68,7 @@ def test_jobs_wait_for_one_another(candidates: str, starts: list[float]) -> None
 
 
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_a_job_of_the_whole_grid(policy: str) -> None:
+def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
     """It needs the scheduling node and the searcher, whom the searcher's neighbours know."""
     jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
     for hops in (1, 2, 3):
@@ -97,7 +97,7 @@ def test_a_searcher_knows_its_own_schedule() -> None:
     assert found["first_start"].tolist() == [60.0, 660.0] and found["conflicts"].tolist() == [0, 0]
 
 
-def test_the_rest_of_a_request_is_released_at_the_end() -> None:
+def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
     def table(release: list[float]) -> Any:
         jobs = gs.Workload.jobs_of(
             release, 1, 60.0, requested=600.0, submitter=[0] * len(release), origin=0.0
@@ -123,7 +123,7 @@ def test_kept_slots_stay_reserved_after_an_early_end() -> None:
 
 
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])
-def test_nodes_that_do_not_suit_a_job_are_opened_all_the_same(form: Any) -> None:
+def test_search_passes_through_unsuitable_nodes(form: Any) -> None:
     """One of 40 machines has the kind that the job wants, and no node within two hops knows it."""
     nodes = 40
     own = gs.ListedAttributes(kinds=("a",) * (nodes - 1) + ("b",))
@@ -136,7 +136,7 @@ def test_nodes_that_do_not_suit_a_job_are_opened_all_the_same(form: Any) -> None
     assert few.failed == 1
 
 
-def test_a_machine_fails() -> None:
+def test_job_of_a_failed_machine_is_placed_again() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     calm = run(jobs, 12, EQUAL, degree=6)
     had = sorted(calm.tables["schedule"]["machine"].tolist())
@@ -160,7 +160,7 @@ def test_a_machine_fails() -> None:
 SLOW = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
 
 
-def test_a_searcher_that_is_reset_does_not_answer() -> None:
+def test_searcher_does_not_answer_after_a_transient_failure() -> None:
     """Requests come at 1 s, and nobody has pulled the schedules of others before 3 s."""
     jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
     all_of_them: dict[str, Any] = {"policy": "pull", "forward": 3, "degree": 3}
@@ -172,7 +172,7 @@ def test_a_searcher_that_is_reset_does_not_answer() -> None:
     assert (reset["searches"], reset["first_start"]) == (2, 180.0)
 
 
-def test_answers_that_are_too_late_are_counted() -> None:
+def test_late_answers_are_counted() -> None:
     """Of three who are asked one never answers; at 120 s the other two answers are of a start at 60 s."""
     jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
     gone = gs.Faults.of([1], [0.5], [math.inf])
@@ -180,7 +180,7 @@ def test_answers_that_are_too_late_are_counted() -> None:
     assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
 
 
-def test_a_machine_that_is_back_is_not_missed() -> None:
+def test_machine_that_recovers_in_time_is_not_detected_as_failed() -> None:
     """Machine 1 is away from 10 to 20 s.  At 70 s it would be missed; at 100 s a job wants it.
 
     Who searches, one of 1, 2 and 3, has the other two and machine 0 to choose from.
@@ -191,7 +191,7 @@ def test_a_machine_that_is_back_is_not_missed() -> None:
     assert (table["reached"], table["searches"], table["first_start"]) == (3, 1, 120.0)
 
 
-def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
+def test_recovered_machine_sends_its_schedule_to_its_neighbours() -> None:
     """All four know one another; with push, each change of a schedule is told to three."""
     jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
     calm = run(jobs, 4, forward=3, degree=3)
@@ -201,7 +201,7 @@ def test_a_machine_that_is_back_tells_those_who_know_it() -> None:
     assert (sent(calm, "push"), sent(away, "push")) == (3, 3 + 3)
 
 
-def test_searches_in_vain_are_those_since_a_job_was_placed() -> None:
+def test_failed_searches_count_from_the_last_placement() -> None:
     """One try is enough to place it, and one more when a machine of it has failed."""
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
@@ -212,7 +212,7 @@ def test_searches_in_vain_are_those_since_a_job_was_placed() -> None:
     assert sent(found, "push") == (2 + 1 + 2) * 4
 
 
-def test_polls_of_a_machine_that_goes_are_counted() -> None:
+def test_polls_of_a_failed_machine_are_counted() -> None:
     """It polls its three neighbours each 100 s, from before 100 s to 650 s: six or seven times."""
     jobs = gs.Workload.jobs_of([0.0], 1, 2000.0, submitter=[0])
     poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
@@ -222,7 +222,7 @@ def test_polls_of_a_machine_that_goes_are_counted() -> None:
     assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
 
 
-def test_who_commits_after_all_is_released() -> None:
+def test_machines_that_commit_late_are_released() -> None:
     """Replies of 22 machines, one by one, take longer than a scheduling node waits; those of 8 do not."""
     jobs = gs.Workload.jobs_of([0.0, 2000.0], [22, 8], [5000.0, 50.0], submitter=[0, 0])
     network, late = gs.Network(latency=0.1, bandwidth=2000.0), gs.Faults.of([1], [90_000.0], [90_000.0])
@@ -232,7 +232,7 @@ def test_who_commits_after_all_is_released() -> None:
     assert found.applications["first_start"][1] == 2040.0  # no machine waits for the first job
 
 
-def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when the failure before would have been noticed: it was back by then."""
     missed: list[tuple[float, int]] = []
     absent = Failures.absent
@@ -250,7 +250,7 @@ def test_a_machine_that_fails_again_is_missed_for_that(monkeypatch: pytest.Monke
     assert missed == [(215.0, 3)]
 
 
-def test_each_attempt_misses_what_it_has_lost() -> None:
+def test_each_attempt_detects_its_own_lost_machines() -> None:
     """An attempt loses a machine and is rejected for something else; the next one loses two, 50 s later."""
     heard, due, known = [], [], Failures.__new__(Failures)
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
@@ -299,7 +299,7 @@ def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("case", ["lost", "cancelled"])
-def test_attempts_of_one_start_are_told_apart(case: str, form: Any) -> None:
+def test_attempts_with_equal_starts_are_distinguished(case: str, form: Any) -> None:
     found = gs.simulate(*of_attempts(case), record=True, nodes=form)
     assert validate_result(found) == [] and found.failed == 0
 
@@ -312,7 +312,7 @@ def sent(result: gs.Result, kind: str) -> int:
     return int(table["schedules"][table["kind"].tolist().index(kind)])
 
 
-def test_push_and_pull_count_schedules() -> None:
+def test_push_and_pull_count_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
@@ -329,7 +329,7 @@ def test_push_and_pull_count_schedules() -> None:
     assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
 
 
-def test_poll_counts_schedules() -> None:
+def test_poll_counts_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
     found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
     # until 6600 s: 66 polls of each node, whenever its first one was
@@ -337,7 +337,7 @@ def test_poll_counts_schedules() -> None:
 
 
 @pytest.mark.parametrize("policy", ["push", "pull"])
-def test_no_conflicts_without_latency_and_one_at_a_time(policy: str) -> None:
+def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     found = run(one_at_a_time(250), 100, policy=policy, degree=8)
     assert found.applications["conflicts"].sum() == 0
     assert (found.applications["searches"] == 1).all() and found.failed == 0
@@ -357,7 +357,7 @@ def test_conflicts_of_poll_fall_with_the_period() -> None:
 # -- jobs that are too large --------------------------------------------------------------------------------
 
 
-def test_too_large_for_two_hops() -> None:
+def test_jobs_too_large_for_two_hops_fail_or_search_further() -> None:
     jobs = gs.Workload.jobs_of([0.0, 100.0, 200.0], [4, 60, 150], 60.0)
     fails = run(jobs, 200, degree=4, wide="fail")
     assert fails.applications["failed"].tolist() == [0, 1, 1] and fails.facts["too_large"] == 2
@@ -372,13 +372,13 @@ def test_too_large_for_two_hops() -> None:
     assert run(of_nearly_all, 200, degree=8, candidates="others").failed == 1
 
 
-def test_a_machine_alone_has_nobody_to_ask() -> None:
+def test_single_machine_rejects_jobs() -> None:
     found = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
     assert found.failed == 1 and math.isnan(found.max_stretch) and math.isnan(found.mean_waiting)
     assert "rejected" in found.format() and "1 rejected" in repr(found)
 
 
-def test_everything_fails_somewhere() -> None:
+def test_jobs_are_placed_despite_failures_of_all_kinds() -> None:
     """Jobs are placed in the end, whatever happens on the way."""
     chance = np.random.default_rng(4)
     made = gs.Workload.jobs_of(
@@ -402,7 +402,7 @@ def test_everything_fails_somewhere() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
-def test_nobody_is_up_for_a_while(policy: Any) -> None:
+def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
     """Nobody can search, choose or cancel then; jobs wait for those that come back."""
     for seed in range(2):  # with jobs that are being placed, and that run
         faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
@@ -435,24 +435,24 @@ def test_nobody_is_up_for_a_while(policy: Any) -> None:
         ({"tries": 0}, "dgs-asap.tries must be a whole number in 1..1000000, got 0"),
     ],
 )
-def test_parameters_are_checked(parameters: dict[str, Any], said: str) -> None:
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], said: str) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         gs.DgsAsap(**parameters)
     assert str(caught.value) == said
 
 
-def test_bags_are_for_others() -> None:
+def test_bags_are_rejected() -> None:
     bags = gs.Scenario(gs.Platform.equal(5), gs.Workload.of([0.0], 1, 1000.0))
     with pytest.raises(
-        gs.ScenarioError, match="workload must have rigid jobs for dgs-asap, got bags of tasks"
+        gs.ScenarioError, match="dgs-asap requires a workload of rigid jobs, got bags of tasks"
     ):
         gs.simulate(bags, gs.DgsAsap())
     jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
-    with pytest.raises(gs.ScenarioError, match="workload must have bags of tasks for fcfs, got rigid jobs"):
+    with pytest.raises(gs.ScenarioError, match="fcfs requires a workload of bags of tasks, got rigid jobs"):
         gs.simulate(jobs, gs.Fcfs())
 
 
-def test_cut_cohorts_change_nothing() -> None:
+def test_result_does_not_depend_on_the_cohort_limit() -> None:
     jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 1], [50.0, 20.0])
     scenario = gs.Scenario(gs.Platform.equal(nodes=6), jobs, seed=1)
     whole = gs.simulate(scenario, gs.DgsAsap())

@@ -16,7 +16,7 @@ import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.results.diff import first_difference
 from gridsim.results.table import Table
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests.schedulers.dgs.test_node import run, scenarios, schedulers
 
@@ -58,7 +58,7 @@ def test_both_forms_are_equal_and_keep_the_times(
 
 
 @pytest.mark.parametrize("cancel_at", [2.0, 2.5])
-def test_the_last_cancellation_is_sent(cancel_at: float) -> None:
+def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
     """Also at 2 s, when the other job ends, and more events are due in the wave that ends the run."""
     jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 1], [30.0, 1.0], cancel_at=[cancel_at, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(7), jobs, gs.Network(latency=0.0, bandwidth=1e6))
@@ -71,7 +71,7 @@ def test_the_last_cancellation_is_sent(cancel_at: float) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), fails=st.booleans())
-def test_the_search_of_all_machines_keeps_the_times(data: st.DataObject, fails: bool) -> None:
+def test_asap_keeps_the_times(data: st.DataObject, fails: bool) -> None:
     result = run(data.draw(stating(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
     assert isinstance(result, str) or validate_result(result) == []
 
@@ -109,7 +109,7 @@ SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
         ({"cancel_at": [100.0, math.inf, math.inf]}, [0.0, 100.0, 200.0], [0, 0, 0], [0, 0, 0]),
     ],
 )
-def test_what_becomes_of_jobs(
+def test_jobs_start_fail_or_are_cancelled_at_the_stated_times(
     name: str, times: Any, begin: list[float], failed: list[int], cancelled: list[int] | None
 ) -> None:
     own = gs.ListedAttributes(x=(0.0, 1.0), y=(0.0, 0.0))
@@ -125,13 +125,13 @@ def test_what_becomes_of_jobs(
     assert validate_result(result) == []
 
 
-def test_waiting_counts_from_the_start_that_was_wanted() -> None:
+def test_waiting_time_counts_from_the_earliest_permitted_start() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(not_before=[0.0, 0.0, 300.0]), IDEAL)
     table = gs.simulate(scenario, gs.DgsAsap(slot=10.0)).applications
     assert table["waiting"].tolist() == [0.0, 90.0, 0.0]
 
 
-def test_machines_stop_when_they_hear_of_it() -> None:
+def test_machines_stop_when_the_cancellation_arrives() -> None:
     """A cancelled run goes on for the latency of the message, and the rest of its slots is free."""
     scenario = gs.Scenario(
         gs.Platform.equal(3),
@@ -148,7 +148,7 @@ def test_machines_stop_when_they_hear_of_it() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_run_continues_from_a_checkpoint(fails: bool) -> None:
+def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
     jobs = gs.Workload.jobs_of(
         [0.0, 1.0, 2.0, 2.0, 50.0, 400.0],
@@ -164,10 +164,10 @@ def test_a_run_continues_from_a_checkpoint(fails: bool) -> None:
     for form in FORMS:
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
-        assert differing_end(scenario, scheduler, result, **options) is None
+        assert resume_difference(scenario, scheduler, result, **options) is None
 
 
-def test_times_that_state_nothing_change_nothing() -> None:
+def test_default_times_do_not_change_the_result() -> None:
     platform = gs.Platform.equal(2)
     plain, stated = (
         gs.simulate(gs.Scenario(platform, made), gs.DgsAsap())
@@ -186,7 +186,9 @@ def test_times_that_state_nothing_change_nothing() -> None:
         ("schedule", "end", 0, 99.0, "cancelled: schedule[0]"),
     ],
 )
-def test_violations(table: str, column: str, row: int, value: float, said: str) -> None:
+def test_validation_detects_violated_times(
+    table: str, column: str, row: int, value: float, said: str
+) -> None:
     made = workload(
         not_before=[0.0, 0.0, 300.0],
         deadline=[math.inf, 250.0, math.inf],
@@ -217,36 +219,36 @@ def test_violations(table: str, column: str, row: int, value: float, said: str) 
             "workload.cancel_at[1] must be after workload.release[1], 10.0 s, got 10.0",
         ),
         ({"deadline": [1.0, 5.0, 30.0]}, "workload.deadline[1] must be after workload.release[1], 10.0 s"),
-        ({"deadline": [1.0]}, "workload.deadline must have 3 entries as workload.release has, got 1"),
+        ({"deadline": [1.0]}, "workload.deadline must have 3 entries, as workload.release has, got 1"),
     ],
 )
-def test_bad_times(times: Any, said: str) -> None:
+def test_invalid_times_are_rejected(times: Any, said: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         workload(**times)
     assert str(caught.value).startswith(said)
 
 
 @pytest.mark.parametrize("name", ["backfill", "zorilla", "metascheduler"])
-def test_schedulers_that_do_not_know_them(name: str) -> None:
+def test_schedulers_without_support_reject_times(name: str) -> None:
     with pytest.raises(ScenarioError) as caught:
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(deadline=500.0)), name)
     assert str(caught.value).startswith(f"{name} does not support workload.deadline")
 
 
-def test_a_start_must_be_within_what_the_clock_holds() -> None:
+def test_starts_beyond_the_clock_are_rejected() -> None:
     with pytest.raises(
-        ScenarioError, match="^workload.not_before must be less: the run needs at least 3e.09 s"
+        ScenarioError, match="^workload.not_before must let the run end within .* got at least 3e.09 s"
     ):
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(not_before=3e9)), gs.DgsAsap())
 
 
-def test_an_emulation_has_no_users_who_cancel() -> None:
+def test_emulation_rejects_cancellations() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(cancel_at=500.0))
     with pytest.raises(ScenarioError, match="^workload.cancel_at"):
         gs.emulate(scenario, gs.DgsAsap())
 
 
-def test_a_file_holds_them() -> None:
+def test_times_are_saved_with_the_scenario() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 25.0], cancel_at=500.0))
     again = gs.Scenario.from_text(scenario.to_toml())
     assert again == scenario
@@ -254,7 +256,7 @@ def test_a_file_holds_them() -> None:
     assert made.not_before is None and np.isinf(made.deadline[1])  # type: ignore[index]
 
 
-def test_a_job_may_end_before_its_machines_hear_that_it_is_cancelled() -> None:
+def test_job_may_end_before_its_cancellation_arrives() -> None:
     def scenario(cancel_at: float) -> gs.Scenario:
         times = {"cancel_at": [cancel_at, math.inf]}  # the other one goes on
         jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [277.0, 997.0], 1000.0, [3, 3], **times)

@@ -435,7 +435,7 @@ def compared(case: Case) -> list[Request]:
 
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
-def test_random_cases_are_as_by_the_paper(seeds: range) -> None:
+def test_random_cases_equal_the_algorithm_of_the_paper(seeds: range) -> None:
     """Who accepts what and when, at what stretch, and what becomes of it, to the nanosecond."""
     requests, applications, below_the_root = 0, 0, 0
     for seed in seeds:
@@ -447,7 +447,7 @@ def test_random_cases_are_as_by_the_paper(seeds: range) -> None:
     assert below_the_root > len(seeds) / 5
 
 
-def test_a_summary_that_differs_in_its_instant_only_is_told() -> None:
+def test_summary_that_differs_only_in_its_time_is_sent() -> None:
     """Machine 0 runs eight tasks from 6 s on, and at the end of each tells the same of a later instant.
 
     Machine 1 joins at 8 s, takes the other bag's task at 17 s, and loses it at 24 s.  At 29 s machine 0 is

@@ -91,7 +91,7 @@ def test_availability_is_monotone_in_all_axes(machines, before, new):
 
 @settings(max_examples=60, deadline=None)
 @given(platforms, st.lists(shares, max_size=4), shares)
-def test_what_a_leaf_reports_is_a_bound(machines, before, new):
+def test_report_of_a_leaf_is_a_bound(machines, before, new):
     """A cell of no less bytes per Mflop and task size is never above the room for the application itself.
 
     A leaf reports as if a task that can be taken now had been: the room may be that of a moment later.
@@ -136,7 +136,7 @@ def test_a_debited_summary_stays_a_bound(machines, before, new, stretch, random)
     assert (debited.astype(np.int64) <= leaves.all_cells(taken=False)).all()
 
 
-def test_the_machines_of_a_link_that_takes_no_time_report_as_without_data():
+def test_machines_with_infinite_links_report_as_without_data():
     leaves = Leaves([(2.0, np.inf)], [(0.0, 6.0, 1.0, 1.0, True, 1)])
     cells = leaves.cells(0)
     assert (cells == cells[0]).all() and cells.any()
@@ -148,7 +148,7 @@ def test_an_application_with_more_data_than_the_last_sample_has_no_slice():
     assert axis.slice_of(Application(0, 1, 1.0, 6.0, 0.0, 0, 0.0, 0.4)) == 1
 
 
-def test_samples_are_those_of_applications_or_cover_them():
+def test_data_samples_equal_or_cover_those_of_applications():
     workload = Workload.of([0.0] * 6, 1, 2.0, input_bytes=[0.0, 2.0, 4.0, 6.0, 8.0, 10.0])
     applications = workload.realize(Platform.equal(1))
     assert data_samples(applications, 6) == (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)

@@ -21,7 +21,7 @@ def test_a_promise_that_is_met_exactly_is_kept() -> None:
     assert requests["kept"].tolist() == [1]
 
 
-def test_the_ledger_ends_when_the_last_task_is_placed_though_the_run_goes_on() -> None:
+def test_ledger_ends_with_the_last_placement() -> None:
     bag = gs.Workload.of([5.0], [1], 1e6, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0]), bag, AT_ONCE)
     result = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2), run_on=True))
@@ -29,7 +29,7 @@ def test_the_ledger_ends_when_the_last_task_is_placed_though_the_run_goes_on() -
     assert result.facts["ledger_end_s"] == 5.0
 
 
-def test_a_minimum_stretch_that_is_not_new_is_not_passed_on() -> None:
+def test_unchanged_minimum_stretch_is_not_forwarded() -> None:
     """Of eight machines nobody is busy at 300 s: the root tells its routers, which had been told before."""
     bag = gs.Workload.of([10.0], [8], 1000.0, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 8), bag, AT_ONCE)

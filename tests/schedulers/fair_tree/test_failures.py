@@ -28,7 +28,7 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
     return result
 
 
-def test_the_level_is_that_of_the_first_request() -> None:
+def test_level_is_that_of_the_first_request() -> None:
     """At first nobody is busy, so that the root decides; what machine 3 loses router 1 may accept."""
     resets = gs.Faults.of([3], [50.0], [50.0])
     result = run(resets, [10.0], [40], [1], bound=1e9, accept="minimum", minimum_of="busy", detection=5.0)
@@ -37,7 +37,7 @@ def test_the_level_is_that_of_the_first_request() -> None:
     assert result.applications["level"].tolist() == [0]
 
 
-def test_the_router_of_a_machine_that_is_away_sits_on_the_next_one() -> None:
+def test_router_of_a_failed_machine_moves_to_the_next_machine() -> None:
     """Router 1 is on machine 2 when three tasks come; it gets the request for leaf 3 and passes it on."""
     gone = gs.Faults.of([1], [1.0], [np.inf])
     result = run(gone, [100.0], [3], [0], detection=1.0)
@@ -49,7 +49,7 @@ def test_the_router_of_a_machine_that_is_away_sits_on_the_next_one() -> None:
     assert result.machines["tasks"].tolist() == [1, 0, 1, 1]
 
 
-def test_who_is_away_tells_nothing() -> None:
+def test_failed_leaf_sends_no_report() -> None:
     """Leaf 6 has lost its task; it would say so at 10 s, when all leaves report anew."""
     away = gs.Faults.of([3], [5.0], [400.0])
     result = run(away, [1.0], [4], [0], refresh=10.0, detection=1000.0)
@@ -58,7 +58,7 @@ def test_who_is_away_tells_nothing() -> None:
     assert len(of_3) and not ((of_3 >= 5.0) & (of_3 < 400.0)).any() and (of_3 >= 400.0).any()
 
 
-def test_who_is_reset_says_so_though_it_has_nothing_new() -> None:
+def test_leaf_reports_its_transient_failure() -> None:
     """Its share is on the way, and dropped: the parent shall not count on a reply to that."""
     resets = gs.Faults.of([3], [10.08], [10.08])
     log = run(resets, [10.0], [4], [0]).tables["message_log"]
@@ -68,7 +68,7 @@ def test_who_is_reset_says_so_though_it_has_nothing_new() -> None:
     assert 10.08 in log["sent"][(log["sender"] == 3) & (log["kind"] == "summary")]
 
 
-def test_a_parent_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
+def test_parent_uses_a_leaf_until_its_failure_is_detected() -> None:
     """Machine 3 goes at 1 s, which is known at 6 s; of 30 tasks at 3 s it would get some, at 100 s none."""
     gone = gs.Faults.of([3], [1.0], [np.inf])
     early, late = (run(gone, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
@@ -77,7 +77,7 @@ def test_a_parent_counts_on_a_leaf_until_he_knows_that_it_is_gone() -> None:
     assert late.machines["tasks"].tolist() == [10, 10, 10, 0]
 
 
-def test_the_next_machine_submits_for_one_that_is_away() -> None:
+def test_next_machine_submits_for_a_failed_one() -> None:
     """Machine 1 is; machine 2 has a router of its own, which asks the root."""
     gone = gs.Faults.of([1], [1.0], [np.inf])
     result = run(gone, [100.0], [3], [1], detection=1.0)
@@ -87,7 +87,7 @@ def test_the_next_machine_submits_for_one_that_is_away() -> None:
     assert result.applications["resubmitted"].tolist() == [0]
 
 
-def test_the_children_of_a_router_that_is_reset_report_anew() -> None:
+def test_children_report_again_after_a_failure_of_their_router() -> None:
     """Machine 0 has the root and leaf 3; machines 1 and 2, whose routers are its children, did not fail."""
     resets = gs.Faults.of([0], [50.0], [50.0])
     log = run(resets, [10.0], [4], [0]).tables["message_log"]
@@ -119,7 +119,7 @@ def test_lost_tasks_keep_their_release_or_are_a_new_request() -> None:
         assert (requests["stretch"] <= stretch * (1 + 1e-12)).all()
 
 
-def test_nobody_answers_for_a_router_until_the_tree_is_repaired() -> None:
+def test_router_does_not_answer_until_the_tree_is_repaired() -> None:
     """Machine 1 is back at once, its router after 20 s: what it is asked in between is asked again then."""
     resets = gs.Faults.of([1], [50.0], [50.0])
     for repair, start in ((0.0, 55.0), (20.0, 70.0)):
@@ -128,7 +128,7 @@ def test_nobody_answers_for_a_router_until_the_tree_is_repaired() -> None:
         assert result.applications["resubmitted"].tolist() == [0 if repair == 0.0 else 4]
 
 
-def test_a_parent_counts_on_a_router_until_he_knows_that_it_is_gone() -> None:
+def test_parent_uses_a_router_until_its_failure_is_detected() -> None:
     """Router 1 has machines 0 and 1; the root knows at 6 s that it is gone, and it is back at 301 s."""
     resets = gs.Faults.of([1], [1.0], [1.0])
     found = {
@@ -172,17 +172,17 @@ def starts(
     return list(zip(table["machine"].tolist(), table["start"].tolist(), strict=True))
 
 
-def test_what_is_lost_at_a_heartbeat_is_submitted_at_the_next_one() -> None:
+def test_tasks_lost_at_a_heartbeat_are_submitted_at_the_next_one() -> None:
     assert starts(gs.Faults.of([0], [300.0], [300.0])) == [(0, 0.0), (0, 600.0)]
 
 
-def test_who_is_back_before_it_is_missed_stays_in_the_tree() -> None:
+def test_machine_that_recovers_before_detection_stays_in_the_tree() -> None:
     """Machine 1 is away from 10 to 100 s; at 300 s it would have been noticed."""
     away = gs.Faults.of([1], [10.0], [100.0])
     assert starts(away, machines=2, release=400.0, tasks=2) == [(0, 400.0), (1, 400.0)]
 
 
-def test_what_is_lost_in_step_with_heartbeats_is_submitted_between_them() -> None:
+def test_tasks_lost_at_each_heartbeat_are_submitted_between_heartbeats() -> None:
     """From the ninth time on: 8, 9 and 10 golden shares of 300 s after the heartbeat, whole ones left out."""
     failures = [*IN_STEP, 2990.0, 3200.0]
     found = [start for _, start in starts(gs.Faults.of([0] * 11, failures, failures))]
@@ -191,13 +191,13 @@ def test_what_is_lost_in_step_with_heartbeats_is_submitted_between_them() -> Non
     np.testing.assert_allclose(found[9:], late, rtol=0, atol=1e-4)
 
 
-def test_what_was_put_off_to_a_time_when_nobody_is_up_is_submitted_after_it() -> None:
+def test_submission_waits_until_a_machine_is_up() -> None:
     """It is put off to 2983.3 s."""
     failures = gs.Faults.of([0] * 10, [*IN_STEP, 2900.0], [*IN_STEP, 3100.0])
     assert starts(failures)[9:] == [(0, 3100.0)]
 
 
-def test_what_is_lost_in_step_while_others_run_is_counted_anew() -> None:
+def test_repeated_losses_are_counted_again_after_other_tasks_ran() -> None:
     """Machine 1 has a task of it until 2750 s: the ninth loss, told at 2700 s, is not all that is left.
 
     The tenth one, told at 3000 s, is; but it counts as the second.
@@ -207,7 +207,7 @@ def test_what_is_lost_in_step_while_others_run_is_counted_anew() -> None:
     assert found == [*((0, 300.0 * k) for k in range(11)), (1, 0.0)]
 
 
-def test_a_router_that_was_reset_does_not_accept_what_it_cannot_compare() -> None:
+def test_restarted_router_forwards_requests_that_it_cannot_compare() -> None:
     """The lost task goes to the machine that the failure left idle, not behind another one."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(8, 1),

@@ -186,7 +186,7 @@ def level(router: int) -> int:
 
 @pytest.mark.parametrize("failing", [False, True], ids=["reliable", "failing"])
 @pytest.mark.parametrize("accept", list(CASES))
-def test_fair_tree_is_what_its_description_says(accept: str, failing: bool) -> None:
+def test_fair_tree_equals_an_independent_simulator(accept: str, failing: bool) -> None:
     cases: Counter[str] = Counter()
     for seed in range(TREES[failing]):
         case = draw(accept, failing, seed)

@@ -62,7 +62,7 @@ def kinds(result: gs.Result) -> dict[str, int]:
 # -- routers ----------------------------------------------------------------------------------------------
 
 
-def test_the_first_in_the_line_of_succession_stands_in() -> None:
+def test_first_successor_replaces_a_failed_router() -> None:
     """Leaf 3 on machine 0 hears router 1 last just after 30 s, and is silent for more than 60 s at 120 s."""
     result = run(gs.Faults.of([1], [35.0], [math.inf]))
     (row,) = rows(result)
@@ -72,7 +72,7 @@ def test_the_first_in_the_line_of_succession_stands_in() -> None:
     assert kinds(result)["take"] == 0
 
 
-def test_the_next_in_line_is_asked_if_the_first_is_down() -> None:
+def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
     """Machines 0 and 1 leave: router 2 misses the root, asks the host of router 1, and then acts itself."""
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
     by_router = {row[0]: row for row in rows(result)}
@@ -82,7 +82,7 @@ def test_the_next_in_line_is_asked_if_the_first_is_down() -> None:
     assert kinds(result)["take"] == 1
 
 
-def test_a_machine_that_is_reset_claims_its_router_at_once() -> None:
+def test_restarted_machine_claims_its_router_at_once() -> None:
     """One way for the claim, one back for the summaries of the children: 0.1 s; then one to the parent."""
     result = run(gs.Faults.of([1], [35.0], [35.0]))
     (row,) = rows(result)
@@ -90,7 +90,7 @@ def test_a_machine_that_is_reset_claims_its_router_at_once() -> None:
     assert 35.0 + 2 * LATENCY <= row[4] <= 35.0 + 4 * LATENCY
 
 
-def test_a_router_goes_home_when_its_machine_is_back() -> None:
+def test_router_returns_to_its_recovered_machine() -> None:
     """Machine 0 stands in for router 1, until machine 1 returns: then requests for leaf 3 come from there."""
     faults = gs.Faults.of([1], [35.0], [400.0])
     result = run(faults, release=[10.0, 1000.0], tasks=[4, 4])
@@ -139,7 +139,7 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
 )
 # the request of the submitter comes to its own machine before that starts again
 @example((gs.Faults.of([0], [10.0], [10.0]), 2), 0, "as-is")
-def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
+def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
     """One tree, in which all know their neighbours, is left: no stand-in still believes to be one."""
@@ -156,7 +156,7 @@ def test_after_any_failures_each_router_is_at_home_and_knows_all_below(
 
 
 @pytest.mark.parametrize("machines", [6, 32])
-def test_without_failures_equal_machines_get_as_much(machines: int) -> None:
+def test_equal_machines_get_equal_shares_without_failures(machines: int) -> None:
     """A router that must wait with its report still reports when it may, whatever comes in between."""
     platform, workload = (
         gs.Platform.of([1000.0] * machines),
@@ -166,14 +166,14 @@ def test_without_failures_equal_machines_get_as_much(machines: int) -> None:
     assert result.machines["tasks"].tolist() == [50] * machines
 
 
-def test_nobody_is_suspected_without_failures() -> None:
+def test_no_machine_is_suspected_without_failures() -> None:
     """Half of a beat on the way is early enough."""
     result = run(None, 9, latency=4.0, beat=8.0)
     assert kinds(result)["take"] == kinds(result)["where"] == kinds(result)["failed"] == 0
     assert len(rows(result)) == 0
 
 
-def test_all_are_suspected_where_signs_of_life_come_too_late() -> None:
+def test_late_heartbeats_make_all_machines_suspected() -> None:
     """Routers then go from hand to hand, but every task is still run once."""
     result = run(gs.Faults.of([1, 4], [35.0, 50.0], [35.0, 500.0]), 7, latency=40.0, beat=5.0)
     assert kinds(result)["where"] > 0
@@ -182,7 +182,7 @@ def test_all_are_suspected_where_signs_of_life_come_too_late() -> None:
 # -- tasks ------------------------------------------------------------------------------------------------
 
 
-def test_a_leaf_that_is_reset_says_what_it_has_lost() -> None:
+def test_restarted_leaf_reports_its_lost_tasks() -> None:
     result = run(gs.Faults.of([1], [35.0], [35.0]))
     lost = int(result.applications["resubmitted"][0])
     assert lost > 0 and result.facts["tasks_doubted"] == 0
@@ -193,7 +193,7 @@ def test_a_leaf_that_is_reset_says_what_it_has_lost() -> None:
 
 
 @pytest.mark.parametrize("machines", [1, 2, 6])
-def test_a_share_that_comes_as_a_machine_is_reset_is_not_doubted(machines: int) -> None:
+def test_share_that_arrives_at_a_transient_failure_is_kept(machines: int) -> None:
     """The submitter's machine loses what it had at 10 s, and keeps what comes at that instant, after it."""
     faults = gs.Faults.of([0], [10.0], [10.0])
     result = run(faults, machines, release=[0.0, 10.0], tasks=[8, 8], submitter=0)
@@ -202,7 +202,7 @@ def test_a_share_that_comes_as_a_machine_is_reset_is_not_doubted(machines: int) 
     assert again[0] > 0 and again[1] == 0
 
 
-def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> None:
+def test_tasks_of_a_failed_leaf_are_resubmitted_after_two_heartbeats() -> None:
     """It reports each task that ends; the last report comes at 120.05 s or so, and at 240 s it is two old."""
     result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
     assert result.applications["resubmitted"][0] > 0
@@ -211,7 +211,7 @@ def test_tasks_of_a_leaf_that_stays_away_are_missed_after_two_heartbeats() -> No
     assert 230.0 <= again.min() <= 300.0
 
 
-def test_tasks_are_missed_after_others_of_their_application_came_back_as_a_bag() -> None:
+def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
     """Each machine runs its second task from 210 s on.
 
     Machine 0 is reset at 240 s, and gets a new bag of one task, which ends at 340 s.  The task of machine 1,
@@ -225,7 +225,7 @@ def test_tasks_are_missed_after_others_of_their_application_came_back_as_a_bag()
     assert result.applications["resubmitted"].tolist() == [2] and result.facts["tasks_doubted"] == 0
 
 
-def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
+def test_lost_request_is_sent_again() -> None:
     """The root's machine is gone when the request comes there.  Nobody has accepted it after a heartbeat.
 
     At 80 s it is lost again, since machine 1 stands in from 90 s on, and not at 120 s.
@@ -237,7 +237,7 @@ def test_a_request_that_is_lost_on_its_way_is_sent_again() -> None:
     assert result.facts["tasks_doubted"] == 0
 
 
-def test_the_first_request_may_be_one_for_lost_tasks() -> None:
+def test_first_request_may_be_for_lost_tasks() -> None:
     """Nobody has accepted the application's own before it was lost; `validate_result` takes no offence."""
     away = gs.Faults.of([0], [10.01], [5000.0])
     table = run(away, heartbeat=100.0, resubmit="new").tables["requests"]
@@ -253,12 +253,12 @@ def test_the_first_request_may_be_one_for_lost_tasks() -> None:
     assert validate_result(ideal) == []
 
 
-def test_what_is_released_while_nobody_is_up_is_submitted_later() -> None:
+def test_applications_released_while_all_machines_are_down_are_submitted_later() -> None:
     result = run(gs.Faults.of(range(4), [5.0] * 4, [200.0] * 4), heartbeat=40.0)
     assert result.applications["first_start"][0] >= 200.0
 
 
-def test_a_record_knows_what_is_missing() -> None:
+def test_record_counts_missing_tasks() -> None:
     record = Record(total=10, since=0)
     assert record.missing() == 10
     assert record.report(1, life=0, left=6, done=0, now=5) == 0
@@ -278,7 +278,7 @@ def test_a_record_knows_what_is_missing() -> None:
 # -- tables, and what is not allowed ----------------------------------------------------------------------
 
 
-def test_repairs_take_the_first_events_after_a_failure() -> None:
+def test_repair_times_use_the_first_events_after_a_failure() -> None:
     """Router 1 failed twice; the parent heard of it again at 9 ns and 21 ns."""
     events = [
         (1, 3, 5, TAKEN),
@@ -302,7 +302,7 @@ def test_repairs_take_the_first_events_after_a_failure() -> None:
 @pytest.mark.parametrize(
     ("node", "other", "below"), [(3, 1, True), (3, 0, True), (4, 3, False), (1, 1, False)]
 )
-def test_below(node: int, other: int, below: bool) -> None:
+def test_descendants_are_below_a_node(node: int, other: int, below: bool) -> None:
     assert is_below(node, other) is below
 
 
@@ -319,12 +319,12 @@ def test_below(node: int, other: int, below: bool) -> None:
         ({"missed": 1}, "fair-tree.missed must be a whole number in 2..1000, got 1"),
     ],
 )
-def test_parameters_of_the_other_way_to_keep_the_tree(parameters: Any, said: str) -> None:
+def test_parameters_of_central_maintenance_are_rejected(parameters: Any, said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         gs.FairTree(**{"maintenance": "messages", **parameters})
 
 
-def test_only_the_interpreted_form_is_there() -> None:
+def test_compiled_form_is_rejected() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
     tree = gs.FairTree(maintenance="messages")
     with pytest.raises(CompileError, match="runs interpreted only"):

@@ -83,7 +83,7 @@ def test_availability_is_monotone_in_needs_and_in_what_machines_have(machines, b
 
 @settings(max_examples=30, deadline=None)
 @given(platforms, st.lists(shares, max_size=4), shares, memories, disks)
-def test_what_is_looked_up_is_a_bound(machines, before, new, memory, disk):
+def test_cells_are_lower_bounds(machines, before, new, memory, disk):
     """Never more than the machines with so much memory and disk have room for."""
     leaves = Leaves(machines, before, new)
     if not any(m >= 4.0 and d >= 5.0 for _, m, d in machines) or disk > 5.0:
@@ -144,7 +144,7 @@ def test_samples_that_serve_no_machine_of_an_application_are_rejected(samples):
         axis_of([(1.0, 4.0, 0.0), (1.0, 4.0, 0.0)], samples, wants)
 
 
-def test_samples_are_the_needs_or_cover_them():
+def test_need_samples_equal_or_cover_the_needs():
     platform = Platform.of([1.0]).with_attributes(ListedAttributes(memory=(9.0,), disk=(9.0,)))
     memory, disk = [3.0, 1.0, 2.0, 1.0], [0.0, 5.0, 1.0, 5.0]
     made = Workload.of([0.0] * 4, 1, 1.0, memory=memory, disk=disk).realize(platform)

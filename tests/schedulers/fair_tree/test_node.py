@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 import gridsim as gs
 from gridcore.fair_tree.summaries import _vector_level
 from gridsim.testing import scenarios
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests._helpers.scenarios import fair_trees
 
 BOTH = "schedule", "decisions"
@@ -45,14 +45,14 @@ def test_interpreted_equals_compiled_with_failures(scenario: gs.Scenario, schedu
 @pytest.mark.claims
 @LONG
 @given(scenarios(), fair_trees())
-def test_interpreted_equals_compiled_at_length(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+def test_interpreted_equals_compiled_in_long_runs(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
     check_forms(scenario, scheduler)
 
 
 @pytest.mark.claims
 @LONG_FAILING
 @given(scenarios(max_nodes=17, faults=True), fair_trees())
-def test_interpreted_equals_compiled_with_failures_at_length(
+def test_interpreted_equals_compiled_with_failures_in_long_runs(
     scenario: gs.Scenario, scheduler: gs.FairTree
 ) -> None:
     check_forms(scenario, scheduler)
@@ -76,7 +76,7 @@ NOBODY = gs.Faults.of([*range(5)] * 2, [0.0] * 5 + [20.0] * 5, [0.5, 2.0, 1.0, 9
 @pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
 @pytest.mark.parametrize("resubmit", ["as-is", "new"])
 @pytest.mark.parametrize("update_on", ["completion", "change"])
-def test_forms_with_all_that_can_be_under_way(faults: Any, resubmit: Any, update_on: Any) -> None:
+def test_forms_are_equal_with_all_kinds_of_pending_events(faults: Any, resubmit: Any, update_on: Any) -> None:
     tree = gs.FairTree(
         samples=(4, 3, 2),
         resubmit=resubmit,
@@ -108,23 +108,23 @@ def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS], ids=["none", "some"])
-def test_the_node_program_continues_from_a_checkpoint(faults: Any) -> None:
+def test_node_program_resumes_from_a_checkpoint(faults: Any) -> None:
     for resubmit, accept in (("as-is", "minimum"), ("new", "minimum"), ("as-is", "either")):
         common: dict[str, Any] = {"samples": (4, 3, 2), "heartbeat": 10.0, "repair": 3.0, "run_on": True}
         tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, nodes="interpreted", record=True)
-        assert differing_end(what, tree, result, nodes="interpreted") is None
+        assert resume_difference(what, tree, result, nodes="interpreted") is None
 
 
-def test_a_completion_that_arrives_as_its_receiver_fails() -> None:
+def test_completion_may_arrive_as_its_receiver_fails() -> None:
     """At a heartbeat at which a machine fails, its leaf has just told its own machine of completed tasks."""
     faults = gs.Faults.of([0], [20.0], [30.0])
     tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
     check_forms(grid(faults), tree)
 
 
-def test_a_router_on_a_machine_under_repair() -> None:
+def test_router_may_move_to_a_machine_under_repair() -> None:
     """Machine 1 is back at once, but not its routers; meanwhile the router of machine 0 moves to it."""
     faults = gs.Faults.of([1, 0], [5.0, 6.0], [5.0, 200.0])
     for spread in ("heartbeat", "change"):
@@ -132,7 +132,7 @@ def test_a_router_on_a_machine_under_repair() -> None:
         check_forms(grid(faults), tree)
 
 
-def test_a_request_at_the_instant_at_which_the_only_machine_recovers() -> None:
+def test_request_at_the_recovery_of_the_only_machine_is_kept() -> None:
     """It is not lost, whatever else happens at that instant."""
     scenario = gs.Scenario(
         gs.Platform.equal(1),
@@ -153,7 +153,7 @@ def test_decisions_at_one_instant_keep_their_order() -> None:
     check_forms(scenario, gs.FairTree(samples=(6, 3, 2), accept="minimum", minimum_of="busy", bound=2.0))
 
 
-def test_forms_with_a_coarse_tolerance() -> None:
+def test_forms_are_equal_with_a_coarse_tolerance() -> None:
     """Leaves report the minimum stretch that the bisection finds, not the exact one."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
@@ -166,7 +166,7 @@ def test_forms_with_a_coarse_tolerance() -> None:
 
 
 @pytest.mark.parametrize("level", [1, 0])
-def test_forms_with_summaries_of_either_width(level: int) -> None:
+def test_forms_are_equal_with_summaries_of_both_widths(level: int) -> None:
     """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=60, seed=1),
@@ -185,7 +185,7 @@ def test_forms_with_summaries_of_either_width(level: int) -> None:
     assert (empty > 2**16).all()
 
 
-def test_forms_with_as_many_tasks_as_there_can_be() -> None:
+def test_forms_are_equal_with_the_maximum_number_of_tasks() -> None:
     """Shares are exact, although their products need 63 bits, and counts are cut off at 2**32 - 1."""
     scenario = gs.Scenario(
         gs.Platform.of([4.0, 3.0, 2.0, 4.0, 5.0]),
@@ -196,7 +196,7 @@ def test_forms_with_as_many_tasks_as_there_can_be() -> None:
     check_forms(scenario, tree)
 
 
-def test_what_dispatches_displace_is_summed_up_from_the_last_one_on() -> None:
+def test_displaced_work_is_summed_from_the_last_dispatch() -> None:
     """(1.86 + 0.93) + 0.21 are 3 tasks of 1 Mflop; in another order rounding makes them more than 3."""
     sizes = [0.21, 0.93, 1.86, 1.0]
     assert sum(sizes[2::-1]) == 3.0 < sizes[0] + sizes[2] + sizes[1]
@@ -225,7 +225,7 @@ def test_forms_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
     assert found[0].provenance["decisions"]["kept"] == limit
 
 
-def test_a_message_that_takes_no_time_after_a_failure() -> None:
+def test_instant_message_after_a_failure_precedes_reports() -> None:
     """At one instant: a timer lets nodes report, and messages arrive before they do."""
     scenario = gs.Scenario(
         gs.Platform.of([2000.0, 2800.0, 1000.0, 2000.0, 1000.0, 2800.0]),
@@ -245,10 +245,10 @@ def test_a_message_that_takes_no_time_after_a_failure() -> None:
 
 @pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
 @pytest.mark.parametrize("record", [True, "decisions"])
-def test_the_compiled_protocol_continues_from_a_checkpoint(faults: Any, record: Any) -> None:
+def test_compiled_protocol_resumes_from_a_checkpoint(faults: Any, record: Any) -> None:
     for resubmit, accept in (("as-is", "minimum"), ("new", "minimum"), ("as-is", "either")):
         common: dict[str, Any] = {"samples": (4, 3, 2), "heartbeat": 10.0, "repair": 3.0, "run_on": True}
         tree = gs.FairTree(resubmit=resubmit, accept=accept, **common)  # type: ignore[arg-type]
         what = grid(faults, jitter=0.02)
         result = gs.simulate(what, tree, record=record)
-        assert differing_end(what, tree, result, record=record) is None
+        assert resume_difference(what, tree, result, record=record) is None

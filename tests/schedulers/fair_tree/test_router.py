@@ -147,7 +147,7 @@ def test_stale_summaries_are_dropped() -> None:
     assert one.known().max() == 5
 
 
-def test_the_same_summary_is_not_sent_twice_unless_asked() -> None:
+def test_equal_summary_is_sent_again_only_on_request() -> None:
     one = Bench(leaves=4, node=1)
 
     def reports(now: float) -> list[Any]:
@@ -164,7 +164,7 @@ def test_the_same_summary_is_not_sent_twice_unless_asked() -> None:
     assert reports(6.0) == [(2, 4)] and reports(7.0) == []
 
 
-def test_the_oldest_change_is_handed_on_once() -> None:
+def test_oldest_change_is_forwarded_once() -> None:
     one = Bench(leaves=4, node=1)
 
     def since() -> list[int]:
@@ -179,7 +179,7 @@ def test_the_oldest_change_is_handed_on_once() -> None:
     assert since() == [NEVER]
 
 
-def test_what_the_rest_of_the_tree_has_counts() -> None:
+def test_outer_minimum_limits_acceptance() -> None:
     one = Bench(leaves=4, node=1, bound=1.0, grid=SummaryGrid([0.5, 1.0], [1.0, 4.0], [1.0]))
     one.tell(0, 2)
     one.tell(1, 2)
@@ -196,7 +196,7 @@ def test_what_the_rest_of_the_tree_has_counts() -> None:
     assert one.ask(0, 1) is None
 
 
-def test_the_bound_itself_is_accepted() -> None:
+def test_stretch_at_the_bound_is_accepted() -> None:
     for least, shares in ((0.25, [1, 1]), (0.249, None)):
         one = Bench(leaves=4, node=1, bound=2.0)
         one.tell(0, 2, minimum=least)
@@ -205,7 +205,7 @@ def test_the_bound_itself_is_accepted() -> None:
         assert one.ask(0, 2) == shares
 
 
-def test_what_no_sample_holds_goes_by_speed() -> None:
+def test_tasks_beyond_all_samples_are_divided_by_speed() -> None:
     applications = [Application(0, 2, 0.25, 0.5, 0.0), Application(1, 2, 3.5, 7.0, 0.0)]
     one = Bench(speeds=[1.0, 3.0], applications=applications)
     one.tell(0, 100)
@@ -221,7 +221,7 @@ def test_what_no_sample_holds_goes_by_speed() -> None:
     assert one.ask(0, 9) == [5, 4]  # nobody is left below either child
 
 
-def test_the_rims_of_the_grid_belong_to_it() -> None:
+def test_limits_of_the_grid_belong_to_it() -> None:
     one = Bench(applications=[Application(0, 1, 3.0, 1.0, 0.0)])
     one.tell(0, 5)
     one.tell(1, 5)
@@ -251,7 +251,7 @@ def test_summaries_of_different_cells_are_not_added() -> None:
         assert found is not None and found[0] == 5.0
 
 
-def test_what_a_later_release_costs() -> None:
+def test_later_release_displaces_tasks() -> None:
     """6 s at 1/s, and one more task of 3 s, displace 3 of them, where releases are those of cells."""
     applications = [APPLICATIONS[0], Application(1, 16, 3.0, 16.0, 6.0)]
     one = Bench(release_cell=300.0, applications=applications)
@@ -260,7 +260,7 @@ def test_what_a_later_release_costs() -> None:
     assert [one.room(application) for application in (0, 1)] == [[[50, 50]] * 3, [[47, 47]] * 3]
 
 
-def test_old_requests_are_read_at_the_size_that_is_left() -> None:
+def test_old_requests_are_looked_up_at_their_remaining_size() -> None:
     """At S the deadline 4 S of 4 Mflop released at 0 is for a summary of t like one of size 4 - t / S."""
     for release, now, reads in (
         (0.0, 0.0, [2, 2, 2]),  # 4 Mflop
@@ -276,7 +276,7 @@ def test_old_requests_are_read_at_the_size_that_is_left() -> None:
         assert one.room(0, now) == [[n, n] for n in reads]
 
 
-def test_without_a_guarantee_nothing_is_left_above_the_size() -> None:
+def test_sizes_above_an_unguaranteed_request_have_no_room() -> None:
     """Four tasks of B (w = 2) where two can be hosted: at w = 8 four would seem to be left, but B is late."""
     grid = SummaryGrid([1.0], [2.0, 8.0], [1.0])
     one = Bench(grid=grid, applications=[Application(0, 2, 1.0, 2.0, 0.0)])
@@ -286,7 +286,7 @@ def test_without_a_guarantee_nothing_is_left_above_the_size() -> None:
     assert one.known()[0, :, 0].tolist() == [0, 0]
 
 
-def test_a_child_that_has_left_is_forgotten() -> None:
+def test_summary_of_a_removed_child_is_dropped() -> None:
     one = Bench()
     one.tell(0, 5)
     one.tell(1, 5)
@@ -298,7 +298,7 @@ def test_a_child_that_has_left_is_forgotten() -> None:
     assert one.ask(0, 50) == [0, 50]
 
 
-def test_the_numbers_of_a_router_survive_its_failure() -> None:
+def test_message_numbers_of_a_router_survive_its_failure() -> None:
     former, later = Bench(leaves=4, node=1), Bench(leaves=4, node=1)
     former.tell(0, 5, number=3)
     former.ask(0, 2, number=1, minimum=1.0)
@@ -307,7 +307,7 @@ def test_the_numbers_of_a_router_survive_its_failure() -> None:
     assert later.router.issued == former.router.issued
 
 
-def test_a_leaf_says_of_what_release_its_sample_is() -> None:
+def test_leaf_reports_the_release_of_its_sample() -> None:
     """At the next cell, or now; of an idle leaf at any moment."""
     for cell, minimum, release in (
         (0.0, 2.0, 7.0),
@@ -409,7 +409,7 @@ class Still:
 
 @settings(max_examples=30, deadline=None)
 @given(st.data())
-def test_a_parent_never_knows_of_more_than_there_is(data: Any) -> None:
+def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
     """Requests enter at the root; what it promises is kept, but by later requests that were promised more."""
     speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=6))
     grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))

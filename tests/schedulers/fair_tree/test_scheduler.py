@@ -137,7 +137,7 @@ def ledger(result: gs.Result) -> dict[str, dict[str, int]]:
 # -- idle trees, by hand ------------------------------------------------------------------------------------
 
 
-def test_one_machine() -> None:
+def test_single_machine_needs_no_messages() -> None:
     """A leaf without a parent: the request goes straight to it, and nobody needs to be told anything."""
     result = run(scenario(1))
     assert result.applications["first_start"].tolist() == [10.0]
@@ -149,7 +149,7 @@ def test_one_machine() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
-def test_two_machines(nodes: Any) -> None:
+def test_two_machines_have_the_expected_times(nodes: Any) -> None:
     result = gs.simulate(scenario(2), FairTree(**BY_THE_PAPER, samples=SMALL), nodes=nodes)
     # leaf 1 sits with the root; leaf 2's summary takes latency and its bytes; at 10 s leaf 1 has got a share
     assert result.tables["updates"]["arrived"].tolist() == [0.0, 0.051488, 10.0]
@@ -174,7 +174,7 @@ def test_two_machines(nodes: Any) -> None:
     assert result.tables["requests"]["kept"].tolist() == [1]
 
 
-def test_first_summaries_of_four_machines() -> None:
+def test_first_summaries_of_four_machines_have_the_expected_times() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
     result, said, got = logged(scenario(4))
     first = LATENCY + SUMMARY_NS
@@ -189,7 +189,7 @@ def test_first_summaries_of_four_machines() -> None:
     assert result.tables["updates"]["age"].tolist() == [at / NS for at in expected]
 
 
-def test_the_way_of_a_request_through_four_machines() -> None:
+def test_request_passes_four_machines_at_the_expected_times() -> None:
     result, said, got = logged(scenario(4))
     hop = LATENCY + REQUEST_NS
     at = 10 * NS
@@ -219,7 +219,7 @@ def test_the_way_of_a_request_through_four_machines() -> None:
     assert_allclose(result.applications["finish"], [11 + (2 * hop + REQUEST_NS) / NS], rtol=1e-12)
 
 
-def test_the_accept_of_the_first_leaf_comes_after_its_routers_request() -> None:
+def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     """Leaf 4 and router 1 share machine 1's interface: 170 bytes of request, then 120 of accept."""
     _, _, got = logged(scenario(4), run_on=True)
     hop = LATENCY + REQUEST_NS
@@ -229,7 +229,7 @@ def test_the_accept_of_the_first_leaf_comes_after_its_routers_request() -> None:
     assert found["sent"] == found["delivered"] == 3
 
 
-def test_equal_delays_arrive_together() -> None:
+def test_messages_with_equal_delays_arrive_together() -> None:
     result = run(scenario(4, interfaces="equal"))
     first = (LATENCY + SUMMARY_NS) / NS
     assert result.tables["updates"]["arrived"].tolist()[:4] == [first, first, 2 * first, 2 * first]
@@ -248,7 +248,7 @@ WIDE = ((0.005, 0.01, 0.02, 0.04), (1000.0, 2000.0, 80_000.0), (1000.0,))
 
 
 @pytest.mark.parametrize(("bound", "level", "steps"), [(0.0, 0, 1), (1e-3, 0, 1), (1e9, 1, 0)])
-def test_the_bound_decides_the_level(bound: float, level: int, steps: int) -> None:
+def test_bound_determines_the_level(bound: float, level: int, steps: int) -> None:
     result = run(scenario(**LOADED), bound=bound, accept="minimum", minimum_of="busy", grid=WIDE)
     requests = result.tables["requests"]
     assert requests["level"].tolist() == [0, level]
@@ -259,7 +259,7 @@ def test_the_bound_decides_the_level(bound: float, level: int, steps: int) -> No
     assert result.facts["bound"] == bound
 
 
-def test_at_the_bound_exactly() -> None:
+def test_stretch_at_the_bound_is_accepted() -> None:
     """A router accepts at sample S if S <= B * (minimum of the busy leaves)."""
     result, said, got = logged(scenario(**LOADED), bound=0.0, accept="minimum", minimum_of="busy", grid=WIDE)
     request = got.of("request", node=1, application=1)[0][0]
@@ -273,7 +273,7 @@ def test_at_the_bound_exactly() -> None:
         assert again.tables["requests"]["promised"][1] == sample
 
 
-def test_on_an_idle_platform_everything_goes_to_the_root() -> None:
+def test_requests_on_an_idle_platform_reach_the_root() -> None:
     result = run(scenario(4, submitter=(1,)), bound=1e9)
     assert result.tables["requests"]["level"].tolist() == [0]
     assert result.tables["requests"]["steps_up"].tolist() == [1]
@@ -293,7 +293,7 @@ def test_on_an_idle_platform_everything_goes_to_the_root() -> None:
         ("parent", 3, 2),
     ],
 )
-def test_where_requests_enter(entry: str, submitter: int, router: int) -> None:
+def test_requests_enter_at_the_stated_router(entry: str, submitter: int, router: int) -> None:
     result, said, got = logged(scenario(4, submitter=(submitter,)), entry=entry)
     sent, row = said.of("request")[0]
     assert (sent, row["node"], row["sender"]) == (10 * NS, router, submitter + 3)
@@ -315,7 +315,7 @@ def test_where_requests_enter(entry: str, submitter: int, router: int) -> None:
         ("inverse-speed", 0.49, 0),
     ],
 )
-def test_leaves_that_count_in_the_minimum(minimum_of: str, bound: float, level: int) -> None:
+def test_minimum_counts_the_stated_leaves(minimum_of: str, bound: float, level: int) -> None:
     grid = ((1 / 2000, 1 / 500), (2000.0,), (1000.0,))
     result = run(
         scenario(4, tasks=2, submitter=(1,)), accept="minimum", minimum_of=minimum_of, bound=bound, grid=grid
@@ -340,7 +340,7 @@ def test_one_idle_leaf_makes_the_literal_minimum_zero() -> None:
 # -- what cannot be promised --------------------------------------------------------------------------------
 
 
-def test_beyond_the_last_sample() -> None:
+def test_requests_beyond_the_last_sample_are_divided_by_speed() -> None:
     """The root accepts at no sample, promises nothing, and splits by speed; so do the routers below."""
     speeds = [1000.0, 3000.0, 2000.0, 2000.0]
     result, said, _ = logged(
@@ -358,14 +358,14 @@ def test_beyond_the_last_sample() -> None:
     assert result.facts["decisions_at_lowest_sample"] == 0
 
 
-def test_what_is_promised_goes_first_and_the_rest_by_speed() -> None:
+def test_promised_tasks_fill_the_room_and_others_go_by_speed() -> None:
     # S w = 1.25 s: one task on 1000 Mflop/s, three on 3000; of the other six 1.5 (rounded up) and 4.5
     result = run(scenario([1000.0, 3000.0], tasks=10), grid=((1.25e-4,), (10_000.0,), (1000.0,)))
     assert result.tables["requests"]["guaranteed"].tolist() == [0]
     assert result.machines["tasks"].tolist() == [3, 7]
 
 
-def test_off_the_grid_nothing_is_known() -> None:
+def test_requests_off_the_grid_get_no_promise() -> None:
     """Smaller than the smallest size, or a task larger than the largest: no cell is a bound."""
     for grid in (((1.0,), (4001.0,), (1000.0,)), ((1.0,), (4000.0,), (999.0,))):
         result = run(scenario([1000.0, 3000.0]), grid=grid)
@@ -382,7 +382,7 @@ def test_a_promise_with_time_to_spare_is_kept() -> None:
     assert (requests["guaranteed"].tolist(), requests["kept"].tolist()) == ([1], [1])
 
 
-def test_window_counters() -> None:
+def test_counters_count_requests_outside_the_window() -> None:
     """Two machines, one router, three decisions: how many are at the lowest sample, how many at none."""
     load: dict[str, Any] = {"release": (1.0, 100.0, 100.2), "tasks": (2, 4, 100), "submitter": (0, 0, 0)}
     # at the lowest sample S w is 1.02 s for the first and 2.04 s for the second; the third comes while the
@@ -428,7 +428,7 @@ def test_the_rate_limits_every_node(rate: float, interfaces: str) -> None:
     assert waited or rate == 0.0
 
 
-def test_routers_hold_off() -> None:
+def test_routers_delay_summaries() -> None:
     """A router waits and then tells of both children at once; a leaf never waits."""
     _, said, _ = logged(scenario(4), hold_off=0.060)
     assert said.times("summary", node=1)[:2] == [0, 0]
@@ -438,14 +438,14 @@ def test_routers_hold_off() -> None:
     assert after < before
 
 
-def test_nothing_new_is_not_said() -> None:
+def test_unchanged_summaries_are_not_sent() -> None:
     """Idle machines have nothing to add to their first summary, however long it lasts."""
     result = run(scenario(4, release=(1000.0,)), heartbeat=50.0)
     after = result.tables["updates"]["arrived"]
     assert ((after < 1.0) | (after >= 1000.0)).all()
 
 
-def test_a_child_that_was_asked_answers() -> None:
+def test_child_answers_each_request() -> None:
     """After each request from the parent, a summary echoes its number, which settles his ledger."""
     _, said, got = logged(busy_scenario(), run_on=True)
     for node in range(1, 25):
@@ -457,7 +457,7 @@ def test_a_child_that_was_asked_answers() -> None:
         assert echoes == sorted(echoes)
 
 
-def test_change_is_quieter_than_completion() -> None:
+def test_updates_on_change_need_fewer_summaries() -> None:
     counts = {
         update_on: len(logged(busy_scenario(), update_on=update_on, run_on=True)[1].of("summary"))
         for update_on in ("completion", "change")
@@ -465,7 +465,7 @@ def test_change_is_quieter_than_completion() -> None:
     assert counts["change"] < counts["completion"]
 
 
-def test_ages_are_those_of_changes() -> None:
+def test_ages_are_counted_from_changes() -> None:
     result = run(busy_scenario(), run_on=True)
     updates = result.tables["updates"]
     assert (updates["age"] >= 0).all() and (updates["age"] <= updates["arrived"]).all()
@@ -473,7 +473,7 @@ def test_ages_are_those_of_changes() -> None:
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
-def test_the_minimum_stretch_goes_down(spread: str) -> None:
+def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
     _, said, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
     rows = said.of("spread")
     assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
@@ -489,7 +489,7 @@ def test_the_minimum_stretch_goes_down(spread: str) -> None:
 
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
-def test_one_completion_report_a_leaf_application_and_heartbeat(interfaces: str) -> None:
+def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
     what = busy_scenario(interfaces=interfaces)
     result, said, got = logged(what, heartbeat=5.0, run_on=True)
     reports = [(at, row["sender"], row["application"]) for at, row in said.of("completion")]
@@ -511,7 +511,7 @@ def test_one_completion_report_a_leaf_application_and_heartbeat(interfaces: str)
 
 
 @pytest.mark.parametrize("cell", [300.0, 7.0])
-def test_release_cells(cell: float) -> None:
+def test_promises_hold_with_release_cells(cell: float) -> None:
     """Every leaf samples each cell anew; what is promised is kept as long as the request's way is short."""
     what = gs.Scenario(
         gs.Platform.desktop_grid(13, seed=3),
@@ -576,24 +576,24 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("repair", 1e-10, r"must be 0 or a number in 1e-09..4e"),
     ],
 )  # fmt: skip
-def test_parameters_are_refused(field: str, value: Any, why: str) -> None:
+def test_invalid_parameters_are_rejected(field: str, value: Any, why: str) -> None:
     with pytest.raises(gs.ScenarioError, match=f"^fair-tree.{field}:? {why}"):
         FairTree(**{field: value})
 
 
-def test_every_parameter_can_be_zero_that_may() -> None:
+def test_parameters_may_be_zero() -> None:
     free = dict.fromkeys(("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes"), 0)
     result = run(scenario(4), bound=0.0, update_rate=0.0, summary_header=0, **free)
     assert result.facts["summary_bytes"] == 96
     assert ledger(result)["request"]["bytes"] == 0
 
 
-def test_a_network_too_slow_for_a_summary_is_refused() -> None:
+def test_network_too_slow_for_a_summary_is_rejected() -> None:
     with pytest.raises(gs.ScenarioError, match=r"^network.bandwidth .*: a summary of 2974 bytes takes"):
         gs.simulate(scenario(4, bandwidth=1.0), FairTree(samples=(10, 9, 8)))
 
 
-def test_facts_and_explicit_grids() -> None:
+def test_facts_contain_the_explicit_grid() -> None:
     result = run(scenario(4), grid=WIDE)
     assert result.facts["grid"] == {
         "stretch": [0.005, 0.01, 0.02, 0.04], "size": [1000.0, 2000.0, 80_000.0], "task_size": [1000.0],
@@ -623,7 +623,7 @@ def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[flo
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(10), marks=pytest.mark.claims)])
-def test_near_exact_is_the_central_schedule(seeds: range) -> None:
+def test_nearly_exact_summaries_give_the_central_schedule(seeds: range) -> None:
     bags = [gs.Workload.bags(60, task_size=(65536.0, 131072.0), seed=seed + 100) for seed in seeds]
     ratios, above = zip(*map(near_exact, bags, seeds), strict=True)
     assert max(ratios) <= 1.05 and np.mean(ratios) <= 1.02 and not any(above)
@@ -633,7 +633,7 @@ CLASSES = [1000.0, 65536.0, 1e6]
 
 
 @pytest.mark.claims
-def test_near_exact_with_long_tasks_needs_a_refresh() -> None:
+def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
     """What is lost where tasks are long beside the promised times is the age of the summaries."""
     lost = {}
     for refresh in (0.0, 10.0):
@@ -651,7 +651,7 @@ def test_near_exact_with_long_tasks_needs_a_refresh() -> None:
     assert lost[10.0] <= 1.02 < 1.5 < lost[0.0]
 
 
-def test_a_refresh_tells_that_a_long_task_nears_its_end() -> None:
+def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     """Two machines with tasks of 100 s; a bag of 10 s tasks comes after 92 s, 2 s after the last refresh."""
     what = gs.Scenario(
         gs.Platform.of([1000.0, 1000.0]),
@@ -676,7 +676,7 @@ def everyday(machines: int, seed: int) -> gs.Scenario:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_price_of_decentralization(seed: int) -> None:
+def test_decentralization_costs_at_most_35_percent(seed: int) -> None:
     what = everyday(200, seed)
     ratio = gs.simulate(what, FairTree()).max_stretch / gs.simulate(what, gs.MinCent()).max_stretch
     assert 1.0 <= ratio <= 1.35
@@ -684,7 +684,7 @@ def test_the_price_of_decentralization(seed: int) -> None:
 
 @pytest.mark.claims
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_thousand_machines(seed: int) -> None:
+def test_thousand_machines_agree_with_the_paper(seed: int) -> None:
     """The paper: less than 1.25 times the central schedule; updates known at the root within 3.68 s."""
     what = everyday(1000, seed)
     result = gs.simulate(what, FairTree(update_rate=10_000.0))
@@ -695,12 +695,12 @@ def test_a_thousand_machines(seed: int) -> None:
     assert 1.0 < updates["age"][after].max() < 4.0
 
 
-def test_a_grid_has_three_axes() -> None:
+def test_grid_requires_three_axes() -> None:
     with pytest.raises(gs.ScenarioError, match="must be samples of stretch, size and task_size, got 2"):
         gs.FairTree(grid=((1.0,), (2.0,)))
 
 
-def test_an_unknown_parameter_is_told_with_the_closest_one() -> None:
+def test_unknown_parameter_gets_a_hint() -> None:
     with pytest.raises(
         gs.ScenarioError, match=r"FairTree has no parameter 'repair_time'; did you mean repair\?"
     ):

@@ -44,16 +44,14 @@ def check_parts(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
 
 @QUICK
 @given(scenarios(max_nodes=40), fair_trees(), PARTS)
-def test_the_result_does_not_depend_on_processes(
-    given: gs.Scenario, scheduler: gs.FairTree, parts: int
-) -> None:
+def test_result_does_not_depend_on_processes(given: gs.Scenario, scheduler: gs.FairTree, parts: int) -> None:
     check_parts(given, scheduler, parts)
 
 
 @pytest.mark.claims
 @LONG
 @given(scenarios(max_nodes=40), fair_trees(), PARTS)
-def test_the_result_does_not_depend_on_processes_at_length(
+def test_result_of_long_runs_does_not_depend_on_processes(
     given: gs.Scenario, scheduler: gs.FairTree, parts: int
 ) -> None:
     check_parts(given, scheduler, parts)
@@ -64,14 +62,14 @@ def test_the_result_does_not_depend_on_processes_at_length(
     [{}, {"interfaces": "equal"}, {"jitter": 0.02}, {"interfaces": "equal", "jitter": 0.0499}],
     ids=["fifo", "equal", "fifo differing", "equal differing"],
 )
-def test_messages_that_do_not_fit_go_in_parts(network: dict[str, Any]) -> None:
+def test_large_messages_are_sent_in_parts(network: dict[str, Any]) -> None:
     """With room for a few summaries at a time; 4,000 bytes a summary."""
     scheduler = gs.FairTree(update_on="change", spread="change")
     given = scenario(60, record_use=True, **network)
     assert shared(given, scheduler, 3, room=2**14).tables == gs.simulate(given, scheduler).tables
 
 
-def test_processes() -> None:
+def test_shared_run_equals_a_single_process() -> None:
     alone = gs.simulate(scenario(), gs.FairTree())
     together = gs.simulate(scenario(), gs.FairTree(), processes=2)
     assert together.tables == alone.tables
@@ -81,16 +79,16 @@ def test_processes() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scheduler": gs.Fcfs()}, "processes must be 1 with a run of fcfs, which cannot be shared, got 2"),
-        ({"record": True}, "processes must be 1 with a record, got 2"),
+        ({"scheduler": gs.Fcfs()}, "processes must be 1 with fcfs, whose runs cannot be shared, got 2"),
+        ({"record": True}, "processes must be 1 with recordings, got 2"),
         ({"nodes": "interpreted"}, "processes must be 1 with interpreted nodes, got 2"),
-        ({"checkpoint": "a.npz"}, "processes must be 1 with a checkpoint, got 2"),
+        ({"checkpoint": "a.npz"}, "processes must be 1 with checkpoints, got 2"),
         ({"processes": 41}, r"processes must be at most the number of machines \(40\), got 41"),
         ({"processes": 0}, "processes must be a whole number in 1..1024, got 0"),
         (
             {"scenario": scenario(latency=0.01, jitter=0.01)},
             r"processes must be 1 with a message that may take no time "
-            r"\(network.latency less network.jitter\), got 2",
+            r"\(network.latency - network.jitter\), got 2",
         ),
         (
             {"scenario": scenario(faults=gs.Faults.exponential(up=9e3, down=9e2, seed=1))},
@@ -98,7 +96,7 @@ def test_processes() -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared(options: dict[str, Any], message: str) -> None:
+def test_unsupported_runs_cannot_be_shared(options: dict[str, Any], message: str) -> None:
     arguments = {"scenario": scenario(), "scheduler": gs.FairTree(), "processes": 2, **options}
     with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
         gs.simulate(**arguments)
@@ -113,10 +111,10 @@ def end(share: ProcessShare) -> None:
     [
         (end, gs.GridSimError, "was killed"),
         (len, TypeError, "len"),
-        (type, gs.GridSimError, "has ended before the others"),
+        (type, gs.GridSimError, "ended before the others"),
     ],
 )
-def test_another_process_ends(
+def test_error_of_another_process_is_raised(
     part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This one waits for it in vain, and raises what it has raised."""

@@ -41,7 +41,9 @@ def applications(release: Any, tasks: Any, task_size: Any) -> Applications:
         ([0.0, 1.0], [20, 1], 2.1 / 20),
     ],
 )
-def test_fluid_stretch_by_hand(release: list[float], tasks: list[int], expected: float) -> None:
+def test_fluid_stretch_has_the_expected_value(
+    release: list[float], tasks: list[int], expected: float
+) -> None:
     assert fluid_stretch(10.0, applications(release, tasks, 1.0)) == pytest.approx(expected, rel=1e-12)
 
 
@@ -54,7 +56,7 @@ bags = st.lists(
 
 @QUICK
 @given(bags, st.sampled_from((1.0, 3.0, 1000.0)))
-def test_fluid_stretch_is_that_of_a_schedule(given_bags: Any, speed: float) -> None:
+def test_fluid_stretch_lies_between_its_bounds(given_bags: Any, speed: float) -> None:
     """Not below what one application needs alone, nor above what never being idle leads to."""
     load = applications(*zip(*given_bags, strict=True))
     found = fluid_stretch(speed, load)
@@ -67,7 +69,7 @@ def test_fluid_stretch_is_that_of_a_schedule(given_bags: Any, speed: float) -> N
 
 @QUICK
 @given(bags)
-def test_fluid_stretch_scales(given_bags: Any) -> None:
+def test_fluid_stretch_scales_with_speed(given_bags: Any) -> None:
     """Twice the work on a machine twice as fast: the same times, half the stretch."""
     release, tasks, size = zip(*given_bags, strict=True)
     once = fluid_stretch(3.0, applications(release, tasks, size))
@@ -78,7 +80,7 @@ def test_fluid_stretch_scales(given_bags: Any) -> None:
 # -- the rule -----------------------------------------------------------------------------------------------
 
 
-def test_derived_by_hand() -> None:
+def test_derived_grid_has_the_expected_samples() -> None:
     speeds = np.array([1000.0, 3000.0])
     load = applications([0.0, 1e6], [1, 8], [500.0, 1000.0])
     grid = derive_grid(speeds, load, (5, 3, 2))
@@ -114,7 +116,7 @@ def test_a_narrow_range_is_widened_downwards() -> None:
     assert grid.stretch[-1] == 2e-3
 
 
-def test_single_samples_serve_everybody() -> None:
+def test_single_samples_cover_all_applications() -> None:
     """Sizes are looked up downwards and task sizes upwards: the smallest, and the largest."""
     load = applications([0.0, 0.0], [2, 9], [100.0, 400.0])
     grid = derive_grid(np.array([1000.0]), load, (1, 1, 1))
@@ -155,7 +157,7 @@ def test_every_application_is_on_the_grid(
         assert (axis[1:] >= axis[:-1] * 1.05 * (1 - 1e-9)).all()
 
 
-def test_task_sizes_over_decades_come_before_fine_stretches() -> None:
+def test_wide_ranges_of_task_sizes_get_samples_first() -> None:
     """With stretches first a job log had two task sizes, and its small applications found no room."""
     count = 60
     task_size = 10.0 ** np.linspace(3.0, 7.0, count)
@@ -171,7 +173,7 @@ def test_task_sizes_over_decades_come_before_fine_stretches() -> None:
 # -- explicit grids -----------------------------------------------------------------------------------------
 
 
-def test_explicit() -> None:
+def test_explicit_grid_has_the_given_samples() -> None:
     grid = explicit_grid(((1e-4, 2e-4), (100.0,), (5.0, 6.0, 9.0)))
     assert grid == SummaryGrid([1e-4, 2e-4], [100.0], [5.0, 6.0, 9.0])
 
@@ -188,6 +190,6 @@ def test_explicit() -> None:
         (7, "not iterable"),
     ],
 )
-def test_explicit_refuses(grid: Any, why: str) -> None:
+def test_invalid_explicit_grids_are_rejected(grid: Any, why: str) -> None:
     with pytest.raises(ScenarioError, match=f"^fair-tree.grid: .*{why}"):
         explicit_grid(grid)

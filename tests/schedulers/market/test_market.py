@@ -68,5 +68,5 @@ def test_tasks_without_any_bid_are_kept_and_recorded() -> None:
 
 
 @pytest.mark.slow
-def test_market_conforms() -> None:
+def test_market_keeps_the_invariants() -> None:
     check_scheduler(gs.Market(), examples=6, hash_seeds=False)

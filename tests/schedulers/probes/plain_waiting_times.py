@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class WaitingTimes:
-    """See `gridcore.probes.waiting_times.WaitingTimes`; all workers have a speed of 1 Mflop/s."""
+    """Waiting times of workers, all with a speed of 1 Mflop/s, by the rules of the kernel."""
 
     def __init__(self, workers: int, firsts: tuple[int, ...], fetch_time: float) -> None:
         self.firsts, self.fetch_time = firsts, fetch_time
         self.sent: list[list[float]] = [[] for _ in range(workers)]
-        self.running: list[tuple[float, float] | None] = [None] * workers  # began, estimate
+        self.running: list[tuple[float, float] | None] = [None] * workers  # start (s) and estimate (Mflop)
 
     def forget(self, u: int) -> None:
         self.sent[u], self.running[u] = [], None

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::gridsim.Trac
 
 @pytest.mark.parametrize("name", ["lwl", "sparrow", "hawk", "eagle", "dlwl"])
 def test_completion_times_are_those_of_the_authors_simulator(name: str, traces: Path) -> None:
-    """The value lies in the range of means, or in the range of seeds extended by half its width."""
+    """Each value is in the range of means, or in the range of seeds extended by half its width."""
     path = str(traces / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
     result = gs.simulate(Jobs(path)(1), schedulers(log)[name])

@@ -13,9 +13,9 @@ import pytest
 
 import gridsim as gs
 from gridsim.schedulers.probes.eagle import (
-    ANYWHERE,
-    AVOIDING,
-    RESERVED,
+    ANY_WORKER,
+    RESERVED_WORKER,
+    SHORT_WORKER,
     EagleNode,
     SrptNode,
     pack_flags,
@@ -25,7 +25,7 @@ from gridsim.schedulers.probes.hawk import HawkNode
 from gridsim.schedulers.probes.sparrow import EarlyBindingNode
 from gridsim.testing import check_scheduler
 from gridsim.validation.results import validate_result
-from tests.invariants.test_checkpoints import cut_at
+from tests.invariants.test_checkpoints import interrupt_at
 
 LONG = 60e3  # Mflop; 60 s
 PARTITIONS: dict[str, Any] = {"cutoff": LONG, "reserved": 0.2}
@@ -112,12 +112,12 @@ def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> No
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 @pytest.mark.parametrize("name", ALL)
 def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -> None:
-    """The state has reservations, waiting times, and stolen reservations and refusals under way."""
+    """The state has reservations, waiting times, and stolen reservations and refusals in transit."""
     file = tmp_path / "run.checkpoint"
     scenario = jobs(faults=gs.Faults.poisson(4000.0, seed=2))
     uninterrupted = gs.simulate(scenario, ALL[name], nodes=form)
-    for wave in (5, 15):  # in each of them a machine fails or recovers
-        cut_at(file, wave, scenario, ALL[name], nodes=form)
+    for wave in (5, 15):  # at each of these times a machine fails or recovers
+        interrupt_at(file, wave, scenario, ALL[name], nodes=form)
         assert gs.resume(file).digest == uninterrupted.digest
 
 
@@ -212,14 +212,14 @@ def test_worker_with_a_long_task_refuses_short_jobs_until_the_last_round(holds: 
     node, view = EagleNode(gs.Eagle(cutoff=50.0)), View()
     node.busy = True
     node.serves_center = holds == "running"
-    node.places = [[1, 10, 80.0, 0.0]] if holds == "waiting" else []
-    for number in (ANYWHERE, AVOIDING, RESERVED):
+    node.reservations = [[1, 10, 80.0, 0.0]] if holds == "waiting" else []
+    for number in (ANY_WORKER, SHORT_WORKER, RESERVED_WORKER):
         node.on_probe(view, SimpleNamespace(job=5, sender=3, size=2.0, round=number))  # type: ignore[arg-type]
     assert [(to, kind, fields["round"]) for to, kind, fields in view.sent] == [
-        (3, "refusal", ANYWHERE),
-        (3, "refusal", AVOIDING),
+        (3, "refusal", ANY_WORKER),
+        (3, "refusal", SHORT_WORKER),
     ]
-    assert [place[0] for place in node.places][-1] == 5
+    assert [place[0] for place in node.reservations][-1] == 5
 
 
 def test_refused_probes_avoid_known_long_tasks_then_go_to_reserved_workers() -> None:
@@ -228,12 +228,12 @@ def test_refused_probes_avoid_known_long_tasks_then_go_to_reserved_workers() -> 
     for version, long in ((4, range(2, 9)), (3, range(10))):  # the older version is ignored
         flags = np.isin(np.arange(10), long)
         refusal = {"job": 5, "version": version, "bits": pack_flags(flags)}
-        for number in (ANYWHERE, AVOIDING):
+        for number in (ANY_WORKER, SHORT_WORKER):
             for _ in range(20):
                 node.on_refusal(view, SimpleNamespace(round=number, **refusal))  # type: ignore[arg-type]
     node.on_act(view)  # type: ignore[arg-type]
     targets = {number: {to for to, _, fields in view.sent if fields["round"] == number} for number in (2, 3)}
-    assert targets == {AVOIDING: {0, 1, 9}, RESERVED: {0, 1}} and node.refusals == []
+    assert targets == {SHORT_WORKER: {0, 1, 9}, RESERVED_WORKER: {0, 1}} and node.refusals == []
 
 
 def test_packed_flags_are_unpacked_unchanged() -> None:
@@ -247,17 +247,17 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
     node.smallest = 10.0
     left = np.array([40.0, 20.0, 0.0, 10.0])
     view: Any = View(board=left)
-    node.places = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
+    node.reservations = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
 
     def serve() -> int:
         assert node.choose(view)
-        return int(node.current_place[0])
+        return int(node.current_reservation[0])
 
     # job 2 has no work left, and is dropped; job 3 overtakes both others twice, and then neither
     assert [serve(), serve(), serve()] == [3, 3, 0]
-    assert [(place[0], place[3]) for place in node.places] == [(0, 20.0), (1, 20.0), (3, 0.0)]
+    assert [(place[0], place[3]) for place in node.reservations] == [(0, 20.0), (1, 20.0), (3, 0.0)]
     left[:] = 0.0
-    assert not node.choose(view) and node.places == []
+    assert not node.choose(view) and node.reservations == []
 
 
 # -- slow tests -------------------------------------------------------------------------------------------

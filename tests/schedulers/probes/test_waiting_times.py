@@ -27,7 +27,7 @@ def test_tasks_go_to_the_least_waiting_times(steps: list[tuple[str, int, float, 
     now, queues = 0.0, [[] for _ in range(WORKERS)]  # type: ignore[var-annotated]
     for action, u, size, count in steps:
         now += 0.25 * count
-        books = WaitingTimes(WORKERS, (0, BEGIN), FETCH, books.kept)  # as from a checkpoint
+        books = WaitingTimes(WORKERS, (0, BEGIN), FETCH, books.kept)  # the state is that of a checkpoint
         if action == "place":
             workers = books.place(u % 2, count, size, now)
             assert workers == plain.place(u % 2, count, size, now)
@@ -41,7 +41,7 @@ def test_tasks_go_to_the_least_waiting_times(steps: list[tuple[str, int, float, 
             books.end(u, now)
             plain.end(u)
         elif queues[u]:
-            task = queues[u].pop(count % len(queues[u]))  # in any order
+            task = queues[u].pop(count % len(queues[u]))  # the order does not matter
             books.begin(u, task, now)
             plain.begin(u, task, now)
 
@@ -49,7 +49,7 @@ def test_tasks_go_to_the_least_waiting_times(steps: list[tuple[str, int, float, 
 def test_stale_times_are_those_of_the_last_refresh() -> None:
     books, nothing = StaleTimes(3, (0,), 0.001), np.zeros(3, np.int64)
     assert books.place(0, 2, 4.0, 0.0, nothing) == [0, 1]
-    assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # it seems to be idle still
+    assert books.place(0, 1, 4.0, 1.0, nothing) == [0]  # worker 0 still seems to be idle
     books.refresh()
     # one idle worker is not enough, so the waiting time counts, without a fetch after another task
     assert books.place(0, 2, 4.0, 2.0, nothing) == [2, 2]

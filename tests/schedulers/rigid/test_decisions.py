@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 
 def decision_rows(result: gs.Result, job: int, *names: str) -> list[tuple[Any, ...]]:
@@ -95,4 +95,4 @@ def test_decisions_agree_with_the_schedule(scheduler: gs.Scheduler, fails: bool)
     limited = gs.simulate(setting, scheduler, record="decisions", decisions_limit=5)
     assert limited.digest == plain.digest and limited.why(0).dropped == len(table) - 5
     if fails:
-        assert differing_end(setting, scheduler, recorded, record="all") is None
+        assert resume_difference(setting, scheduler, recorded, record="all") is None

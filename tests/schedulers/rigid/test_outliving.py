@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -31,7 +31,7 @@ def run(machines: int, jobs: list[tuple[float, ...]], scheduler: Any, form: Any,
 
 
 @SLOTS
-def test_reservations_that_grow_displace_others(scheduler: gs.Scheduler, form: Any) -> None:
+def test_extended_reservations_displace_jobs(scheduler: gs.Scheduler, form: Any) -> None:
     """Job 0 reserves until 60 s, 120 s and 240 s, and ends at 200 s; job 1 needs one of its machines."""
     result = run(3, [(0.0, 2, 200.0, 60.0), (0.0, 3, 50.0, 60.0), (0.0, 1, 50.0, 60.0)], scheduler, form)
     table = result.applications
@@ -94,14 +94,14 @@ def test_schedules_of_asap_are_valid(scenario: gs.Scenario, slot: float) -> None
     try:
         result = gs.simulate(scenario, gs.Asap(slot=slot), record=True, time_limit=1e5)
     except gs.ScenarioError:
-        assert scenario.faults is not None  # some jobs cannot end between failures
+        assert scenario.faults is not None  # some jobs are too long to end between failures
         return
     assert validate_result(result) == [] and result.failed == 0
-    assert differing_end(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
+    assert resume_difference(scenario, gs.Asap(slot=slot), result, record=True, time_limit=1e5) is None
 
 
 def test_displacements_do_not_depend_on_the_cohort_limit() -> None:
-    """A job that is displaced by one job is not placed in the way of another one that is extended at once."""
+    """A displaced job is not placed where another job is extended at the same instant."""
     workload = gs.Workload.jobs_of([0.0] * 5, [1, 1, 2, 2, 1], [61.0, 130.0, 61.0, 1.0, 61.0], [1.0] * 5)
     scenario = gs.Scenario(gs.Platform.equal(3), workload)
     results = [gs.simulate(scenario, gs.Asap(slot=60.0), cohort_limit=limit) for limit in (None, 1)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 #: A message of b bytes takes 1 s + b ms.
 SECOND = gs.Network(latency=1.0, bandwidth=1000.0, interfaces="equal")
@@ -40,7 +40,7 @@ def said(rows: list[dict[str, Any]], job: int, *names: str) -> list[tuple[Any, .
 COMPARED = "action", "machine", "saw", "limit", "true", "age"
 
 
-def test_a_job_moves_and_says_why() -> None:
+def test_move_is_recorded_with_its_reason() -> None:
     """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
     rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
     assert said(rows, 0, *COMPARED) == [
@@ -54,7 +54,7 @@ def test_a_job_moves_and_says_why() -> None:
     ]  # fmt: skip
 
 
-def test_what_was_heard_is_old_and_no_longer_true() -> None:
+def test_decision_records_the_stale_and_the_true_value() -> None:
     """2 s to ask and hear.  Machine 1 is asked at 1.5 s and idle; at 2 s it begins a job of 20 s."""
     rows = decided(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
     # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
@@ -67,7 +67,7 @@ def test_what_was_heard_is_old_and_no_longer_true() -> None:
     ]  # fmt: skip
 
 
-def test_who_is_passed_over_and_why() -> None:
+def test_rejected_nodes_are_recorded_with_reasons() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1)."""
     release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
     for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
@@ -107,7 +107,7 @@ def streams(congestion: float, **workload: Any) -> gs.Scenario:
     ids=str,
 )
 @pytest.mark.parametrize("congestion", [1.0, 9.0])
-def test_it_is_what_the_kernel_decided(scheduler: gs.Scheduler, congestion: float) -> None:
+def test_decisions_agree_with_those_of_the_kernel(scheduler: gs.Scheduler, congestion: float) -> None:
     scenario = streams(congestion)
     plain, noted = (gs.simulate(scenario, scheduler, record=record) for record in (False, "decisions"))
     assert noted.digest == plain.digest and "decisions" not in plain.tables
@@ -142,7 +142,7 @@ def test_it_is_what_the_kernel_decided(scheduler: gs.Scheduler, congestion: floa
     assert few.why(0).dropped >= len(jobs) - 5
 
 
-def test_tasks_of_one_application_and_a_run_that_goes_on() -> None:
+def test_decisions_name_tasks_and_are_restored_from_a_checkpoint() -> None:
     bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
     scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, SECOND, seed=1)
     scheduler = gs.Rjss(k=1.0, rule="none", probe_latency=0.25)
@@ -151,4 +151,4 @@ def test_tasks_of_one_application_and_a_run_that_goes_on() -> None:
     assert [row["action"] for row in result.why(0, task=1).decisions.rows()] == ["later", "stayed"]
     scenario = streams(1.0)
     result = gs.simulate(scenario, scheduler, record="decisions")
-    assert differing_end(scenario, scheduler, result, record="decisions") is None
+    assert resume_difference(scenario, scheduler, result, record="decisions") is None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.schedulers.rjss.node import RjssNode, drawn
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests.reference.walk import _splitmix, _Stream
 from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
 
@@ -107,7 +107,7 @@ def test_job_streams_with_rates(name: str) -> None:
     assert_equal(scenario, ALL[name])
 
 
-def test_the_default_form_is_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
         raise AssertionError("a handler was called")
 
@@ -122,7 +122,7 @@ def test_the_default_form_is_the_compiled_one(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("latency", [0.0, 0.5, "network"])
 @pytest.mark.parametrize("overlay", [None, 3])
-def test_each_message_is_a_call_of_a_handler(
+def test_each_message_calls_a_handler(
     latency: Any, overlay: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where asking takes no time, no node looks at another one: it asks."""
@@ -152,7 +152,7 @@ def test_each_message_is_a_call_of_a_handler(
     assert result.provenance["events"] >= sum(calls.values())
 
 
-def test_a_node_is_told_its_own_rate_only() -> None:
+def test_nodes_know_only_their_own_rates() -> None:
     scenario = streams(5, horizon=30.0)
     rates = scenario.workload.realize(scenario.platform).rates
     assert rates is not None
@@ -174,7 +174,7 @@ def test_a_node_is_told_its_own_rate_only() -> None:
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.integers(1, 2**31 - 1), st.integers(1, 9))
-def test_draws_are_those_of_the_kernel(seed: int, job: int, below: int, count: int) -> None:
+def test_draws_equal_those_of_the_kernel(seed: int, job: int, below: int, count: int) -> None:
     stream = _Stream(_splitmix((seed + (job + 1) * 0x9E3779B97F4A7C15) & (2**64 - 1)))
     draws = [stream.draw_below(below) for _ in range(count)]
     assert [drawn(seed, job, k, below) for k in range(count)] == draws
@@ -182,17 +182,17 @@ def test_draws_are_those_of_the_kernel(seed: int, job: int, below: int, count: i
 
 @pytest.mark.parametrize("latency", [0.0, 0.5])
 @pytest.mark.parametrize("overlay", [None, 3])
-def test_searches_under_way_are_kept_in_checkpoints(
+def test_checkpoints_contain_pending_searches(
     latency: float, overlay: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two looks of the engine
     scenario = streams(12, horizon=100.0)
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay, pick="best")
     result = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")
-    assert differing_end(scenario, scheduler, result, record="all", nodes="interpreted") is None
+    assert resume_difference(scenario, scheduler, result, record="all", nodes="interpreted") is None
 
 
-def test_a_limit_of_decisions_keeps_the_same_ones() -> None:
+def test_both_forms_keep_the_same_decisions_up_to_a_limit() -> None:
     scenario, scheduler = streams(8, horizon=60.0), gs.Rjss(k=0.5, probe_latency=0.5)
     forms = [
         gs.simulate(scenario, scheduler, record="decisions", decisions_limit=30, nodes=nodes)
@@ -202,7 +202,7 @@ def test_a_limit_of_decisions_keeps_the_same_ones() -> None:
     assert forms[0].provenance["decisions"] == forms[1].provenance["decisions"]
 
 
-def test_jobs_that_take_no_time_on_their_way() -> None:
+def test_jobs_without_transfer_time_give_equal_results() -> None:
     """A job arrives at the instant at which it leaves, after all that is released then."""
     network = gs.Network(latency=0.0, bandwidth=float("inf"), interfaces="fifo")
     scenario = few([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))

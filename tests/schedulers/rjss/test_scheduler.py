@@ -118,7 +118,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
     assert equal.tables["schedule"]["tasks"].tolist() == [3]
 
 
-def test_tasks_of_different_sizes() -> None:
+def test_tasks_of_different_sizes_are_placed() -> None:
     """20 s of work moves (5 + 2 there and back), 1 s does not; no data, so 1 s a way."""
     bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
     scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, second(), seed=1)
@@ -130,7 +130,7 @@ def test_tasks_of_different_sizes() -> None:
     assert validate_result(result) == []
 
 
-def test_to_ask_takes_as_long_as_two_packets() -> None:
+def test_probe_takes_as_long_as_two_packets() -> None:
     """100 bytes: 1.1 s to the other node, and 1.1 s back; the job leaves at 2.2 s."""
     scenario = few([100.0, 200.0])
     result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
@@ -141,7 +141,7 @@ def test_to_ask_takes_as_long_as_two_packets() -> None:
 
 
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
-def test_a_dispatcher_does_one_thing_after_the_other(cls: type[gs.Scheduler]) -> None:
+def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> None:
     """Asking takes 4 s, and both stay: the second is decided on at 8 s, and the result of the first waits."""
     scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
     result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
@@ -199,7 +199,7 @@ def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
     return machine, turnaround
 
 
-def test_the_best_of_all_is_what_a_replay_finds() -> None:
+def test_best_node_equals_that_of_a_replay() -> None:
     scenario = streams(15, interarrival=10.0, processing_time=9.0, data=300_000.0)
     speeds = scenario.platform.speeds
     mean = speeds.mean()
@@ -229,7 +229,7 @@ def test_the_best_of_all_is_what_a_replay_finds() -> None:
 # -- rules and parameters -------------------------------------------------------------------------------
 
 
-def test_the_rules_differ_only_where_the_way_is_long() -> None:
+def test_rules_differ_only_for_long_transfers() -> None:
     def found(network: gs.Network, data: float) -> list[gs.Table]:
         scenario = streams(60, network, data=data, interarrival=20.0, processing_time=30.0)
         rules = ("exactly-one", "at-least-one", "none")
@@ -242,7 +242,7 @@ def test_the_rules_differ_only_where_the_way_is_long() -> None:
     assert printed != meant and meant != none and printed != none
 
 
-def test_as_printed_one_way_is_held_against_the_queue_at_home() -> None:
+def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None:
     """1.1 s to go and nothing to wait for at home: the job stays, though it would be back 2.8 s earlier."""
     two = few([100.0, 200.0], release=(0.0, 5.0))
     result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
@@ -250,7 +250,7 @@ def test_as_printed_one_way_is_held_against_the_queue_at_home() -> None:
     assert gs.simulate(two, gs.Rjss(k=1.0)).tables["jobs"]["machine"].tolist() == [1, 1]
 
 
-def test_what_a_node_has_of_its_own_meanwhile() -> None:
+def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
     jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
@@ -275,7 +275,7 @@ def test_a_walk_goes_from_neighbour_to_neighbour(cls: type[gs.Scheduler]) -> Non
     assert moved.sum() > 20 and went.any(axis=1).all() and went.any(axis=0).all()
 
 
-def test_who_is_too_slow_is_told_by_the_mean_speed() -> None:
+def test_default_minimum_speed_is_the_mean_speed() -> None:
     scenario = streams(40)
     mean = gs.ResourceExclusion(min_speed=scenario.platform.aggregate_speed / 40)
     jobs = scenario.workload.realize(scenario.platform)
@@ -289,7 +289,7 @@ def test_who_is_too_slow_is_told_by_the_mean_speed() -> None:
     ).digest  # fmt: skip
 
 
-def test_who_asks_nobody_does_not_migrate() -> None:
+def test_schedulers_without_probes_do_not_migrate() -> None:
     scenario = streams()
     plain = gs.simulate(scenario, gs.NoMigration(), record=True)
     for scheduler in (gs.Rjss(k=0.0), gs.Rjss(k=0.0, probe_latency=3.0), gs.ResourceExclusion(k=0.0)):
@@ -297,7 +297,7 @@ def test_who_asks_nobody_does_not_migrate() -> None:
         assert found.tables == plain.tables and found.digest == plain.digest
 
 
-def test_so_many_nodes_are_asked() -> None:
+def test_number_of_probed_nodes_is_limited() -> None:
     """ceil(k * nodes), but no more than there are others; a job asks on until one is good enough."""
     scenario = streams(25)
     for k, asked in ((0.1, 3), (0.04, 1), (0.041, 2), (1.0, 24)):
@@ -309,7 +309,7 @@ def test_so_many_nodes_are_asked() -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_runs_are_sound_and_repeat_themselves(name: str) -> None:
+def test_runs_are_valid_and_reproducible(name: str) -> None:
     one, again = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
     assert one.digest == again.digest and validate_result(one) == []
     # whoever runs them, the jobs are the same
@@ -321,7 +321,7 @@ def test_runs_are_sound_and_repeat_themselves(name: str) -> None:
     assert gs.simulate(streams(30, seed=6), ALL[name]).digest != one.digest
 
 
-def test_they_are_known_by_name() -> None:
+def test_schedulers_are_registered() -> None:
     assert make_scheduler("rjss") == gs.Rjss() and make_scheduler("rjss-best") == gs.Rjss(pick="best")
     assert make_scheduler("resource-exclusion", {"k": 0.2}) == gs.ResourceExclusion(k=0.2)
     assert make_scheduler("resource-exclusion-fastest") == gs.ResourceExclusion(reading="fastest")
@@ -335,7 +335,7 @@ class Cut(Exception):
     """The run ends here."""
 
 
-def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two looks of the engine
     scenario, file = streams(), tmp_path / "run.checkpoint"
     scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
@@ -363,7 +363,7 @@ def test_searches_under_way_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("name", ["rjss", "resource-exclusion", "no-migration"])
-def test_machines_never_fail(name: str) -> None:
+def test_failures_are_rejected(name: str) -> None:
     scenario = gs.Scenario(
         gs.Platform.of([100.0, 200.0]),
         gs.Workload.of([0.0], 1, 1000.0),
@@ -401,13 +401,15 @@ BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("cls", "parameters", "message"), BAD)
-def test_bad_parameters(cls: type[gs.Scheduler], parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_rejected(
+    cls: type[gs.Scheduler], parameters: dict[str, Any], message: str
+) -> None:
     with pytest.raises(gs.ScenarioError) as caught:
         cls(**parameters)
     assert str(caught.value) == message
 
 
-def test_searches_that_the_clock_does_not_hold() -> None:
+def test_searches_beyond_the_clock_are_rejected() -> None:
     scenario = few([100.0, 200.0, 300.0, 400.0])
     wanted = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
     for scheduler, message in (
@@ -421,5 +423,5 @@ def test_searches_that_the_clock_does_not_hold() -> None:
     assert far.mean_turnaround > 9e8
 
 
-def test_thresholds_without_bound() -> None:
+def test_thresholds_may_be_infinite() -> None:
     assert gs.Rjss(remote_threshold=np.inf).remote_threshold == np.inf

@@ -54,7 +54,7 @@ def stays_of(result: Result) -> list[tuple[Any, ...]]:
         ("migrate", (2, 5.1, 9.1, 1, 400.0), 10.2),
     ],
 )
-def test_an_owner_is_back(on_return: Any, last: tuple[Any, ...], back: float) -> None:
+def test_job_leaves_when_the_owner_returns(on_return: Any, last: tuple[Any, ...], back: float) -> None:
     scheduler = gs.Rjss(k=1.0, pick="best", on_return=on_return, state=900)
     result = ran(few([100.0, 200.0, 150.0]), BACK, scheduler)
     first = (1, 1.1, 3.1, 0, 0.0)
@@ -67,7 +67,7 @@ def test_an_owner_is_back(on_return: Any, last: tuple[Any, ...], back: float) ->
     assert kinds["evicted"] == (on_return != "migrate") and kinds["job"] == 1 + (last[0] == 2)
 
 
-def test_what_waits_leaves_too() -> None:
+def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     """The second job waits at the fast node; both come home, and run there one after the other."""
     scenario = few([100.0, 400.0], tasks=2)
     result = ran(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
@@ -76,7 +76,7 @@ def test_what_waits_leaves_too() -> None:
     assert result.machines["peak_queue"].tolist() == [1, 1]
 
 
-def test_a_job_arrives_after_the_owner() -> None:
+def test_job_that_arrives_after_the_owner_returns_home() -> None:
     """The owner is back while the job is on its way: it turns round, and nothing is lost."""
     faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0))
@@ -85,7 +85,7 @@ def test_a_job_arrives_after_the_owner() -> None:
 
 
 @pytest.mark.parametrize(("home", "begins", "machine", "probes"), [(80.0, 61.1, 1, 3), (20.0, 20.0, 0, 2)])
-def test_a_job_without_a_place_waits(home: float, begins: float, machine: int, probes: int) -> None:
+def test_job_without_a_free_node_waits(home: float, begins: float, machine: int, probes: int) -> None:
     """It is looked after again each 30 s, and when the owner of its node leaves."""
     faults = gs.Faults.of([0, 1], [0.0, 0.0], [home, 50.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
@@ -93,7 +93,7 @@ def test_a_job_without_a_place_waits(home: float, begins: float, machine: int, p
     assert result.applications["first_start"].tolist() == [pytest.approx(begins)]
 
 
-def test_after_a_search_in_vain_slow_nodes_will_do() -> None:
+def test_failed_search_admits_slow_nodes() -> None:
     faults = gs.Faults.of([0], [0.0], [900.0], reachable=True)
     scheduler = gs.ResourceExclusion(k=1.0, min_speed=1000.0, retry=30.0)
     result = ran(few([100.0, 200.0]), faults, scheduler)
@@ -114,7 +114,9 @@ def test_after_a_search_in_vain_slow_nodes_will_do() -> None:
         ("completion", "restart", 0, 2),
     ],
 )
-def test_what_exact_predictions_are_for(prefer: Any, on_return: Any, state: int, machine: int) -> None:
+def test_exact_predictions_change_the_chosen_node(
+    prefer: Any, on_return: Any, state: int, machine: int
+) -> None:
     scheduler = gs.Rjss(
         k=1.0, pick="best", predictor="exact", prefer=prefer, on_return=on_return, state=state
     )
@@ -123,7 +125,7 @@ def test_what_exact_predictions_are_for(prefer: Any, on_return: Any, state: int,
     assert result.undisturbed == (machine == 2)
 
 
-def test_a_node_learns_from_its_own_past() -> None:
+def test_node_predicts_from_its_own_past() -> None:
     """The owner of node 1 was away for 10 s twice, and left at 40 s: at 42 s there is time, at 46 s not."""
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
     machines = [
@@ -133,7 +135,7 @@ def test_a_node_learns_from_its_own_past() -> None:
     assert machines == [1, 2]
 
 
-def test_predictors() -> None:
+def test_predictors_return_expected_ends() -> None:
     stays: list[int] = []
     for number in range(MAX_UP_TIMES + 2):
         add_up_time(stays, number, number)
@@ -158,7 +160,7 @@ def test_predictors() -> None:
     ],
     ids=repr,
 )
-def test_owners_that_stay_away_change_nothing(scheduler: gs.Scheduler) -> None:
+def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None:
     """As the compiled protocol has it, which knows no owners."""
     scenario = streams(20, horizon=200.0)
     alone = gs.simulate(scenario, scheduler)
@@ -184,12 +186,12 @@ def test_owners_that_stay_away_change_nothing(scheduler: gs.Scheduler) -> None:
     ],
     ids=lambda value: getattr(value, "name", None),
 )
-def test_refused(scheduler: gs.Scheduler, message: str) -> None:
+def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         ran(few([100.0, 200.0]), BACK, scheduler)
 
 
-def test_wave_schedulers_take_the_same_owners() -> None:
+def test_wave_schedulers_support_the_same_owners() -> None:
     """They are the same as outages of another kind: nothing is sent that could be lost."""
     scenario = few([100.0, 200.0], second(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
@@ -205,7 +207,7 @@ def test_wave_schedulers_take_the_same_owners() -> None:
         ("applications", "migrated", 0, "agreement"),
     ],
 )
-def test_wrong_results_are_found(table: str, column: str, value: float, law: str) -> None:
+def test_validation_detects_wrong_results(table: str, column: str, value: float, law: str) -> None:
     result = ran(few([100.0, 200.0, 150.0]), BACK, gs.Rjss(k=1.0, pick="best", on_return="migrate"))
     columns = dict(result.tables[table].items())
     columns[column] = np.full_like(columns[column], value)

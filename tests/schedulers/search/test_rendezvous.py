@@ -37,7 +37,7 @@ def test_nearest_point_has_the_fewest_hops() -> None:
     for point, hops in ((7, 2), (5, 3), (7, 4), (6, 2)):
         node.add_point(point, hops)
     assert node.points == {5: 3, 6: 2, 7: 2}
-    assert [node.nearest(skip) for skip in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
+    assert [node.nearest_point(skip) for skip in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
 
 
 def test_point_of_a_neighbour_is_one_hop_further_away() -> None:

@@ -306,7 +306,7 @@ def test_pauses_double_up_to_16_times() -> None:
     second = result.tables["searches"]["began"][1:] >= 5000.0
     for bag in (~second, second):
         durations = pauses(result)[bag]
-        durations = durations[durations < 1000.0]  # without the time between the bags
+        durations = durations[durations < 1000.0]  # the time between the bags is excluded
         means = np.minimum(2.0 ** np.arange(len(durations)), 16.0)
         assert len(durations) > 20
         assert (durations >= 0.5 * means).all() and (durations <= 1.5 * means).all()
@@ -317,7 +317,7 @@ def test_pause_is_short_again_after_a_host_was_found(line: None) -> None:
     workload = gs.Workload.of([10.0, 10.1], [1, 3], [2e5, 1e6], [1, 0], origin=0.0)
     result = run(gs.ExpandingRing(hop_time=1.0, max_hops=1, retry=10.0), workload=workload, machines=2)
     (k,) = np.flatnonzero(result.tables["searches"]["found"] == 1)
-    # at least four pauses before, as 10 + 20 + 40 s are less than 200 s even times 1.5
+    # at least four pauses precede, since 10 + 20 + 40 s, times 1.5 at most, are less than 200 s
     assert k >= 4 and pauses(result)[k - 1] >= 0.5 * 80.0
     assert 5.0 <= pauses(result)[k] <= 15.0 and 10.0 <= pauses(result)[k + 1] <= 30.0
 

@@ -45,7 +45,7 @@ def test_tasks_with_data_go_over_the_fast_link(rule: str) -> None:
     result = gs.simulate(setting, RULES[rule], record="schedule")
     rows = result.tables["schedule"]
     by_machine = [rows["tasks"][(rows["machine"] == u) & (rows["application"] == 0)].sum() for u in (0, 1)]
-    assert by_machine[0] >= 197 and sum(by_machine) == 200  # the last few tasks have the port to themselves
+    assert by_machine[0] >= 197 and sum(by_machine) == 200  # the last few tasks do not share the port
     assert result.applications["finish"].max() < 210
 
 
@@ -104,7 +104,7 @@ def test_many_ports_use_all_links_at_once() -> None:
 
 
 def test_later_application_does_not_catch_up() -> None:
-    """It gets half of the tasks from its release on, and not all until the numbers are equal."""
+    """It gets half of the tasks from its release on, not all tasks until both counts are equal."""
     workload = gs.Workload.of([0.0, 50.0], [200, 60], 1000.0)
     setting = gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1)
     result = gs.simulate(setting, RULES["in turn"])
@@ -116,11 +116,11 @@ def test_later_application_does_not_catch_up() -> None:
     [
         (
             lambda: gs.SteadyState(port="many", branching=2),
-            "steady-state.branching must be 0 with port 'many'",
+            "steady-state.branching requires port",
         ),
         (
             lambda: gs.BandwidthCentric(port="many"),
-            "bandwidth-centric.rule must be 'in-turn' with port 'many'",
+            "bandwidth-centric.rule 'sorted' requires port",
         ),
         (lambda: gs.SteadyState(buffer=0), "steady-state.buffer must be"),
         (lambda: gs.SteadyState(master_bandwidth=0.0), "steady-state.master_bandwidth must be"),

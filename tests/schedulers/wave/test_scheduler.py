@@ -219,7 +219,7 @@ def test_waves_without_zones_equal_migrations() -> None:
 
 def test_run_fails_if_all_hosts_fail_for_good() -> None:
     faults = gs.Faults.of([0, 1], [10.0, 20.0], [np.inf, np.inf])
-    with pytest.raises(gs.ScenarioError, match="at 20 s the last one fails for good, with 3 tasks left"):
+    with pytest.raises(gs.ScenarioError, match="t = 20 s: the last machine failed for good, with 3 tasks"):
         validated_result(grid(2, 3, faults), "migration-linger")
 
 

@@ -68,7 +68,7 @@ def wanted(order: str, bags: Bags, last: int) -> int:
 
 
 @pytest.mark.parametrize("order", BAG_ORDERS)
-def test_each_bag_has_its_turn(order: Any) -> None:
+def test_bags_are_chosen_in_the_stated_order(order: Any) -> None:
     scheduler = gs.WqrFt(bag_order=order, max_replicas=COPIES, checkpoint_interval=60.0)
     found = list(decisions(gs.simulate(crowded(1), scheduler, record="all")))
     last, several = -1, 0
@@ -79,7 +79,7 @@ def test_each_bag_has_its_turn(order: Any) -> None:
 
 
 @pytest.mark.slow
-def test_it_keeps_all_invariants(tmp_path: Path) -> None:
+def test_bag_orders_keep_the_invariants(tmp_path: Path) -> None:
     excluding = st.sampled_from((None, 1.0))
     any_order = st.builds(gs.WqrFt, bag_order=st.sampled_from(BAG_ORDERS), exclude=excluding)
     assert check_scheduler(any_order, examples=12, hash_seeds=False, folder=tmp_path).with_failures > 0
@@ -88,7 +88,7 @@ def test_it_keeps_all_invariants(tmp_path: Path) -> None:
 # -- machines that are left out ---------------------------------------------------------------------------
 
 
-def test_slow_machines_are_left_out() -> None:
+def test_slow_machines_are_excluded() -> None:
     """The mean is 80 Mflop/s and the standard deviation 30: half of that below the mean is 65."""
     workload = gs.Workload.of([0.0], 12, 1000.0)
     scenario = gs.Scenario(gs.Platform.of([100.0, 70.0, 110.0, 40.0]), workload)
@@ -100,7 +100,7 @@ def test_slow_machines_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
-def test_only_slow_machines_are_left(nodes: Any) -> None:
+def test_slow_machines_are_used_if_no_others_are_up(nodes: Any) -> None:
     scenario = gs.Scenario(
         gs.Platform.of([100.0, 100.0, 10.0]),
         gs.Workload.of([0.0], 4, 1000.0),

@@ -19,7 +19,7 @@ from gridsim.schedulers.wqr import selections
 from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
 from gridsim.schedulers.wqr.selections import Machines
 from gridsim.testing.cases import scenarios
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -66,7 +66,7 @@ def assert_same(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> N
     for name in ("schedule", "decisions"):
         for column, values in compiled.tables[name].items():
             np.testing.assert_array_equal(values, interpreted.tables[name][column], f"{name}.{column}")
-    assert differing_end(scenario, scheduler, interpreted, record="all", nodes="interpreted") is None
+    assert resume_difference(scenario, scheduler, interpreted, record="all", nodes="interpreted") is None
 
 
 @QUICK
@@ -77,7 +77,7 @@ def assert_same(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> N
     schedulers(),
     st.sampled_from((None, 1)),
 )
-def test_the_nodes_do_what_the_kernel_does(
+def test_node_programs_equal_the_kernel(
     scenario: gs.Scenario, scheduler: gs.WqrFt, cohort_limit: int | None
 ) -> None:
     assert_same(scenario, scheduler, cohort_limit=cohort_limit)
@@ -109,7 +109,7 @@ def in_steps(draw: st.DrawFn) -> gs.Scenario:
 
 @QUICK
 @given(in_steps(), schedulers(), st.sampled_from((2.5, 5.0, 10.0)), st.sampled_from((0.0, 2.5, 5.0)))
-def test_much_at_one_instant(
+def test_node_programs_equal_the_kernel_with_simultaneous_events(
     scenario: gs.Scenario, scheduler: gs.WqrFt, interval: float, cost: float
 ) -> None:
     costs = {"checkpoint_interval": interval, "checkpoint_cost": cost, "restore_cost": cost}
@@ -142,7 +142,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.parametrize("store", ["server", "local"])
-def test_all_that_happens_goes_through_the_nodes(calls: Counter[str], store: Any) -> None:
+def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> None:
     """The programs are called for each start, end, checkpoint, failure and recovery."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(12, seed=1),
@@ -201,7 +201,7 @@ def checkpoints(start: float, end: float, begin: float, of: tuple[float, float])
     return min(planned, max(0, math.floor((end - start - (10.0 if begin else 0.0)) / 53.0 + 1e-9)))
 
 
-def test_the_network_carries_nothing() -> None:
+def test_work_queue_sends_no_messages() -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e4))
     found = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
     assert len(found.tables["messages"]) == 0 and not found.machines["bytes_out"].any()
@@ -225,17 +225,17 @@ def breaks(machines: Machines) -> int:
         ),
     ],
 )
-def test_errors(scheduler: gs.WqrFt, error: type[Exception], said: str) -> None:
+def test_both_forms_raise_equal_errors(scheduler: gs.WqrFt, error: type[Exception], said: str) -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e6))
     for nodes in ("compiled", "interpreted"):
         with pytest.raises(error, match=said):
             gs.simulate(scenario, scheduler, nodes=nodes)
 
 
-def test_a_run_that_cannot_end_says_so() -> None:
+def test_endless_run_is_rejected() -> None:
     gone = gs.Faults.of([0, 1], [5.0, 10.0], [math.inf, math.inf])
     scenario = gs.Scenario(gs.Platform.of([10.0, 10.0]), gs.Workload.of([0.0], 4, 1000.0), faults=gone)
-    with pytest.raises(gs.ScenarioError, match="faults must leave a machine up until all is done; at 10 s"):
+    with pytest.raises(gs.ScenarioError, match="t = 10 s: the last machine failed for good"):
         gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
     waits = gs.Scenario(
         gs.Platform.of([3000.0, 1000.0]),

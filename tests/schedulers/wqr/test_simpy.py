@@ -28,7 +28,9 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("up", [14400.0, 2000.0])
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("design", ["processes", "callbacks"])
-def test_same_work(bench: Any, design: str, policy: str, up: float, cost: float) -> None:
+def test_kernel_and_simpy_do_the_same_work(
+    bench: Any, design: str, policy: str, up: float, cost: float
+) -> None:
     interrupted = killed = 0
     for seed in range(3):
         scenario = bench.scenario(60, 400, up, seed)
@@ -41,7 +43,9 @@ def test_same_work(bench: Any, design: str, policy: str, up: float, cost: float)
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("design", ["processes", "callbacks"])
-def test_much_at_one_instant(bench: Any, monkeypatch: pytest.MonkeyPatch, design: str, policy: str) -> None:
+def test_kernel_and_simpy_agree_on_simultaneous_events(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, design: str, policy: str
+) -> None:
     """First tasks end, then machines fail and come back, then tasks start."""
     scenario, scheduler = bench.scenario(60, 400, 4000.0), bench.scheduler(policy, checkpoint_cost=0.0)
     given = in_steps(*bench.inputs(scenario, scheduler, 10**15))

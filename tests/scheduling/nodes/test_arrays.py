@@ -1,4 +1,4 @@
-"""Messages with arrays, and messages whose bytes depend on what is in them."""
+"""Messages with arrays, and messages whose size depends on their fields."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import gridsim as gs
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 
 class Node(gs.NodeProgram):
-    """Passes a matrix and a list of machines on, `hops` times, and queues its tasks itself."""
+    """A node that forwards a matrix and a list of machines `hops` times, and queues its tasks itself."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -63,7 +63,7 @@ def scenario(machines: int = 4, faults: Any = None, **network: Any) -> gs.Scenar
     )
 
 
-def test_arrays_arrive_and_count_by_their_bytes() -> None:
+def test_arrays_arrive_and_their_bytes_are_counted() -> None:
     result = gs.simulate(scenario(2), Summaries(degree=1))
     assert result.tables["seen"]["total"].tolist() == [15.0, 15.0, 30.0, 30.0, 45.0, 45.0]
     assert result.tables["seen"]["hops"].tolist() == [1, 2] * 3
@@ -71,7 +71,7 @@ def test_arrays_arrive_and_count_by_their_bytes() -> None:
     assert (row["sent"], row["bytes"]) == (6, 3 * (2 * (64 + 8 * 6) + 8 + 16))
 
 
-def test_the_bytes_of_lists_are_those_of_the_arrays_they_become(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_count_the_bytes_of_their_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     def total(as_given: Any) -> Any:
         def release(self: Any, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
@@ -80,11 +80,13 @@ def test_the_bytes_of_lists_are_those_of_the_arrays_they_become(monkeypatch: pyt
         monkeypatch.setattr(Node, "on_release", release)
         return gs.simulate(scenario(2), Summaries(hops=1)).messages["bytes"].tolist()
 
-    assert total(list) == total(np.array) == [2 * (64 + 8 * (4 + 2))]  # node 1 sends one to itself
+    assert (
+        total(list) == total(np.array) == [2 * (64 + 8 * (4 + 2))]
+    )  # node 1 sends one of its messages to itself
 
 
-def test_bytes_that_depend_on_a_message_take_their_time() -> None:
-    """A matrix of six numbers and a path of one are 120 bytes, at 1000 bytes/s."""
+def test_messages_of_variable_size_take_time_by_their_bytes() -> None:
+    """A matrix of six numbers and a path of one machine take 120 bytes, at 1000 bytes/s."""
     result = gs.simulate(
         scenario(2, latency=0.0, bandwidth=1000.0, interfaces="equal"),
         Summaries(degree=1, hops=1),
@@ -96,18 +98,18 @@ def test_bytes_that_depend_on_a_message_take_their_time() -> None:
 
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_arrays_of_dropped_messages_are_freed(interfaces: str) -> None:
-    """Failures drop messages; the core keeps no array longer than its message."""
+    """Failures drop messages; the core then frees their arrays."""
     faults = gs.Faults.of([1, 2, 1, 3], [0.5, 1.2, 1.5, 2.5], [0.9, 1.9, 2.4, 2.9])
     what = scenario(faults=faults, latency=0.4, bandwidth=2000.0, interfaces=interfaces)
     result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
     assert result.messages["dropped"].sum() > 0
-    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
 
 
 def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
     what = scenario(latency=0.3, bandwidth=1000.0)
     result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
-    assert differing_end(what, Summaries(degree=3, hops=3), result) is None
+    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
 
 
 def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
@@ -125,7 +127,7 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
             )
 
     run.engine.at_wave_end(lose)
-    with pytest.raises(ValueError, match="a message must have an array of the core"):
+    with pytest.raises(ValueError, match="a message must refer to a stored array"):
         run.run()
     assert seen
 
@@ -150,7 +152,7 @@ def test_a_scheduler_with_arrays_conforms(tmp_path: Any) -> None:
         ([1.0], np.array([2**63], np.uint64), "path must be an array of int"),
     ],
 )
-def test_values_that_are_no_arrays_are_rejected(
+def test_values_that_are_not_arrays_are_rejected(
     matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -171,7 +173,7 @@ def test_invalid_sizes_of_messages_are_rejected(nbytes: Any) -> None:
             )
         }
 
-    with pytest.raises(gs.SchedulerError, match="the bytes of 'summary'"):
+    with pytest.raises(gs.SchedulerError, match="size"):
         gs.simulate(scenario(), Wrong())
 
 

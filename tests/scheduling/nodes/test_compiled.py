@@ -1,4 +1,4 @@
-"""Compiled nodes do what interpreted ones do, and what cannot be compiled is named with its line."""
+"""Compiled nodes give the results of interpreted ones; errors name the code that cannot be compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
@@ -36,7 +36,7 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class Restless(gs.NodeProgram):
-    """A node that draws what it does, and uses everything that a compiled one may."""
+    """A node with random actions, which uses all features of compiled nodes."""
 
     heard: int = 0
     turns = 0
@@ -127,7 +127,7 @@ class Restless(gs.NodeProgram):
 
 
 class Calculating(gs.NodeProgram):
-    """A node whose numbers NumPy, LLVM and Python might round in different ways."""
+    """A node with calculations that NumPy, LLVM and Python might round differently."""
 
     weights = (3, 0.5, "x")
 
@@ -157,7 +157,7 @@ def test_compiled_nodes_round_as_python_does() -> None:
 
 
 class Unbound(Restless):
-    """Cannot be compiled."""
+    """A node that cannot be compiled."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -209,7 +209,7 @@ def test_compiled_nodes_continue_from_a_checkpoint() -> None:
         seed=1,
     )
     wanted = gs.simulate(scenario, Scheduler())
-    assert differing_end(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
+    assert resume_difference(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
 
 
 def test_studies_run_the_first_form_of_a_scheduler() -> None:
@@ -225,7 +225,7 @@ def test_studies_run_the_first_form_of_a_scheduler() -> None:
     assert gs.simulate(scenario, Compiled(), nodes="interpreted").digest
 
 
-def test_the_check_of_a_scheduler_compares_the_forms(tmp_path: Path) -> None:
+def test_the_conformance_check_compares_both_forms(tmp_path: Path) -> None:
     report = check_scheduler(Scheduler(), examples=6, hash_seeds=False, folder=tmp_path)
     assert not report.not_compiled
 
@@ -424,16 +424,16 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_unknown_kind, "the kind of a message 'aks' is unknown; did you mean ask[?] known: ask, bare"),
         (_lacks_field, "view.send of 'ask' requires number"),
         (_wrong_field, "field 'number' of 'ask' must be a whole number, got a fraction; int"),
-        (_unknown_attribute, "self.uncounted is neither a method nor .* there are: count, kept"),
+        (_unknown_attribute, "self.uncounted must be a method, .* __init__ sets count, kept"),
         (_unknown_member, "there is no view.anything; .*known: application, "),
-        (_many_draws, "draws one number where it is compiled; use a loop"),
+        (_many_draws, "draws one number in compiled nodes"),
         (_unknown_timer, "the name of a timer 'tock' is unknown; did you mean tick"),
         (_application, "must be a whole number, got an application, which has a .number"),
         (_function, "make it a method of the node, or decorate it with numba.njit"),
         (_array_sum, "sum of floats rounds differently when compiled; add them in a loop"),
         (_numpy_mean, "mean of floats rounds differently"),
         (_python_sum, "sum of floats rounds differently"),
-        (_power, "a power of two int is an int when compiled; write 2.0"),
+        (_power, "a power of two ints is an int when compiled"),
         (_own_stream, "random draws from a global random stream; draw from view.random"),
         (_no_attribute, "Unknown attribute 'foo' of type int"),
     ],
@@ -511,7 +511,7 @@ def test_a_sum_that_an_array_cannot_hold_is_named() -> None:
 
 
 @pytest.mark.parametrize("kept", [{}, [1], None, "text", np.zeros(3, np.int32)])
-def test_an_attribute_that_is_no_number_is_named(kept: Any) -> None:
+def test_an_attribute_that_is_not_a_number_is_named(kept: Any) -> None:
     with pytest.raises(
         gs.CompileError, match=r"test_compiled.py:\d+: Node: self.kept must be .*write, say, -1"
     ):
@@ -594,8 +594,8 @@ def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
         _no_shift,
     ],
 )
-def test_errors_of_handlers_are_those_of_interpreted_ones(method: Any) -> None:
-    """The same type; and the same text, unless it is Python's own."""
+def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> None:
+    """The type is the same, and so is the text unless Python itself raises the error."""
     errors = []
     for form in ("interpreted", "compiled"):
         with pytest.raises(Exception, match=r".") as caught:
@@ -630,13 +630,13 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     assert len(made) == 1
     (file,) = tmp_path.iterdir()
     raw = file.read_bytes()
-    file.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))  # damaged: not used
+    file.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))  # a damaged file is not used
     assert number_of("compiled") == number_of("interpreted")
     assert len(made) == 2
-    monkeypatch.setitem(globals(), "LIMIT", 1)  # what a handler uses has changed
+    monkeypatch.setitem(globals(), "LIMIT", 1)  # a global variable of the handler has changed
     assert number_of("compiled") == number_of("interpreted")
     assert len(made) == 3
-    monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # cannot be written
+    monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # not a folder, so nothing can be written
     assert number_of("compiled") == number_of("interpreted")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 import gridsim as gs
 from gridcore.nodes.containers import allocated_bytes
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
@@ -125,7 +125,7 @@ FAILING = gs.Scenario(
 def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
     wanted = gs.simulate(FAILING, Scheduler())
     assert len(wanted.tables["state"]) > 30
-    assert differing_end(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
+    assert resume_difference(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])

@@ -1,4 +1,4 @@
-"""Nodes that say what they decide: what is noted, what is true, and that no run depends on it."""
+"""Decisions of nodes: recorded values, true values, and runs that do not depend on them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 EQUAL = gs.Network(latency=0.5, bandwidth=math.inf, interfaces="equal")
 
 
 class Node(gs.NodeProgram):
-    """Tells its neighbour of its queue every second; gives all that it gets to who has less, as far as it
-    knows."""
+    """A node that reports its queue to its neighbour every second, and passes its tasks on if the last report
+    of the neighbour states less work."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -83,7 +83,7 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     names = "time", "action", "decider", "machine", "tasks", "among", "saw", "limit", "true", "age"
     rows = [tuple(round(v, 6) if isinstance(v, float) else v for v in map(row.get, names))
             for row in result.tables["decisions"].rows()]  # fmt: skip
-    # at 1 s machine 1 said that it had nothing, and at 2.25 s it has been given 4 s
+    # machine 1 reported an empty queue at 1 s; at 2.25 s it has 4 s of work
     assert [row[:6] for row in rows[1:]] == [
         (1.75, "give", 0, 1, 1, 2), (1.8, "give", 0, 1, 1, 2), (2.25, "take", 1, -1, 1, -1),
         (2.25, "give", 0, 1, 1, 2), (2.3, "take", 1, -1, 1, -1), (2.75, "take", 1, -1, 1, -1),
@@ -98,15 +98,15 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     assert result.digest == gs.simulate(given, Telling()).digest
     few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
     assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
-    # where machines fail, and going on from a checkpoint
+    # with failures, and after a resumption from a checkpoint
     given = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
     result = gs.simulate(given, Telling(), record="decisions")
     assert result.digest == gs.simulate(given, Telling()).digest
-    assert differing_end(given, Telling(), result, record="decisions") is None
+    assert resume_difference(given, Telling(), result, record="decisions") is None
 
 
 def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
-    """Neither by what it sets, nor by what it gets, nor by methods of the node."""
+    """It can do so neither by assignments, nor by values that it gets, nor by methods of the node."""
 
     class Keeping(Node):
         def __init__(self, parameters: Any) -> None:
@@ -151,7 +151,7 @@ def test_invalid_decisions_are_rejected() -> None:
         gs.simulate(scenario([0.0]), Telling(word="hold"))
     given = scenario([0.0, 2.0])
     with pytest.raises(gs.SchedulerError, match="node 1 does not know application 6"):
-        gs.simulate(given, Telling(wrong=5))  # whether decisions are recorded or not
+        gs.simulate(given, Telling(wrong=5))  # the error does not depend on recording
 
 
 def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,13 +174,13 @@ def test_decisions_of_a_search_of_two_machines_are_recorded() -> None:
     rows = [tuple(row[name] for name in names) for row in result.why(0).decisions.rows()]
     assert rows[0][:4] == (10.0, "ran", 0, 3.0) and rows[0][6] == 0.0
     assert rows[1][:2] == (10.0, "asked") and rows[1][3:6] == (0.0, 2.0, 1.0)
-    # it offered itself at 10.5 s
+    # the machine offered itself at 10.5 s
     assert rows[2][:4] == (11.0, "sent", 1, 1.0) and rows[2][5:] == (1.0, 0.5)
     assert rows[3][:2] == (12.0, "paused") and rows[3][3:6] == (1.0, 2.0, 1.0)
 
 
-def test_a_failed_machine_is_not_free_in_truth() -> None:
-    """Machine 2 has been away since 1 s."""
+def test_the_true_state_of_a_failed_machine_is_not_free() -> None:
+    """Machine 2 has been down since 1 s."""
     bags = gs.Workload.of([10.0], 3, 100_000.0, [0], origin=0.0)
     away = gs.Faults.of([2], [1.0], [math.inf])
     three = gs.Scenario(gs.Platform.of([1000.0] * 3), bags, EQUAL, seed=1, faults=away)
@@ -208,4 +208,4 @@ def test_searches_do_not_depend_on_recorded_decisions(scheduler: gs.NodeSchedule
     assert (table["saw"] <= table["true"])[asks].all() and asks.any()
     assert (table["age"] > 0)[placed == "sent"].all()
     if fails:
-        assert differing_end(given, scheduler, result, record="decisions") is None
+        assert resume_difference(given, scheduler, result, record="decisions") is None

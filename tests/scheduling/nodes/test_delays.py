@@ -1,4 +1,4 @@
-"""Messages with a delay of their own, messages that leave at once, sizes of their own, and ends of tasks."""
+"""Messages with delays, messages of variable size that leave at once, and ends of tasks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 NETWORK = gs.Network(latency=1.0, bandwidth=100.0, interfaces="fifo")
 
 
 class Told(gs.NodeProgram):
-    """Notes what happens; a test says what it does at a release."""
+    """A node that logs its calls; each test defines its action at a release."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -47,7 +47,7 @@ def told(scheduler: gs.Scheduler, release: tuple[float, ...] = (0.0,), **options
     bags = gs.Workload.of(release, 1, 1000.0, [0] * len(release))
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 3), bags, NETWORK, seed=1)
     result = gs.simulate(scenario, scheduler, **options)
-    assert differing_end(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
+    assert resume_difference(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
     return result
 
 
@@ -56,7 +56,7 @@ def rows(result: gs.Result, *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_messages_with_a_delay_do_not_use_interfaces() -> None:
-    """100 bytes take 1 s on an interface: the third message waits 2 s, those with a delay do not."""
+    """100 bytes occupy an interface for 1 s, so the third message waits 2 s; those with a delay do not."""
 
     def act(view: Any, application: Any) -> None:
         for kind in ("a", "a", "bb", "a", "ccc", "bb"):
@@ -64,12 +64,12 @@ def test_messages_with_a_delay_do_not_use_interfaces() -> None:
 
     result = told(Tells(act=act), record="messages")
     half = 500_000_000
-    # at one instant in the order of sending, whatever their kind
+    # at one instant they arrive in the order of sending, regardless of their kind
     assert rows(result, "kind", "at") == [
         (2, half), (3, half), (2, half), (1, 4 * half), (1, 6 * half), (1, 8 * half)
     ]  # fmt: skip
     messages = result.tables["messages"]
-    assert messages["kind"].tolist() == ["a", "bb", "ccc"]  # one is not counted
+    assert messages["kind"].tolist() == ["a", "bb", "ccc"]  # one kind is not counted
     assert messages["bytes"].tolist() == [300, 200, 100] and messages["delivered"].tolist() == [3, 2, 1]
     assert result.machines["bytes_out"].tolist() == [600, 0, 0]
     assert result.machines["bytes_in"].tolist() == [0, 600, 0]
@@ -78,7 +78,7 @@ def test_messages_with_a_delay_do_not_use_interfaces() -> None:
 
 
 def test_messages_with_a_delay_of_0_are_handled_first() -> None:
-    """Two releases at one instant: all that the first one leads to is handled before the second."""
+    """Of two releases at one instant, all consequences of the first are handled before the second."""
 
     def act(view: Any, application: Any) -> None:
         view.send(1, "dddd")
@@ -104,7 +104,7 @@ class Sized(Tells, frozen=True, kw_only=True):
 
 
 def test_messages_with_variable_sizes_leave_at_once() -> None:
-    """1 s to the interface of the receiver, then 1 s for each 100 bytes, in the order of sending."""
+    """A message reaches the receiver's interface after 1 s, which then takes 1 s for each 100 bytes."""
 
     def act(view: Any, application: Any) -> None:
         view.send(1, "bb")
@@ -114,10 +114,10 @@ def test_messages_with_variable_sizes_leave_at_once() -> None:
     result = told(Sized(act=act))
     assert rows(result, "kind", "at") == [(2, 2 * 10**9), (1, 4 * 10**9), (2, 5 * 10**9)]
     assert result.tables["messages"]["bytes"].tolist() == [200, 200]
-    # otherwise by kind
+    # by default messages leave in order of kind
     result = told(Tells(act=lambda view, _: [view.send(1, kind) for kind in ("dddd", "a", "a")]))
     assert rows(result, "kind", "at") == [(4, 0), (1, 2 * 10**9), (1, 3 * 10**9)]
-    with pytest.raises(gs.SchedulerError, match="node 0 gives -1 for the bytes of 'a'"):
+    with pytest.raises(gs.SchedulerError, match="node 0 sends 'a': its size"):
         told(Sized(act=lambda view, _: view.send(1, "a", length=-1)))
 
 
@@ -135,11 +135,11 @@ def test_a_node_learns_when_each_task_ends() -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 1000.0]), bags, NETWORK, seed=1)
     result = gs.simulate(scenario, Ends())
     second = 10**9
-    # at one instant by application
+    # at one instant, ends are handled in order of application
     assert rows(result, "node", "kind", "at") == [
         (1, 0, second), (0, 1, second), (1, 0, 2 * second), (1, 2, 3 * second)
     ]  # fmt: skip
-    assert differing_end(scenario, Ends(), gs.simulate(scenario, Ends(), record=True)) is None
+    assert resume_difference(scenario, Ends(), gs.simulate(scenario, Ends(), record=True)) is None
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_invalid_kinds_of_messages_are_rejected(make: Any, said: str) -> None:
 
 
 def test_a_message_with_a_delay_is_lost_with_its_machine() -> None:
-    """Machine 1 fails at 0.2 s, before the message comes at 0.5 s."""
+    """Machine 1 fails at 0.2 s, before the message arrives at 0.5 s."""
     bags = gs.Workload.of([0.0], 1, 1000.0, [0])
     faults = gs.Faults.of([1], [0.2], [0.3])
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 2), bags, NETWORK, faults=faults, seed=1)

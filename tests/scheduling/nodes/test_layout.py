@@ -1,4 +1,4 @@
-"""Several nodes on a machine: a desk, which passes what is submitted on, and a worker, which runs it.
+"""Several nodes on a machine: a desk, which forwards submitted tasks, and a worker, which runs them.
 
 On three machines desk u is node u, and worker u is node 3 + u.
 """
@@ -13,12 +13,12 @@ import pytest
 import gridsim as gs
 from gridsim.scheduling.nodes.adapter import Message, NodeProgram, NodeScheduler
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 
 class Desk(NodeProgram):
-    """Passes tasks on: of odd applications to the worker of the next machine, else to its own."""
+    """A node that forwards tasks of odd applications to the next machine's worker, others to its own."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         machine = (view.machine + application.number % 2) % view.machines
@@ -27,7 +27,7 @@ class Desk(NodeProgram):
 
 
 class Worker(NodeProgram):
-    """Queues what comes."""
+    """A node that queues the tasks that it gets."""
 
     started = 0
 
@@ -40,7 +40,7 @@ class Worker(NodeProgram):
 
 
 class Desks(NodeScheduler, frozen=True, kw_only=True):
-    """A desk and a worker on each machine."""
+    """A scheduler with a desk and a worker on each machine."""
 
     name: ClassVar[str] = "desks"
     policy = NodeProgram
@@ -62,27 +62,27 @@ def run(release: list[float], faults: gs.Faults | None = None) -> gs.Result:
     return gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 3), workload, faults=faults), Desks())
 
 
-def test_nodes_of_one_machine_talk_at_once() -> None:
+def test_messages_within_a_machine_arrive_at_once() -> None:
     result = run([1.0, 5.0])
     seen = result.tables["seen"]
     assert seen["node"].tolist() == [0, 3, 0, 4]
     assert seen["machine"].tolist() == [0, 0, 0, 1]
     assert seen["at"].tolist()[:3] == [1.0, 1.0, 5.0] and seen["at"][3] > 5.05
-    assert result.messages["sent"].tolist() == [1]  # those within a machine are no messages
+    assert result.messages["sent"].tolist() == [1]  # messages within a machine are not counted
     assert result.machines["tasks"].tolist() == [2, 2, 0]
 
 
 @pytest.mark.parametrize("back", [5.5, np.inf])
-def test_a_failure_takes_all_nodes_of_a_machine(back: float) -> None:
-    """Machine 0 fails with both nodes; what it ran is submitted again, at machine 1 if 0 is still down."""
+def test_all_nodes_of_a_machine_fail_with_it(back: float) -> None:
+    """Machine 0 fails with both nodes; its tasks are submitted again, at machine 1 if 0 is still down."""
     result = run([1.0, 6.0], gs.Faults.of([0], [1.5], [back]))
     seen = result.tables["seen"]
-    assert seen["node"].tolist()[:4] == [0, 3, 1, 4]  # lost at 1.5 s, known a second later
+    assert seen["node"].tolist()[:4] == [0, 3, 1, 4]  # lost at 1.5 s, detected 1 s later
     assert result.applications["resubmitted"].tolist() == [2, 0]
     assert seen["node"].tolist()[4] == (0 if back == 5.5 else 1)
 
 
-def test_programs_and_homes_must_fit() -> None:
+def test_programs_and_home_nodes_must_match_the_layout() -> None:
     class Wrong(Desks, frozen=True, kw_only=True):
         def layout(self, machines: int) -> Layout:
             return Layout(np.arange(machines), np.arange(machines - 1))
@@ -122,7 +122,7 @@ LONG = 2**53 + 1
 
 
 class Server(NodeProgram):
-    """Hands out tasks one by one, and hears at once of ticks."""
+    """A server that hands out tasks one by one, and handles ticks at once."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for task in range(tasks):
@@ -139,7 +139,7 @@ class Server(NodeProgram):
 
 
 class Client(NodeProgram):
-    """Queues what comes, and tells the server when a tick comes."""
+    """A client that queues the tasks that it gets, and tells the server of each tick."""
 
     def on_work(self, view: Any, message: Any) -> None:
         view.enqueue(message.application, message.tasks)
@@ -149,7 +149,7 @@ class Client(NodeProgram):
 
 
 class Served(Desks, frozen=True, kw_only=True):
-    """Two machines, and a server on a third."""
+    """A scheduler with a server on a further machine."""
 
     name: ClassVar[str] = "served"
     messages: ClassVar[dict[str, Message]] = {
@@ -170,7 +170,7 @@ class Served(Desks, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("latency", [0.0, 0.5])
 def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> None:
-    """Both machines fail; what is submitted then goes to the server all the same."""
+    """Both machines fail; tasks that are submitted then still reach the server."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
         gs.Workload.of([0.0, 10.0], 2, 1e10, [0, 1]),
@@ -186,7 +186,7 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
     assert found.tables["decisions"]["decider"].tolist() == [-1] * len(found.tables["decisions"])
     assert found.machines["tasks"].sum() == 4 and len(found.machines) == 2
     assert found.machines["bytes_in"].sum() > 0 == found.machines["bytes_out"].sum()
-    assert differing_end(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
+    assert resume_difference(scenario, Served(), gs.simulate(scenario, Served(), record=True)) is None
 
 
 def test_a_server_runs_no_tasks() -> None:
@@ -205,7 +205,7 @@ def test_a_server_runs_no_tasks() -> None:
         gs.simulate(scenario, Runs())
 
 
-def test_a_server_may_take_tasks_back_out_of_its_queue() -> None:
+def test_a_server_can_withdraw_tasks_from_its_queue() -> None:
     class Taking(NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks)
@@ -224,7 +224,7 @@ def test_a_server_may_take_tasks_back_out_of_its_queue() -> None:
     assert validate_result(result) == []
 
 
-def test_a_timer_is_set_for_an_instant_to_come() -> None:
+def test_a_timer_must_be_set_for_a_future_instant() -> None:
     class Late(Served, frozen=True, kw_only=True):
         timers = ("later",)
 

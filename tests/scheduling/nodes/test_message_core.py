@@ -1,4 +1,4 @@
-"""The message core does what nodes called by cohorts do: equal digests, whatever the nodes do."""
+"""The message core gives the digests of a reference implementation that calls nodes by cohorts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.reference.node_programs import Grid
 
 
 class Restless(gs.NodeProgram):
-    """A node that draws what it does: many things are due at one instant, and everything is used.
+    """A node with random actions: many events are due at one instant, and all features are used.
 
     Tasks that have been handed on `hops` times are queued where they are, so that all are done in the end.
     """
@@ -25,7 +25,7 @@ class Restless(gs.NodeProgram):
         self.kept: list[tuple[int, int, int]] = []  # application, tasks, hops
 
     def _any(self, view: Any) -> int:
-        """A neighbour, or the node itself."""
+        """Return a random neighbour, or the node itself."""
         others = (*view.neighbours, view.node)
         return others[int(view.random.integers(len(others)))]
 
@@ -142,7 +142,7 @@ def test_the_core_has_the_results_of_the_reference_implementation(
 
 @pytest.mark.parametrize("order", ["edf", "fifo"])
 def test_nodes_that_withdraw_tasks_keep_the_invariants(order: Any, tmp_path: Any) -> None:
-    """Arrivals and withdrawals replayed give the same schedule; runs go on from checkpoints."""
+    """Arrivals and withdrawals give the same schedule if they are replayed; runs can be resumed."""
 
     class Here(Core, frozen=True, kw_only=True):
         local_order = order
@@ -153,7 +153,7 @@ def test_nodes_that_withdraw_tasks_keep_the_invariants(order: Any, tmp_path: Any
 
 @pytest.mark.parametrize("seed", [1])
 def test_a_run_with_many_pauses_equals_the_reference(seed: int) -> None:
-    """The core lets the engine have control now and then: nothing of the run depends on it."""
+    """The core returns control to the engine at times, on which the result does not depend."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=60, seed=seed),
         gs.Workload.bags(applications=40, interarrival=20.0, tasks_per_node=3, task_size=65536.0, seed=seed),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant
-from gridsim.scheduling.nodes.slots import OwnSlots
+from gridsim.scheduling.nodes.slots import MachineSlots
 
 
 def test_a_machine_reserves_and_releases_its_own_slots() -> None:
     schedules, freed = SlotSchedules(3), list[tuple[int, int, int]]()
-    own = OwnSlots(schedules, 1, lambda: 7, lambda *what: freed.append(what))
+    own = MachineSlots(schedules, 1, lambda: 7, lambda *what: freed.append(what))
     assert own.reserve(5, 1, 10, 4) and not own.reserve(6, 1, 13, 1) and own.reserve(6, 1, 14, 2)
-    assert not own.release(6, 1, 10, 10)  # that is of another job
-    assert not own.release(5, 2, 10, 12)  # of another attempt
+    assert not own.release(6, 1, 10, 10)  # a reservation of another job
+    assert not own.release(5, 2, 10, 12)  # of another attempt of the job
     assert own.release(5, 1, 10, 12)  # from slot 12 on
     starts, ends, claims = schedules.reservations(1)
     assert (starts.tolist(), ends.tolist()) == ([10, 14], [12, 16])

@@ -1,4 +1,4 @@
-"""Work stealing, as an example of `View.take`: idle machines ask neighbours for half of what waits there."""
+"""Work stealing as an example of `View.take`: idle machines ask for half of a neighbour's waiting tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridsim.testing import check_scheduler
 
 
 class StealingNode(gs.NodeProgram):
-    """Runs what is submitted here; while it has no work, it asks one random neighbour after another."""
+    """A node that runs its submitted tasks; without work, it asks one random neighbour after another."""
 
     def on_start(self, view: Any) -> None:
         self.ask(view)
@@ -73,13 +73,13 @@ class Alone(Stealing, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("cls", [Stealing, pytest.param(InOrder, marks=pytest.mark.slow)])
 def test_stealing_conforms(cls: Any, tmp_path: Any) -> None:
-    """The order that is promised is checked, too: arrivals are replayed with the tasks that leave again."""
+    """The promised order is checked, too, with arrivals and withdrawals of tasks."""
     found = check_scheduler(cls(degree=3), examples=6, max_nodes=7, hash_seeds=False, folder=tmp_path)
     assert found.with_failures > 1 and set(found.left_out) == {"hash seed", "decisions"}
 
 
 def scenario(**further: Any) -> gs.Scenario:
-    """All bags are submitted at machine 0, which would need 960 s for them."""
+    """Return a scenario whose bags are all submitted at machine 0, which would need 960 s for them."""
     return gs.Scenario(
         gs.Platform.of([1000.0] * 12),
         gs.Workload.of([0.0, 10.0, 20.0], [160] * 3, [2000.0] * 3, submitter=[0] * 3),
@@ -89,16 +89,16 @@ def scenario(**further: Any) -> gs.Scenario:
     )
 
 
-def test_stealing_ends_sooner() -> None:
+def test_stealing_shortens_the_makespan() -> None:
     alone = gs.simulate(scenario(), Alone())
     assert alone.applications["finish"].max() == 960.0
     assert alone.applications["nodes_used"].tolist() == [1, 1, 1]
     found = gs.simulate(scenario(), Stealing())
-    assert found.applications["finish"].max() < 120.0  # no less than 80 s
+    assert found.applications["finish"].max() < 120.0  # the minimum is 80 s
     assert (found.machines["tasks"] > 20).all()
 
 
-def test_stealing_ends_sooner_where_machines_fail() -> None:
+def test_stealing_shortens_the_makespan_with_failures() -> None:
     faults = gs.Faults.poisson(60.0, seed=3)
     alone, found = (gs.simulate(scenario(faults=faults), each) for each in (Alone(), Stealing()))
     assert found.applications["finish"].max() < alone.applications["finish"].max() / 4

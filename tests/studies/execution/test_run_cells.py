@@ -401,7 +401,7 @@ class OneBreaks(Processes):
     def renew(self) -> None:
         assert not self.first
 
-    def loss(self) -> str:
+    def loss_description(self) -> str:
         return "was killed"
 
 

@@ -1,4 +1,4 @@
-"""Schedulers written from the point of view of one node."""
+"""Schedulers that are written as programs of one node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARE = gs.Message(1000, moves_tasks=True, application=int, tasks=int)
 
 
 class Node(gs.NodeProgram):
-    """Sends half of what is submitted to its first neighbour; tells of everything that happens."""
+    """A node that sends half of its submitted tasks to its first neighbour, and logs its calls."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -87,11 +87,11 @@ def test_a_failure_erases_memory_tasks_and_timers() -> None:
     assert told[3:] == [
         (1.3, 1, "start", 1),
         (2.2, 0, "start", 1),
-        (2.5, 0, "release", 0, 2, 2),  # the share that was on its way at 1.3, and would have come at 1.5
+        (2.5, 0, "release", 0, 2, 2),  # the share that was in transit at 1.3 and would have arrived at 1.5
         (3.1, 1, "share", 0, 1, 2),
-        (3.2, 0, "release", 0, 2, 3),  # what was there at 2.2: one of three had been done
+        (3.2, 0, "release", 0, 2, 3),  # the tasks that were there at 2.2; one of three had been completed
         (3.8, 1, "share", 0, 1, 3),
-        (4.0, 0, "tick", 0, 0.5, 4),  # the timer of 1.0 has gone with the memory
+        (4.0, 0, "tick", 0, 0.5, 4),  # the timer of 1.0 was lost with the memory
         (4.5, 0, "idle", 5),
         (4.7, 0, "tick", 0, 0.0, 6),
     ]
@@ -100,7 +100,7 @@ def test_a_failure_erases_memory_tasks_and_timers() -> None:
 
 
 class Keeper(Halves, frozen=True, kw_only=True):
-    """Notes what it is given, keeps it for 2 s, then runs it; a second timer is taken back."""
+    """A scheduler whose nodes note tasks, hold them for 2 s, and cancel a second timer."""
 
     timers: ClassVar[tuple[str, ...]] = ("run", "never")
     tables: ClassVar[dict[str, dict[str, type]]] = {"given": {"tasks": int, "at": float}}
@@ -119,11 +119,11 @@ class KeeperNode(gs.NodeProgram):
         view.enqueue(*self.given)
 
 
-def test_a_failure_loses_tasks_in_hand_but_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_loses_held_tasks_but_keeps_notes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Keeper, "policy", KeeperNode)
     result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), Keeper(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
-    assert result.applications["first_start"].tolist() == [9.0]  # given again 1 s after the failure
+    assert result.applications["first_start"].tolist() == [9.0]  # submitted again 1 s after the failure
     given = result.tables["given"]
     assert (given["tasks"].tolist(), given["at"].tolist()) == ([5, 5], [1.0, 4.0])
 
@@ -149,7 +149,7 @@ def test_all_timers_of_a_name_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class OneByOne(Node):
-    """Sends one task at once, and another one a second later; runs the others itself."""
+    """A node that sends one task at once and another 1 s later, and runs the others itself."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.send(1, "share", application=0, tasks=1)
@@ -161,7 +161,7 @@ class OneByOne(Node):
 
 
 def test_a_node_that_gets_a_task_as_the_last_one_ends_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They come at 1.6 and 2.6 s, and take 1 s each."""
+    """The tasks arrive at 1.6 and 2.6 s, and take 1 s each."""
     monkeypatch.setattr(Halves, "policy", OneByOne)
     told: list[Any] = []
     bags = gs.Workload.of([1.0], 7, 1000.0, [0], origin=0.0)
@@ -181,14 +181,14 @@ def test_one_machine_has_no_neighbours() -> None:
     assert result.messages["sent"].tolist() == [0]
 
 
-def test_the_next_machine_acts_for_a_submitter_that_is_away() -> None:
+def test_the_next_machine_replaces_a_submitter_that_is_down() -> None:
     told: list[Any] = []
     faults = gs.Faults.of([0], [0.5], [30.0])
     gs.simulate(scenario(machines=3, faults=faults), Halves(told=told))
     assert (1.0, 1, "release", 0, 5, 2) in told
 
 
-def test_the_first_machine_follows_the_last_one() -> None:
+def test_the_first_machine_replaces_the_last_one() -> None:
     told: list[Any] = []
     away = gs.Scenario(
         gs.Platform.of([1000.0] * 3),
@@ -204,7 +204,7 @@ def test_releases_wait_while_all_machines_are_down() -> None:
     faults = gs.Faults.of([0, 1], [0.5, 0.5], [30.0, 40.0])
     result = gs.simulate(scenario(faults=faults), Halves(told=told))
     assert told[2:4] == [(30.0, 0, "start", 1), (30.0, 0, "release", 0, 5, 2)]
-    # the first neighbour is away: what is sent there is lost, and submitted again, until one task is left
+    # tasks sent to the first neighbour, which is down, are lost and submitted again, until one is left
     assert result.applications["resubmitted"].tolist() == [5 + 2 + 1]
 
 
@@ -227,18 +227,18 @@ class Wrong(Node):
             lambda view: view.send(1, "share", application=0, task=1),
             "has no field 'task'; did you mean tasks?",
         ),
-        (lambda view: view.send(2, "share", application=0, tasks=1), r"to node 2; it must be in 0..1"),
+        (lambda view: view.send(2, "share", application=0, tasks=1), "its receiver must be in 0..1, got 2"),
         (lambda view: view.later(1.0, "share", application=0, tasks=1), "'share', which is not a local kind"),
         (lambda view: view.application(1), "node 0 does not know application 1"),
         (lambda view: view.enqueue(1, 1), "node 0 does not know application 1"),
         (lambda view: view.timer(1.0, "tock"), "the timer 'tock', .*; did you mean tick?"),
-        (lambda view: view.timer(-1.0, "tick"), "the timer 'tick' in -1.0 s"),
+        (lambda view: view.timer(-1.0, "tick"), "the timer 'tick': the time until then .* got -1.0"),
         (lambda view: view.cancel("tock"), "node 0 cancels the timer 'tock', .*; did you mean tick?"),
-        (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, and has 5 of it to place"),
+        (lambda view: view.enqueue(0, 6), "node 0 places 6 tasks of application 0, but has 5 to place"),
         (lambda view: view.send(1, "share", application=0, tasks=6), "places 6 tasks of application 0"),
         (
             lambda view: view.note("table", x=1),
-            "node 0: View.note does not know the table 'table'; known: none",
+            "node 0: View.note requires a table of the scheduler, got 'table'",
         ),
         (lambda view: view.decide("gave", 1), "node 0 does not know application 1"),
     ],
@@ -259,7 +259,7 @@ class Talker(Wrong):
 
 
 class Talks(Halves, frozen=True, kw_only=True):
-    """Says what a test has it say, in messages that move nothing."""
+    """A scheduler whose nodes send the messages that a test defines; no message moves tasks."""
 
     policy = Talker
     messages: ClassVar[dict[str, gs.Message]] = {
@@ -335,14 +335,14 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.send(1, "say", count="3", weight=0.0), f"count {WHOLE} '3'"),
         (lambda view: view.send(1, "say", count=3, weight="3"), f"weight {REAL} '3'"),
         (lambda view: view.send(1, "say", count=3, weight=10**400), f"weight {REAL} 10"),
-        (lambda view: view.send(1.5, "say", count=3, weight=0.0), "the node it sends to must be .*, got 1.5"),
+        (lambda view: view.send(1.5, "say", count=3, weight=0.0), "the receiver must be .*, got 1.5"),
         (lambda view: view.note("given", count=2**70, weight=0.0), f"count {WHOLE} {2**70}"),
         (lambda view: view.note("given", count=1, weight=None), f"weight {REAL} None"),
         (lambda view: view.enqueue(0, 1.5), f"tasks {WHOLE} 1.5"),
         (lambda view: view.enqueue(0.0, 1), f"application {WHOLE} 0.0"),
         (lambda view: view.application([]), rf"application {WHOLE} \[\]"),
         (lambda view: view.timer("1", "tick"), f"the timer 'tick' {REAL} '1'"),
-        (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick' in nan s"),
+        (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
     ],
 )
 def test_values_of_another_type_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -425,10 +425,10 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
             {"policy": _handles("on_release", "self", "view", "tasks")},
             r":1: Own.on_release must take \(self, view, application, tasks\), got \(self, view, tasks\)",
         ),
-        ({"timers": "tick"}, r"Single.timers must be a tuple of texts, got 'tick'; write \('tick',\)"),
+        ({"timers": "tick"}, r"Single.timers must be a tuple of strings, got 'tick'; write \('tick',\)"),
         ({"node_forms": "compiled"}, r"Single.node_forms .*; write \('compiled',\)"),
         ({"messages": {"p": 3}}, r"Single.messages\['p'\] must be a Message, got 3"),
-        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number of s > 0, got -1.0"),
+        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number > 0"),
         ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
     ],
 )
@@ -453,7 +453,7 @@ def test_methods_that_other_methods_call_may_be_named_like_handlers() -> None:
     assert gs.simulate(scenario(), Joins()).digest
 
 
-def test_a_timer_needs_a_handler() -> None:
+def test_a_timer_requires_a_handler() -> None:
     class Waiting(Plain):
         def on_start(self, view: Any) -> None:
             view.timer(1.0, "tick")
@@ -462,11 +462,11 @@ def test_a_timer_needs_a_handler() -> None:
         policy = Waiting
         timers = ("tick",)
 
-    with pytest.raises(gs.SchedulerError, match="node 0 sets the timer 'tick', .* does not define on_timer"):
+    with pytest.raises(gs.SchedulerError, match="node 0 sets the timer 'tick', .* on_timer"):
         gs.simulate(scenario(), Waits())
 
 
-def test_errors_of_unknown_names_suggest_the_closest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_suggest_the_closest_known_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.sned(1, "say")))
     with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send"):
         gs.simulate(scenario(), Talks(told=[]))
@@ -501,7 +501,9 @@ def test_a_run_with_tasks_that_are_never_placed_is_an_error() -> None:
     class Keeps(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Keeping
 
-    with pytest.raises(gs.SchedulerError, match="node . holds 5 tasks of application 0, not placed"):
+    with pytest.raises(
+        gs.SchedulerError, match="node . holds 5 tasks of application 0 that it has not placed"
+    ):
         gs.simulate(scenario(), Keeps())
 
 
@@ -538,7 +540,7 @@ class Quiet(Halves, frozen=True, kw_only=True):
 
 
 class PingNode(gs.NodeProgram):
-    """Counts down by messages of its own kinds and timers with values."""
+    """A node that counts down by messages of two kinds and by timers with values."""
 
     def on_start(self, view: Any) -> None:
         if view.node == 0:
@@ -571,7 +573,7 @@ class Pings(gs.NodeScheduler, frozen=True, kw_only=True):
     told: list[Any] = []
 
 
-def test_kinds_have_handlers_and_timers_values() -> None:
+def test_messages_have_handlers_by_kind_and_timers_have_values() -> None:
     told: list[Any] = []
     gs.simulate(scenario(machines=3), Pings(told=told))
     assert told == [("big-ping", 2), ("wait", 1.0), ("wait", -7.0), ("timer", 0), ("timer", 0)]

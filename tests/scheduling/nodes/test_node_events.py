@@ -1,4 +1,4 @@
-"""What nodes do at the end of an instant, at ticks, when tasks end; what they see of their queues."""
+"""Acts, ticks, ends of tasks, deferred messages and queues of nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GRID = SummaryGrid.geometric((0.001, 0.1, 4), (1000.0, 50_000.0, 3), (500.0, 100
 
 
 class Node(NodeProgram):
-    """Tells the next machine of its tasks, which answers; each notes what it does, and in which order."""
+    """A node that tells the next machine of its tasks and gets an answer; nodes note their calls."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -60,7 +60,7 @@ class Node(NodeProgram):
 
 
 class Acting(NodeScheduler, frozen=True, kw_only=True):
-    """Nodes that do all of it."""
+    """A scheduler whose nodes have all of these handlers."""
 
     name: ClassVar[str] = "acting"
     policy = Node
@@ -95,7 +95,7 @@ def did(result: gs.Result, node: int, *what: int) -> list[tuple[float, int, floa
 
 
 def test_a_node_acts_once_after_all_messages_of_an_instant() -> None:
-    """Node 2 hears of both applications at 0.5 s, acts once then, and once again 2 s later."""
+    """Node 2 gets messages on both applications at 0.5 s, acts once then, and once more 2 s later."""
     result = gs.simulate(scenario([0.0, 0.0], [4, 4]), Acting())
     assert did(result, 2, 0, 1) == [(0.5, 0, 0.0), (0.5, 0, 0.0), (0.5, 1, 2.0), (2.5, 1, 2.0)]
 
@@ -105,7 +105,7 @@ def test_nodes_handle_the_end_of_each_task_and_ticks() -> None:
     # the run ends with the last task, before its end is handled
     assert did(result, 0, 2, 3) == [(1.0, 2, 2.0), (2.0, 2, 1.0)]
     assert did(result, 0, 4) == [(2.5, 4, 2.0)] and did(result, 1, 4) == [(2.5, 4, 0.0)]
-    # what it has told itself is handled when the run ends
+    # its message to itself is handled at the end of the run
     assert did(result, 0, 5) == [(3.0, 5, 2.0)]
 
 
@@ -140,14 +140,14 @@ def test_a_node_sees_its_own_queue() -> None:
 
 @pytest.mark.slow
 def test_a_scheduler_with_acts_conforms(tmp_path: Any) -> None:
-    """Checkpoints and failures among the rest."""
+    """The checks include checkpoints and failures."""
     assert check_scheduler(Acting(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0
 
 
 @pytest.mark.parametrize("seconds", [-1.0, np.inf, np.nan])
 def test_acts_at_invalid_times_are_rejected(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Node, "on_news", lambda self, view, message: view.act(seconds))
-    with pytest.raises(gs.SchedulerError, match="asks to act in .* s; it must be in 0 s or more"):
+    with pytest.raises(gs.SchedulerError, match="calls act: seconds must be finite"):
         gs.simulate(
             scenario(
                 [0.0],
@@ -165,7 +165,7 @@ def test_deferred_messages_cannot_move_tasks() -> None:
 
 
 class Answers(gs.NodeProgram):
-    """Answers a deferred message."""
+    """A node that answers a deferred message, which is an error."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -182,12 +182,12 @@ class Answering(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_handlers_of_deferred_messages_cannot_act() -> None:
-    with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', a deferred message"):
+    with pytest.raises(gs.SchedulerError, match="node 1 acts in a handler of 'heard', but"):
         gs.simulate(scenario([0.0, 4.0], [3, 2]), Answering())
 
 
 class Taking(gs.NodeProgram):
-    """Takes its tasks back at once, and runs them 0.5 s later."""
+    """A node that withdraws its tasks at once, and runs them 0.5 s later."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -213,7 +213,7 @@ class Takes(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_withdrawn_tasks_have_no_end() -> None:
-    """The machine is idle when its tasks are taken back, and the first ends at 1.5 s."""
+    """The machine becomes idle when its tasks are withdrawn; the first one ends at 1.5 s."""
     scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 2, 1000.0), seed=1)
     told = gs.simulate(scenario, Takes()).tables["told"]
     assert list(zip(told["at"].tolist(), told["what"].tolist(), strict=True)) == [

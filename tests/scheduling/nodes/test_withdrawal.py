@@ -1,4 +1,4 @@
-"""`View.take`: tasks that wait go back into the hands of the node."""
+"""`View.take`, by which a node withdraws waiting tasks from its queue."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
-from gridsim.testing.order import broken_promise
+from gridsim.testing.order import promised_order_violation
 from gridsim.validation.results import validate_result
 
 
 class Taker(gs.NodeProgram):
-    """Enqueues what is submitted; what it does at a timer the test says, which gets what happens."""
+    """A node that enqueues its submitted tasks; each test defines its action at a timer and gets its log."""
 
     def say(self, view: Any, what: str, *more: Any) -> None:
         self.parameters.told.append((view.now, view.node, what, *more))
@@ -50,7 +50,7 @@ class TakesInOrder(Takes, frozen=True, kw_only=True):
 
 
 def run(act: Any, *, at: float = 2.0, cls: Any = Takes, **further: Any) -> tuple[Any, list[Any]]:
-    """Two applications at machine 0: 3 tasks of 1 s at 0 s, and 2 of 2 s at 1 s; `act` is called `at` s."""
+    """Run 3 tasks of 1 s from 0 s and 2 of 2 s from 1 s at machine 0, and call `act` at `at` s."""
     told: list[Any] = []
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
@@ -61,7 +61,7 @@ def run(act: Any, *, at: float = 2.0, cls: Any = Takes, **further: Any) -> tuple
     found = gs.simulate(scenario, cls(told=told, act=act, at=at), record="schedule")
     assert validate_result(found) == []
     if scenario.faults is None:
-        assert broken_promise(found, cls.local_order) is None
+        assert promised_order_violation(found, cls.local_order) is None
     return found, told
 
 
@@ -76,11 +76,11 @@ def test_waiting_tasks_are_withdrawn_and_sent(cls: Any) -> None:
 
     found, told = run(act, at=1.5, cls=cls)
     assert told == [
-        (1.5, 0, "before", ((0, 1), (1, 2)), 3, 5.5),  # a task of 0 runs, which is not among them
+        (1.5, 0, "before", ((0, 1), (1, 2)), 3, 5.5),  # the running task of 0 is not among them
         (1.5, 0, "took", 1, 1, 0, 0),
         (1.5, 0, "after", ((1, 1),), 1, 2.5),
         (2.0, 1, "share", 1, 1),
-        (4.0, 1, "idle"),  # the run ends when 0 has nothing more to do
+        (4.0, 1, "idle"),  # the run ends when machine 0 becomes idle
     ]
     arrivals = found.tables["arrivals"]
     assert arrivals["tasks"].tolist() == [3, 2, -1, -1, 1, 1]
@@ -94,11 +94,14 @@ def test_a_machine_whose_tasks_are_all_withdrawn_counts_as_unused() -> None:
 
     found, told = run(act)
     assert found.applications["nodes_used"].tolist() == [1, 1]
-    assert told == [(2.5, 1, "share", 1, 2), (3.0, 0, "idle")]  # 0 goes on with the other
+    assert told == [
+        (2.5, 1, "share", 1, 2),
+        (3.0, 0, "idle"),
+    ]  # machine 0 continues with the other application
 
 
 def test_a_machine_without_work_is_idle() -> None:
-    """At 2 s exactly a task has ended, and the next has not started: it can be taken."""
+    """At exactly 2 s a task has ended and the next has not started, so it can be withdrawn."""
 
     def act(node: Any, view: Any) -> None:
         node.say(view, "took", view.take(0, 9), view.take(1, 9))
@@ -118,7 +121,7 @@ def test_a_machine_that_enqueues_again_is_not_idle() -> None:
 
     found, told = run(act, cls=TakesInOrder)
     assert told == [(2.0, 0, "took", 1, 2)]
-    assert found.applications["finish"].tolist() == [7.0, 6.0]  # the order is another now
+    assert found.applications["finish"].tolist() == [7.0, 6.0]  # the order has changed
 
 
 def test_a_failure_loses_withdrawn_tasks() -> None:
@@ -134,12 +137,12 @@ def test_a_failure_loses_withdrawn_tasks() -> None:
     ("wrong", "said"),
     [
         (lambda view: view.take(2, 1), "t = 2.0 s: node 0 does not know application 2"),
-        (lambda view: view.take(0, -1), "t = 2.0 s: node 0 takes -1 tasks of application 0; it must be 0 or"),
+        (lambda view: view.take(0, -1), "node 0 takes tasks .* must be at least 0, got -1"),
         (lambda view: view.take(0, 2**63), f"node 0: tasks must be a whole number of 64 bits, got {2**63}"),
         (lambda view: view.take(0, 1.0), "node 0: tasks must be a whole number of 64 bits, got 1.0"),
         (
             lambda view: view.enqueue(0, view.take(0, 9) + 1),
-            "node 0 places 2 tasks of application 0, and has 1",
+            "node 0 places 2 tasks of application 0, but has 1",
         ),
     ],
 )

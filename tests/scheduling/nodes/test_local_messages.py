@@ -1,4 +1,4 @@
-"""Local messages: what a node sends itself, to arrive later."""
+"""Local messages, which a node sends to itself to arrive later."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 import gridsim as gs
 from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import differing_end
+from gridsim.testing.resuming import resume_difference
 
 
 class Node(gs.NodeProgram):
-    """Asks its neighbours, each of which takes a while to answer."""
+    """A node that asks its neighbours, which answer after a delay."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -61,11 +61,11 @@ def test_a_local_message_arrives_after_its_delay() -> None:
     rows = [(row["at"], row["searcher"]) for row in result.tables["answers"].rows()]
     assert rows == [(1.0, 2), (1.5, 1), (1.5, 3), (2.0, 0), (2.5, 1), (2.5, 3)]
     assert result.tables["answers"]["nanoseconds"][0] == 10**9
-    assert result.messages["kind"].tolist() == ["ask", "answer"]  # local ones are not counted
+    assert result.messages["kind"].tolist() == ["ask", "answer"]  # local messages are not counted
 
 
 def test_a_failure_drops_local_messages() -> None:
-    """Machine 1 fails while it thinks about the first application, and is up again for the second one."""
+    """Machine 1 fails before its answer on the first application, and recovers before the second one."""
     result = gs.simulate(scenario(faults=gs.Faults.of([1], [0.5], [0.6])), Asking(degree=3))
     rows = [(row["at"], row["searcher"]) for row in result.tables["answers"].rows()]
     assert rows == [(1.0, 2), (1.5, 3), (2.0, 0), (2.5, 1), (2.5, 3)]
@@ -74,7 +74,7 @@ def test_a_failure_drops_local_messages() -> None:
 def test_a_run_with_local_messages_continues_from_a_checkpoint() -> None:
     what = scenario(faults=gs.Faults.of([1], [0.5], [0.6]))
     result = gs.simulate(what, Asking(degree=3), record=True)
-    assert differing_end(what, Asking(degree=3), result) is None
+    assert resume_difference(what, Asking(degree=3), result) is None
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_scheduler_with_local_messages_conforms(tmp_path: Any) -> None:
         (lambda view: view.later(1.0, "found", client=1), "node 0 sends 'found' with"),
         (
             lambda view: view.later(-1.0, "found", client=1, application=0, best=0.0, all=[]),
-            "node 0 lets 'found' arrive in -1.0 s; it must be 0 s or more",
+            "node 0 sends 'found' to itself: seconds must be finite and >= 0, got -1.0",
         ),
         (
             lambda view: view.later(1.0, "found", client=1, application=1, best=0.0, all=[]),
