@@ -104,8 +104,8 @@ cdef class NodeCore(NodeEvents):
     compiled_form
         The compiled form of the program, or None.  With machine code, `programs` is an array of the states of the
         nodes, one record each, and `compiled_form` has ``handlers``, name of a kind or event -> address;
-        ``parameters``, the record that handlers read; ``tables``, (name, columns) pairs, and ``actions``, names,
-        to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
+        ``parameters``, the record that handlers read; ``containers``, those of a record (`RecordContainers`);
+        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
@@ -340,7 +340,11 @@ cdef class NodeCore(NodeEvents):
         if len(programs) != u.shape[0]:
             raise ValueError(f"programs must have {u.shape[0]} entries, one for each node, got {len(programs)}")
         for k in range(u.shape[0]):
+            if self.containers is not None:
+                self.containers._clear(u[k])
             self.programs[u[k]] = programs[k]
+            if self.containers is not None:
+                self.containers._start(u[k])
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)

@@ -3,6 +3,7 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.compiled_calls cimport Context, Handler
+from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
@@ -53,6 +54,7 @@ cdef class NodeEvents(NodeActions):
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state
+    cdef readonly RecordContainers containers #: the containers in compiled nodes; None if there are none
 
     cdef int _compile(self, compiled_form) except -1
     cdef int _make_handler_table(self) except -1

@@ -26,6 +26,7 @@ from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.compiled_calls cimport fill_context
+from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport (
     EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, Handlers,
 )
@@ -87,6 +88,10 @@ cdef class NodeEvents(NodeActions):
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
+        if compiled_form.containers:
+            self.containers = RecordContainers(np.asarray(self.states), compiled_form.containers)
+            for k in range(self.nodes):
+                self.containers._start(k)
         self._make_handler_table()
         self.last_handler = -1
         names = [(<MessageKind> kind).name for kind in self.kinds] + _EVENT_NAMES

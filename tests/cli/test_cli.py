@@ -316,7 +316,10 @@ def test_the_baseline_is_stable_and_named(folder, toy):
             '[platform]\nkind = "uniform"\nnodes = 1\nseed = 1\nstep = 1e-300',
             "platform.step must be a finite number >= 1e-06 Mflop/s, got 1e-300",
         ),
-        ('[schedulers."a:B"]\nx = 1', "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code"),
+        (
+            '[schedulers."a:B"]\nx = 1',
+            "schedulers.'a:B' must be the name of a registered scheduler, as a scenario never imports code",
+        ),
     ],
 )
 def test_invalid_scenario_files_are_rejected(folder, toy, toml, message):

@@ -27,7 +27,7 @@ KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, including those with classes only for it.
 MESSAGE_CORE = (
     "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
-    "node_events", "message_core",
+    "node_events", "message_core", "rows", "containers",
 )  # fmt: skip
 PARTS = [
     path

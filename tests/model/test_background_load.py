@@ -217,7 +217,9 @@ def test_a_task_too_long_for_the_clock_at_the_smallest_factor_is_rejected() -> N
     workload = gs.Workload.of([0.0], 1, 1e12)
     gs.simulate(gs.Scenario(PLATFORM, workload), gs.WqrFt())
     slow = gs.Scenario(PLATFORM, workload, fluctuation=gs.Fluctuation.of([[1.0], [0.25]], 1e7))
-    with pytest.raises(gs.ScenarioError, match=r"^workload.task_size must .*4e\+09 s if machines run at 0.25"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"^workload.task_size must .*4e\+09 s if machines run at 0.25"
+    ):
         gs.simulate(slow, gs.WqrFt())
 
 

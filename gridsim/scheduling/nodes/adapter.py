@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
@@ -43,7 +44,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["NodeProgram", "NodeScheduler", "Message", "View", "array"]
+__all__ = ["Fifo", "Heap", "IntMap", "IntSet", "NodeProgram", "NodeScheduler", "Message", "View", "array"]
 
 
 class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
@@ -484,7 +485,10 @@ class Adapter(CorePolicy):
             return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
         if self.compiled is not None:
             states = self.core.programs
-            return {**super().getstate(), "nodes": {name: states[name].copy() for name in states.dtype.names}}
+            nodes: Any = {name: states[name].copy() for name in states.dtype.names}
+            for k, name in enumerate(self._container_names()):
+                nodes[name] = self.core.containers.getstate(k)
+            return {**super().getstate(), "nodes": nodes}
         nodes = [
             {name: value for name, value in _attributes(node).items() if name != "parameters"}
             for node in self.nodes
@@ -509,10 +513,21 @@ class Adapter(CorePolicy):
             for name, value in attributes.items():
                 setattr(node, name, value)
 
+    def _container_names(self) -> list[str]:
+        """Return the attributes of compiled nodes that are containers, in the order of the core."""
+        assert isinstance(self.compiled, CompiledProgram)
+        offsets = {field[1]: name for name, field in self.core.programs.dtype.fields.items()}
+        return [offsets[offset] for offset, _ in self.compiled.containers]
+
     def _set_states(self, columns: Any) -> None:
         states = self.core.programs
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names):
             raise ValueError(f"state['nodes'] must have the attributes {list(states.dtype.names)}")
+        for k, name in enumerate(self._container_names()):
+            rows = columns.pop(name)
+            if not isinstance(rows, dict) or set(rows) != {"counts", "rows"}:
+                raise ValueError(f"state['nodes'][{name!r}] must have counts and rows")
+            self.core.containers.setstate(k, rows["counts"], rows["rows"])
         for name, values in columns.items():
             column = states[name]
             if (

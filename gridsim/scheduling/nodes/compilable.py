@@ -98,8 +98,8 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
             yield "a * in an assignment cannot be compiled; write one assignment for each name"
         case ast.keyword(arg=None):
             yield "** in a call cannot be compiled; write the arguments by their names"
-        case ast.Delete():
-            yield "del cannot be compiled"
+        case ast.Delete(targets=targets) if not all(isinstance(each, ast.Subscript) for each in targets):
+            yield "del of a name or an attribute cannot be compiled"
         case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
             yield "except with a specific error cannot be compiled; write except Exception, or check before"
         case ast.Name(id="super") if "super" not in local_names:

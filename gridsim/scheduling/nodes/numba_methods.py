@@ -17,6 +17,7 @@ from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
+from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
@@ -24,7 +25,6 @@ from gridsim.scheduling.nodes.numba_types import (
     I32,
     I64,
     METHODS,
-    PTR,
     ApplicationType,
     MessageType,
     NameType,
@@ -34,7 +34,6 @@ from gridsim.scheduling.nodes.numba_types import (
     RandomType,
     ViewType,
     call_core,
-    load_slot,
     load_word,
     struct_of,
     type_text,
@@ -451,9 +450,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
 
         def codegen(target: Any, builder: Any, sig: Any, args: Any) -> Any:
             at, node_number, row, memory = args
-            parameters = load_slot(builder, at, "parameters", PTR)
             values = [
-                struct_of(target, builder, node, state=memory, parameters=parameters),
+                struct_of(target, builder, node, state=memory, context=at),
                 struct_of(target, builder, view, context=at, node=node_number),
             ]
             if kind[0] == "message":

@@ -29,6 +29,7 @@ from numba.np import arrayobj
 
 from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
+from gridcore.nodes.containers import Container
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
@@ -36,6 +37,7 @@ from gridsim.scheduling.nodes.compilable import NotCompiled, check_source
 
 __all__ = [
     "ApplicationType",
+    "ContainerType",
     "F64",
     "I32",
     "I64",
@@ -49,7 +51,10 @@ __all__ = [
     "RandomType",
     "ViewType",
     "NameType",
+    "attribute_type",
+    "call_checked",
     "call_core",
+    "call_unchecked",
     "field_type",
     "load_slot",
     "load_word",
@@ -73,6 +78,8 @@ class Program:
         The records of a node's attributes and of the scheduler's parameters that are numbers.
     texts
         The scheduler's parameters that are strings or None.
+    containers
+        Attribute of a node -> a container with the columns of that attribute.
     kinds, numbers
         The fields and the number of each kind of message.
     checked_kinds
@@ -91,6 +98,7 @@ class Program:
     state: np.dtype[Any]
     parameters: np.dtype[Any]
     texts: dict[str, str | None]
+    containers: dict[str, Container]
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]
     checked_kinds: frozenset[str]
@@ -174,7 +182,17 @@ def _model(type_: type, *members: tuple[str, Any]) -> None:
             super().__init__(manager, fe_type, list(members))
 
 
-_model(NodeType, ("state", types.voidptr), ("parameters", types.voidptr))
+class ContainerType(types.Type):
+    """A container of a node, by its class in `gridcore.nodes.containers` and its columns."""
+
+    def __init__(self, kind: type, names: tuple[str, ...], kinds: tuple[type, ...]) -> None:
+        self.kind, self.names, self.kinds = kind, names, kinds
+        columns = ", ".join(f"{name}={kind.__name__}" for name, kind in zip(names, kinds, strict=True))
+        super().__init__(f"{kind.__name__}({columns})")
+
+
+_model(NodeType, ("state", types.voidptr), ("context", types.voidptr))
+_model(ContainerType, ("context", types.voidptr), ("head", types.voidptr))
 _model(ParametersType, ("parameters", types.voidptr))
 _model(ViewType, ("context", types.voidptr), ("node", types.int64))
 _model(RandomType, ("context", types.voidptr), ("node", types.int64))
@@ -224,9 +242,20 @@ def load_slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> 
 
 def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
     """Call a function of the core with the core and `args`; if it raises, the handler ends."""
-    kind = ir.FunctionType(result, [PTR, *(each.type for each in args)])
-    function = load_slot(builder, pointer, name, kind.as_pointer())
-    value = builder.call(function, [load_slot(builder, pointer, "core", PTR), *args])
+    return call_checked(
+        context, builder, pointer, name, result, load_slot(builder, pointer, "core", PTR), *args
+    )
+
+
+def call_unchecked(builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
+    """Call a function of the context that raises no errors."""
+    kind = ir.FunctionType(result, [each.type for each in args])
+    return builder.call(load_slot(builder, pointer, name, kind.as_pointer()), args)
+
+
+def call_checked(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
+    """Call a function of the context; if it raises, the handler ends."""
+    value = call_unchecked(builder, pointer, name, result, *args)
     if isinstance(result, ir.PointerType):
         failed = cgutils.is_null(builder, value)
     elif isinstance(result, ir.DoubleType):
@@ -455,7 +484,7 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attr == "parameters":
             return ParametersType(program)
         if attr in (program.state.names or ()):
-            return field_type(program.state, attr)
+            return attribute_type(program, attr)
         attribute = inspect.getattr_static(program.policy, attr, None)
         if isinstance(attribute, property):
             return program.call_type(self.context, attr, (node,), {}).return_type
@@ -481,6 +510,14 @@ class _NodeAttributes(templates.AttributeTemplate):
 
         _lower_method(attr)
         return types.BoundFunction(NodeMethod, node)
+
+
+def attribute_type(program: Program, name: str) -> Any:
+    """Return the type of an attribute of a node: a number, an array or a container."""
+    if name in program.containers:
+        container = program.containers[name]
+        return ContainerType(type(container), container.columns.names, container.columns.kinds)
+    return field_type(program.state, name)
 
 
 def field_type(record: np.dtype[Any], name: str) -> Any:
@@ -517,7 +554,12 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     node = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     program = type_.program
     if attr == "parameters":
-        return struct_of(context, builder, ParametersType(program), parameters=node.parameters)
+        parameters = load_slot(builder, node.context, "parameters", PTR)
+        return struct_of(context, builder, ParametersType(program), parameters=parameters)
+    if attr in program.containers:
+        head = _address(context, builder, program.state, node.state, attr)
+        kind = attribute_type(program, attr)
+        return struct_of(context, builder, kind, context=node.context, head=builder.bitcast(head, PTR))
     if attr in (program.state.names or ()):
         return _load(context, builder, program.state, node.state, attr)
     attribute = inspect.getattr_static(program.policy, attr)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -13,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.names import listed
+from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
 from gridcore.nodes.view import View
 from gridsim.engine.transport import MAX_BYTES, Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
-from gridsim.support.state import Stateful
+from gridsim.support.state import Stateful, keep_in_checkpoints
 
 __all__ = [
     "HIGHEST",
@@ -255,6 +257,22 @@ class NodeProgram:
         By default it calls `on_release` with them.
         """
         self.on_release(view, application, tasks)
+
+
+def _container_to_plain(container: Container) -> list[Any]:
+    columns = zip(container.columns.names, container.columns.kinds, strict=True)
+    return [[[name, kind.__name__] for name, kind in columns], container.rows().tolist()]
+
+
+def _container_from_plain(cls: type[Container], parts: Any) -> Container:
+    columns, rows = parts
+    kinds = {"int": int, "float": float}
+    table = np.array(rows, np.int64).reshape(len(rows), -1) if rows else None
+    return rebuild(cls, {name: kinds[kind] for name, kind in columns}, table)
+
+
+for _cls in (Fifo, Heap, IntMap, IntSet):
+    keep_in_checkpoints(_cls, _container_to_plain, partial(_container_from_plain, _cls))
 
 
 #: The range of integer fields and columns.
