@@ -93,7 +93,7 @@ cdef class PullQueue:
     applications
         The number of applications, which are identified by index.
     log
-        Keep the start of every task for `starts`.
+        Whether to keep the start of every task for `starts`.
 
     Raises
     ------
@@ -210,7 +210,7 @@ cdef class PullQueue:
 
     @property
     def free_at(self) -> Integers:
-        """When the last task of each machine ends or was lost: a copy, int64[machines] ns; 0 before its first task."""
+        """The end or loss of the last task of each machine, int64[machines] ns, a copy; 0 if it has had no task."""
         return self._by_id("free")
 
     cdef object _by_id(self, str name):
@@ -412,7 +412,7 @@ cdef class PullQueue:
         n_released
             The number of applications released so far.
         waiting
-            The number of their unstarted tasks.
+            The number of unstarted tasks of released applications.
 
         Raises
         ------

@@ -423,7 +423,7 @@ cdef class SlotSchedules:
             candidate is seen as of the time at which the node that first led to it saw its neighbours.
         poll_period
             ns; if it is not 0, each node sees its neighbours first at `as_of` and then every `poll_period` ns, up to
-            `until` (ns).  Before that, it takes their schedules to be empty.
+            `until` (ns).  Before that, it assumes that their schedules are empty.
         """
         cdef _Guard access = guard(&self.occupied)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
@@ -770,7 +770,7 @@ cdef class SlotSchedules:
         return indices(nodes, "nodes", 0, self.nodes)
 
     cdef const unsigned char[::1] _flags(self, value, str name):
-        """Return bool[nodes] as bytes; None for None."""
+        """Return `value`, bool[nodes], as bytes; None if it is None."""
         if value is None:
             return None
         value = plain(value)

@@ -538,7 +538,7 @@ cdef class FairTreeProtocol:
     # -- the work of threads -----------------------------------------------------------------------------
 
     cdef int _run_work(self, bint sample, Py_ssize_t n, long long now) except -1:
-        """Sample the first `n` leaves of the batch, or else order the queues of `orders`, in threads if there are many."""
+        """If `sample`, sample the first `n` leaves of the batch; else order the queues of `orders`."""
         if self.threads == 1 or n < _MIN_THREADED:
             self._work(sample, 0, n, now, 0)
             return 0

@@ -714,8 +714,8 @@ cdef class SummaryTree:
         """Return failed `nodes` to the tree with an empty memory.
 
         A router has lost the summaries and the debts of its children; the children send their next reports even if
-        these are unchanged.  The echo of the next report of `nodes` covers all earlier requests, which thus
-        leave the debts of the parents.
+        these are unchanged.  The next report of `nodes` acknowledges all earlier requests, which thus leave
+        the debts of the parents.
         """
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)

@@ -57,7 +57,7 @@ cdef inline bint precedes(const Sent* a, const Sent* b) noexcept nogil:
 
 @cython.auto_pickle(False)
 cdef class Exchange:
-    """One of `ranks` processes that share the messages of `links`.
+    """The exchange of the messages of `links` between `ranks` processes, as seen by one of them.
 
     Parameters
     ----------

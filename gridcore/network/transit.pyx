@@ -414,7 +414,7 @@ cdef class Transit:
 
 
 cdef inline bint count_arrival(Transit self, int slot, int kind, long long time) except -1:
-    """Count a message of `kind` as delivered at `time` ns, or as dropped and return False if it is lost."""
+    """Count a message as delivered at `time` ns; if it is lost, count it as dropped and return False."""
     cdef Message* m = &self.message[slot]
     if (m.lost or time >= self._end_of_life(m.target, m.target_life)
             or self.is_detached[m.node] and not self.deferred[kind]):

@@ -150,7 +150,7 @@ cdef int on_note(PyObject* core, long long node, long long table, const long lon
 
 
 cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
-    """Record a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    """Record a decision; `row` has application, machine, task, tasks, among, and the floats saw, limit, age."""
     cdef NodeActions c = <NodeActions> core
     cdef const double* floats = <const double*> row
     c._check_known(node, row[0])

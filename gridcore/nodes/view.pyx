@@ -151,7 +151,7 @@ cdef class View:
         return self.core._queued(self._machine())
 
     def held(self, application: int) -> int:
-        """Return the number of tasks of `application` that were released or moved here and are not placed yet."""
+        """Return the number of tasks of `application` that were released or moved here and must still be placed."""
         cdef object number = application
         if type(number) is not int:
             number = self.core.convert(int, number, self.node, "application")

@@ -318,7 +318,7 @@ cdef class Eagle(Srpt):
         return 0
 
     cdef Py_ssize_t _free_worker(self, const unsigned long long[::1] bits, Py_ssize_t number) noexcept:
-        """Return worker `number` among those whose bit is not set."""
+        """Return the worker at position `number` among those whose bit is not set."""
         cdef Py_ssize_t k
         cdef unsigned long long free
         for k in range(bits.shape[0]):

@@ -76,7 +76,7 @@ cdef class WaitingRecords:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
                 "tasks": np.array(self.tasks)}
 
@@ -181,7 +181,7 @@ cdef class WaitingTimes(WaitingRecords):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {**WaitingRecords.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
 
     def place(self, Py_ssize_t pool, long long tasks, double size, double now) -> list[int]:
@@ -307,7 +307,7 @@ cdef class StaleTimes(WaitingRecords):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {**WaitingRecords.kept.__get__(self), "seen": np.array(self.stale_total)}
 
     def refresh(self):

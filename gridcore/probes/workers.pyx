@@ -382,7 +382,7 @@ cdef class Hawk(ProbeWorker):
         return 0
 
     cdef int _give_away(self, NodeActions core, Py_ssize_t node, Py_ssize_t thief) except -1:
-        """Send the first consecutive reservations of short jobs behind a long task to `thief`."""
+        """Send `thief` the first consecutive reservations of short jobs that wait behind a long task."""
         cdef ReservationQueue* p = &self.reservations[node]
         cdef Reservation* place = reservations_first(p)
         cdef int begin = 0, end

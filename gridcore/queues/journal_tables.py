@@ -47,7 +47,10 @@ def arrivals(rows: Integers) -> dict[str, Integers]:
 
 
 def completions(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return (machine, application, tasks, end of the last task), sorted, by machine and application."""
+    """Return columns (machine, application, tasks, end of the last task).
+
+    There is one row for each machine and application, in ascending order.
+    """
     if len(rows):
         rows = rows[np.lexsort((rows[:, 4], rows[:, 1], rows[:, 0]))]
     machine, application, tasks, _, end, _ = rows.T

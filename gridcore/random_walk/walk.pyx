@@ -694,7 +694,7 @@ cdef class JobWalks:
     # -- reports --------------------------------------------------------------------------------------------
 
     def jobs(self) -> dict[str, NDArray[Any]]:
-        """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
+        """Return columns by job: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
         probes: the number of probed nodes, or of steps of a walk.  predicted: the expected wait at the node to which
         the job moved, -1 if it stayed.  The arrays are the memory of the kernel.

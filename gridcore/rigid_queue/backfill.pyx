@@ -69,7 +69,7 @@ cdef struct EstimatedEnd:                  # a running job: its end by its estim
 
 
 cdef class BackfillQueue:
-    """Jobs that wait for `machines` identical machines, and jobs that run on them.
+    """A queue of rigid jobs on `machines` identical machines, and the jobs that run on them.
 
     Durations are at most 2**61 ns.  An object supports one thread at a time.
 
