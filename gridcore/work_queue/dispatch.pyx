@@ -45,7 +45,7 @@ if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
 
 
 cdef object instants(object values, str name, long long low):
-    """Return `values` as int64; raise ValueError if one is below `low`."""
+    """Return `values` as int64; raise ValueError if a value is below `low`."""
     array = integers(values, name)
     if len(array) and array.min() < low:
         k = int(np.argmax(array < low))
@@ -63,7 +63,7 @@ cdef object table(void* rows, Py_ssize_t n, dtype):
 
 
 cdef int fill(void* rows, object array) except -1:
-    """Copy an array such as `table` returns into structs."""
+    """Copy an array of structs, as `table` returns it, to `rows`."""
     cdef const unsigned char[::1] raw = array.view(np.uint8)
     if raw.shape[0]:
         memcpy(rows, &raw[0], raw.shape[0])
@@ -79,24 +79,24 @@ cdef int check(int status) except -1:
 
 
 cdef class WorkQueue:
-    """Tasks of bags on machines that fail: a work queue with task copies and checkpoints.
+    """A work queue with task copies and checkpoints, for bags of tasks on machines that fail.
 
-    The next task is taken from the bag given by `bag_order`, among those that have one to start: if some tasks have
-    lost all their copies, the one that has been without a copy the longest; otherwise the next task of the sequence
-    that was never started; otherwise, among the tasks with the fewest copies, if those are fewer than
-    `max_replicas`, the one given by `order`.  It goes to the free machine given by `choice`.  A copy continues from
-    the newest checkpoint.  The first copy that completes the task ends the others.
+    `bag_order` selects the next bag.  Its next task is, if some tasks have lost all copies, the one without a copy for
+    the longest time; otherwise the next task that was never started; otherwise the one that `order` selects among the
+    tasks with the fewest copies, if these have fewer than `max_replicas`.
+    `choice` selects its machine among the free ones.  A copy continues from the newest checkpoint.  The first copy
+    that completes the task ends the others.
 
     Parameters
     ----------
     speed
         float64[machines], Mflop/s > 0.
     tasks
-        int64[bags] >= 1, how many tasks each bag has.
+        int64[bags] >= 1, the number of tasks of each bag.
     sizes
         float64[all tasks], Mflop > 0, bag after bag.
     up_until
-        int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
+        int64[machines], ns, the predicted first failure of each machine; `NEVER` for none.
     order
         "random", "small" or "great" (smallest or greatest residual, ties: the lowest index), "ask" (see
         `candidates`).
@@ -109,22 +109,21 @@ cdef class WorkQueue:
     bag_order
         Which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
         "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not
-        complete, even if it has none; "rr": the one after the bag that was last, and 0 after the last of all;
-        "rr-nrf": the same, but while any task has no copy, only among the bags of such tasks; "longidle": the
-        one of the task that has had no copy for the longest time, and while all tasks have one, as
-        "fcfs-share".
+        complete, even if it has none; "rr": round robin, the bag after the one selected last; "rr-nrf":
+        the same, but only among bags that have a task without a copy, as long as there are any; "longidle": the bag
+        of the task that has had no copy for the longest time, or if all tasks have a copy, as "fcfs-share".
     min_speed
         Mflop/s; slower machines get no task.
     interval, checkpoint, restore
         ns >= 0; computing between two checkpoints (0: none are written), writing one, reading one; at most
         10**18.
     local
-        A checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
-        newest checkpoint of a task is on the server.
+        Whether a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise
+        the newest checkpoint of a task is on the server.
     printed
-        Choose as in the figures of the paper: machine 0 is compared with the others even if it is not free.
+        Whether to choose as in the figures of the paper: machine 0 takes part in comparisons even if it is not free.
     prediction
-        When a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
+        The predicted failure of a machine: "told": `up_until`, and after each recovery the instant given with it;
         "past": after the mean of those of its last 32 up times that were longer than its age; "age": after
         twice its age.
     faults
@@ -132,10 +131,10 @@ cdef class WorkQueue:
     seed
         Seed of the random order, >= 0.
     log
-        Keep every copy for `copies`.
+        Whether to keep every copy for `copies`.
     period, phase, factors, series, first
         Machine u has the fraction `factors[series[u], (first[u] + (t + phase) // period) % steps]` of its
-        speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.  phase is below
+        speed at t ns.  period is at most 10**16 ns; if it is 0, machines have their full speed.  phase is below
         period.
     step
         Whether `run` stops with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and
@@ -213,7 +212,7 @@ cdef class WorkQueue:
         self._make_tasks(counts, size)
 
     cdef int _make(self) except -1:
-        """Allocate memory, and make all machines up and free."""
+        """Allocate memory; all machines are up and free."""
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))

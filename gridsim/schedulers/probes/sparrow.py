@@ -87,7 +87,7 @@ class SparrowNode(NodeProgram):
             self.on_free(view)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
-        """Fetch a task of a job from its scheduler."""
+        """Request a task of a job from its scheduler."""
         self.busy = True
         view.send(scheduler, "fetch", job=job)
         if self.parameters.patience < math.inf:

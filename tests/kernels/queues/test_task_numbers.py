@@ -140,6 +140,6 @@ def test_task_sizes_must_cover_all_applications_or_none():
     queues = with_sizes()
     with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0])
-    queues.add_applications([0.0], [1.0], [2.0], [0])  # a further bag has no sizes
+    queues.add_applications([0.0], [1.0], [2.0], [0])  # a resubmitted bag has no sizes
     with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0], sizes=[1.0], tasks=[2])
