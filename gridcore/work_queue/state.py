@@ -97,7 +97,7 @@ def check_rules(
 
 
 def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
-    """Clear the links between rows and the columns that `setstate` computes again."""
+    """Reset, in place, the links between rows and the other columns that `setstate` recomputes."""
     for table, names in (
         (tasks, ("head", "after")),
         (machines, ("previous", "next", "due")),

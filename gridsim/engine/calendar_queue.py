@@ -140,7 +140,7 @@ class Calendar:
         self.front_limit = max(2 * _FRONT_SIZE, 2 * len(front))
 
     def _refile(self, shift: int) -> None:
-        """File all entries that are not in `front` again, on pages of 2**shift ns."""
+        """Distribute the entries outside `front` over new pages of 2**shift ns."""
         self._shift = shift = max(shift, 0)
         pages: dict[int, list[Entry]] = {}
         for page in self._pages.values():

@@ -29,7 +29,7 @@ class Columns(NamedTuple):
     """Columns that a recipe generates for n applications, in any order, each of length n unless stated.
 
     The columns release (s), tasks (number of tasks), task_size (Mflop) and submitter (machine) are always
-    there; requested (s) is there for rigid jobs.
+    present; requested (s) is present for rigid jobs.
 
     If tasks of one application may differ, sizes (Mflop) has an entry for every task, application after
     application, and replaces task_size.
@@ -238,7 +238,7 @@ class Applications:
         return self.release if self.not_before is None else np.maximum(self.release, self.not_before)
 
     def instants(self, name: JobTime) -> Integers | None:
-        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None without a column."""
+        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None if no job states it."""
         column: Floats | None = getattr(self, name)
         if column is None:
             return None

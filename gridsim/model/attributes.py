@@ -56,7 +56,7 @@ class Attributes:
     disk: Floats | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the attributes that machines have as columns of a table: memory, disk, kind, x and y."""
+        """Return the stated attributes as columns of a table: memory, disk, kind, x and y."""
         columns = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
         if self.places is not None:
             columns |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}

@@ -91,7 +91,7 @@ class Events:
 
     @classmethod
     def empty(cls) -> Events:
-        """Return an object without changes."""
+        """Return `Events` without any failure or recovery."""
         column = np.zeros(0, np.int64)
         return cls(column, column, np.zeros(0, np.bool_), column)
 
@@ -212,7 +212,7 @@ def _drawn_blocks(
 
 
 def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
-    """Yield the failures and then the recoveries of all rounds."""
+    """Yield all failures of the rounds, and then all recoveries, each sorted as in `rounds`."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
         yield Events(failure, machine, np.zeros(len(failure), np.bool_), _drop_after_end(recovery))
@@ -255,9 +255,10 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
 
 
 def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
-    """Yield the pieces as blocks; changes beyond the edge of a piece go to the next block.
+    """Yield a block per piece, up to its edge: the time before which later pieces have no change.
 
-    A piece is yielded after the next one is read, which has the changes that follow its last ones.
+    A piece is yielded only after the next one has been read: the `until` of each machine's last change is the
+    machine's first change in the next piece.
     """
     rest = Events.empty()
     while True:

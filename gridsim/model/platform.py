@@ -191,7 +191,7 @@ _MAX_EAGER_NODES = 1 << 20
 class Platform:
     """The machines of a grid.  Platforms with equal recipes are equal.
 
-    Speeds and attributes are generated when the platform is created, so that their errors show early.  For
+    Speeds and attributes are generated when the platform is created, so that errors are reported early.  For
     more than a million machines they are generated at first use, so that a scenario can be read without the
     memory for them.
 
@@ -317,7 +317,7 @@ class Platform:
         Raises
         ------
         TraceFormatError
-            If the table has a fault.
+            If the table is invalid.
         """
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 

@@ -82,7 +82,7 @@ class Page:
     Parameters
     ----------
     lead
-        Summary of the runs: term -> a line on it.
+        Summary of the runs: term -> line of text.
     """
 
     title: str

@@ -173,7 +173,7 @@ def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
 
 
 def _command_line(result: Replicates, flags: Flags) -> str:
-    """Return the command that repeats the replications, with the scenario saved as scenario.toml."""
+    """Return the command that repeats the replications of the scenario in scenario.toml."""
     arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics", "time_limit"):

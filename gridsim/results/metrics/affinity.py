@@ -33,7 +33,7 @@ _MIN_SHARE = 1e-9
 
 
 class Affinity(NamedTuple):
-    """The optimum of the linear program.
+    """The optimum of the linear program of affinity scheduling.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def map_arrivals(
         float64[tasks] >= 0, the arrival times, ascending, in the unit of `etc`.
     rule
         ``"mct"``: the machine with the earliest completion of the task; ``"met"``: with the shortest run
-        time; ``"olb"``: that is ready first, which is first come, first served from one list; ``"kpb"``:
+        time; ``"olb"``: that is ready first (first come, first served); ``"kpb"``:
         ``"mct"`` among the machines with the shortest run times.  Ties go to the machine of the lowest
         number.
     allowed
