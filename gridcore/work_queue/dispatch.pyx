@@ -544,7 +544,7 @@ cdef class WorkQueue:
         return b, k - w.bag[b].first
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
-        """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
+        """Return the machine that `choice` selects for `task` of `bag`; -1 if there is none."""
         cdef _Guard reservation = guard(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("pick_machine does not support choice 'ask'")
@@ -556,7 +556,7 @@ cdef class WorkQueue:
         Raises
         ------
         ValueError
-            If the task is not one of the next tasks, or the machine is not free.
+            If the task is not one of `candidates`, or the machine is not free.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w

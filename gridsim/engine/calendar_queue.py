@@ -26,7 +26,7 @@ _NO_HORIZON = 1 << 64
 
 
 class Calendar:
-    """A queue of entries (time, rank, ...) with integer times, in order.
+    """A priority queue of entries (time, rank, ...) with integer times.
 
     `front` is the sorted list of all entries that are due before `horizon`.  So either all entries of one
     instant are in it, or none.  The owner of the calendar removes entries from the beginning of `front`, and

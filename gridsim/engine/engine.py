@@ -166,7 +166,7 @@ class Engine:
             self._post(time, kind, rank, rows)
 
     def touch(self, kind: str, items: Iterable[int], *, time: int | None = None) -> None:
-        """Schedule one act of each of `items` at `time` ns (default: now), after all deliveries at that time."""
+        """Schedule one act of each item at `time` ns (default: now), after all deliveries at that time."""
         items = items.tolist() if isinstance(items, np.ndarray) else list(items)
         if items:
             self._post(self.now if time is None else time, kind, self._rank[kind], items)

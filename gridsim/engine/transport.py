@@ -33,7 +33,7 @@ _LOST = 2048
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
-    """Return the row type of a kind of message: receiving node, sending node, then `fields`."""
+    """Return the dtype of a kind of message: receiving node, sending node, then `fields`."""
     return np.dtype([("node", "i8"), ("sender", "i8"), *fields])
 
 
@@ -91,7 +91,10 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Call ``observer(time (ns), kind, rows, machines of the senders, opaque fields)`` for all messages."""
+        """Call `observer` for all messages, with the arguments (time in ns, kind, rows, machines, opaque).
+
+        `machines` are those of the senders, and `opaque` the opaque fields of the kind.
+        """
         self._observer = observer
 
     @property
@@ -360,7 +363,7 @@ class Transport:
     # -- accounting --------------------------------------------------------------------------------------
 
     def accounting(self) -> dict[str, NDArray[Any]]:
-        """Count the messages of each kind, after the deferred ones have been handled.
+        """Handle the deferred messages that have arrived, and return the messages counted by kind.
 
         Returns
         -------

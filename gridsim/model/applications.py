@@ -78,7 +78,7 @@ class Columns(NamedTuple):
         return columns if suited.all() else columns._replace(group=group, suited=suited)
 
     def shift_clock(self, origin: float) -> Columns:
-        """Return the columns on a clock that begins at `origin` s."""
+        """Return the columns with times counted from `origin` s."""
         if not origin:
             return self
         times = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
@@ -229,7 +229,7 @@ class Applications:
         return Requirements(self.memory, self.kind, self.disk)
 
     def machines_for(self, application: int) -> Bools | None:
-        """Return which machines meet an application's requirements, bool[machines]; None if all do."""
+        """Return a mask of the machines that suit an application, bool[machines]; None if all do."""
         return None if self.group is None or self.suited is None else self.suited[self.group[application]]
 
     @property

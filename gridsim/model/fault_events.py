@@ -144,7 +144,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 def drawn_events(
     seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: ChangeCounter
 ) -> FaultEvents:
-    """Return the changes of machines that are up and down in turn, for independently drawn times.
+    """Return the changes of machines whose alternating up and down times are drawn independently.
 
     All machines begin an up time at 0.
 
@@ -212,7 +212,7 @@ def _drawn_blocks(
 
 
 def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
-    """Yield all failures of the rounds, and then all recoveries, each sorted as in `rounds`."""
+    """Yield all failures of the rounds, and then all recoveries."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
         yield Events(failure, machine, np.zeros(len(failure), np.bool_), _drop_after_end(recovery))
@@ -236,9 +236,9 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
     Parameters
     ----------
     pieces
-        Pieces that go on beyond the end of the clock.  Each machine fails and recovers in turn.  Each piece
-        has changes of all machines, all later than those of the piece before; the first has changes of each
-        machine after time 0.
+        Pieces that continue beyond the end of the clock.  Each machine fails and recovers in turn.  A piece
+        has changes of every machine, all later than its changes in the previous piece; in the first piece,
+        every machine has a change after time 0.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0

@@ -294,7 +294,7 @@ class Scenario:
         return cls.from_document(document, "the archive", arrays=archive.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """Return a copy with other values of some entries of its file, such as ``{"platform.nodes": 200}``.
+        """Return a copy with some entries of its file replaced, such as by ``{"platform.nodes": 200}``.
 
         Parameters
         ----------
@@ -532,7 +532,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _plain_copy(value: Any) -> Any:
-    """Return a deep copy with Python values, which a file can hold, in place of values of numpy."""
+    """Return a deep copy with NumPy values converted to Python values, which a file can hold."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -288,7 +288,7 @@ def cycles(results: Results) -> Chart | None:
 
 
 def intervals(replicates: Replicates) -> Iterator[Chart]:
-    """Yield charts of means of the compared metric and of ratios of all metrics, with intervals."""
+    """Yield charts with confidence intervals: means of the compared metric, and ratios of all metrics."""
     metric, base, names = replicates.measure, replicates.baseline, list(replicates.schedulers)
     count = len(replicates.seeds)
     caption = f"Mean over {count} replications with its confidence interval; each dot is a replication."

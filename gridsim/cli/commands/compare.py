@@ -164,7 +164,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
 
 
 def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
-    """Return a context with the executor of the runs; None if they are executed in this process."""
+    """Return a context manager with the executor of the runs; None to execute them in this process."""
     if count is None:
         return nullcontext()
     from gridsim.support.processes import executor_of

@@ -280,7 +280,7 @@ def _check_desktops(names: list[str]) -> None:
 
 
 def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
-    """Check that all experiments support the logs of ``--trace``, and that these are known."""
+    """Check that all experiments support ``--trace``, and that the logs are known and distinct."""
     from gridsim.reproduce.others.probes import log_of
 
     for path in traces:
@@ -295,7 +295,7 @@ def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
 
 
 def _check_requirements(names: list[str], available: set[str]) -> None:
-    """Check that no experiment outside `available` requires flags."""
+    """Check that the experiments which require flags are in `available`."""
     for name in names:
         if name in REQUIREMENTS and name not in available:
             raise ScenarioError(f"{name} {REQUIREMENTS[name]}")

@@ -40,7 +40,7 @@ class Affinity(NamedTuple):
     rate
         The largest total arrival rate that the machines can serve, tasks per unit of time.
     shares
-        float64[classes, machines], the share of the time of each machine for each class.
+        float64[classes, machines], the share of its time that each machine spends on each class.
     """
 
     rate: float
@@ -124,8 +124,8 @@ def map_arrivals(
         bool[classes, machines], mask of the machines of each class, at least one; None for all.
         ``affinity(...).allowed`` with ``"mct"`` is linear programming-based affinity scheduling.
     percent
-        Share of the allowed machines that ``"kpb"`` considers, %, above 0 and at most 100; the number is
-        rounded up.
+        Share of the allowed machines that ``"kpb"`` considers, %, above 0 and at most 100; the number of
+        machines is rounded up.
 
     Raises
     ------

@@ -85,7 +85,7 @@ class MigrationSlots(Slots):
 
 
 def exact_sum(values: Floats) -> Fraction:
-    """Return the exact sum of floats, which are whole multiples of one power of two."""
+    """Return the exact sum of floats as a fraction."""
     ratios = [value.as_integer_ratio() for value in values.tolist()]
     common = max(denominator for _, denominator in ratios)
     return Fraction(sum(numerator * (common // denominator) for numerator, denominator in ratios), common)
@@ -93,7 +93,7 @@ def exact_sum(values: Floats) -> Fraction:
 
 @dataclass(frozen=True)
 class WholeTasks:
-    """Data of the search for bounds by whole tasks.
+    """Data for the search for bounds by whole tasks.
 
     Parameters
     ----------
@@ -118,7 +118,8 @@ class BoundSearch:
 
     In an EDF order, the applications up to i form a prefix.  A set J has the applications of a prefix that
     are released at start[k] or later; C_ki is start[k] + T(J), either by work or by whole tasks.  The times
-    ``start`` are ascending and distinct, and include the latency; start[group[i]] is the earliest start of application i.
+    ``start`` are ascending and distinct, and include the latency; start[group[i]] is the earliest start of
+    application i.
 
     Parameters
     ----------
@@ -155,7 +156,7 @@ class BoundSearch:
             order = np.argsort(self.release + stretch * self.size, kind="stable")
 
     def _largest_value(self, order: Integers) -> tuple[float, Integers, float | None]:
-        """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set J, and its task size."""
+        """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set J and task size."""
         low, high = self._ends(order)
         values = (low - self.release) / self.size
         i, threshold = int(values.argmax()), None

@@ -156,7 +156,7 @@ def _total_rate(speeds: Floats, bandwidth: Floats, value: float) -> float:
 
 
 def _whole_tasks_time(stages: Floats, tasks: int) -> float:
-    """Return a lower bound of the time for `tasks` tasks, s, from the times of their stages on each machine."""
+    """Return a lower bound of the time for `tasks` tasks, s, from the times of their stages per machine."""
     first, longest = stages.sum(axis=0), stages.max(axis=0)
     low, high = 0.0, float((first + (tasks - 1) * longest).min())
     for _ in range(60):
