@@ -387,7 +387,7 @@ cdef class WorkQueue:
         Raises
         ------
         OverflowError
-            If a task would end after the last instant.
+            If a task would end after the end of the clock.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef int reason

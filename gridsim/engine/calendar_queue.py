@@ -118,7 +118,7 @@ class Calendar:
         return True
 
     def _cut(self, size: int) -> list[Entry]:
-        """Remove and return all but about `size` entries of `front`; the first instant remains complete."""
+        """Shorten `front` to about `size` entries, with its first instant complete; return the rest."""
         front = self.front
         horizon = max(front[size][0], front[0][0] + 1)
         i = bisect_left(front, (horizon,))

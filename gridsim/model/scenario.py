@@ -253,7 +253,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with FILE:LINE.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names FILE:LINE).
         OSError
             If the file cannot be read.
         """
@@ -277,7 +277,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with its line.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names the line).
         """
         return cls._read(toml, "<scenario>", "")
 
@@ -288,7 +288,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if an array is missing.
+            If an entry is wrong (the error names its path) or an array is missing.
         """
         document = toml_files.parse(archive.toml, "<scenario>")
         return cls.from_document(document, "the archive", arrays=archive.arrays)
@@ -361,7 +361,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path.
+            If an entry is wrong; the error names its path.
         """
         for key in document:
             if key not in _KEYS:

@@ -68,7 +68,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return result
 
     def night_left(self, machines: Any, time: Any) -> Integers:
-        """Return the time to the end of the night of machines at `time` (ns): int64, ns; 0 by day."""
+        """Return the time from `time` (ns) to the end of the night at the machines: int64, ns; 0 by day."""
         local_time = np.asarray(time, np.int64) % DAY + self.clock_offsets(machines)
         elapsed = (local_time - round(self.night_begin * HOUR)) % DAY
         result: Integers = np.maximum(round(self.night_hours * HOUR) - elapsed, 0)

@@ -166,7 +166,7 @@ def over_size(results: Results) -> Chart:
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Yield charts of active and waiting applications and busy machines over time, if not always 0."""
+    """Yield charts over time of active and waiting applications and busy machines, unless always 0."""
     items = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     kinds: tuple[tuple[series.Quantity, str, str], ...] = (
         ("active", f"Active {items}", f"{items.capitalize()} that are released and not finished."),
