@@ -347,7 +347,7 @@ cdef class WorkQueue:
                     work_set_idle(w, k)
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike):
-        """Add the next block of failures and recoveries, sorted by time, then machine, then failures first.
+        """Add the next block of failures and recoveries, by time, then machine, failures before recoveries.
 
         An empty block is the last one.  This may only be called after `run` has returned "blocks".
 

@@ -294,7 +294,7 @@ class Scenario:
         return cls.from_document(document, "the archive", arrays=archive.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """Return a copy with some entries of its file replaced, such as by ``{"platform.nodes": 200}``.
+        """Return a copy with the entries `values` replaced, such as ``{"platform.nodes": 200}``.
 
         Parameters
         ----------

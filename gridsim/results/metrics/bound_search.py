@@ -117,9 +117,9 @@ class BoundSearch:
     """The fixed-point iteration over all (k, J) that `gridsim.results.metrics.bounds` describes.
 
     In an EDF order, the applications up to i form a prefix.  A set J has the applications of a prefix that
-    are released at start[k] or later; C_ki is start[k] + T(J), either by work or by whole tasks.  The times
-    ``start`` are ascending and distinct, and include the latency; start[group[i]] is the earliest start of
-    application i.
+    are released at start[k] or later; C_ki is start[k] + T(J), where T(J) is the time for their work
+    if it is divisible, or for their whole tasks.  The times ``start`` are ascending and distinct, and include
+    the latency; start[group[i]] is the earliest start of application i.
 
     Parameters
     ----------
@@ -178,7 +178,10 @@ class BoundSearch:
         return largest, prefix[self.group[prefix] >= k], threshold
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
-        """Return, for each i, the largest C_ki over k by work, and an upper bound of it by whole tasks."""
+        """Return, for each i, the largest C_ki over k for divisible work, and one for whole tasks.
+
+        The second value is an upper bound of the exact one.
+        """
         ends, low = self.start.copy(), np.empty(len(order))
         groups, work = (self.group + 1).tolist(), self.work.tolist()
         if (whole_tasks := self.whole_tasks) is None:
