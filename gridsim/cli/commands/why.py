@@ -17,8 +17,8 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     """Explain the decisions on an application or a job.
 
     Each decision is shown with the machine that decided (or the scheduler), the information used, its age,
-    and the true values at that time.  RESULT must contain decisions (run --decisions).  Applications and tasks
-    are numbered from 0, in order of release.
+    and the true values at that time.  RESULT must contain decisions (run --decisions).  Applications and
+    tasks are numbered from 0, in order of release.
     """
     from gridsim.cli.output import print_text
     from gridsim.cli.result_args import guard_display

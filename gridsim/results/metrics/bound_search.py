@@ -178,9 +178,9 @@ class BoundSearch:
         return largest, prefix[self.group[prefix] >= k], threshold
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
-        """Return, for each i, the largest C_ki over k for divisible work, and one for whole tasks.
+        """Return bounds of the largest C_ki over k, for each i.
 
-        The second value is an upper bound of the exact one.
+        The first is its value for divisible work, the second an upper bound for whole tasks.
         """
         ends, low = self.start.copy(), np.empty(len(order))
         groups, work = (self.group + 1).tolist(), self.work.tolist()
