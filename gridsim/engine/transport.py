@@ -347,7 +347,7 @@ class Transport:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return the state of the links: messages in flight and accounting; valid between waves only."""
+        """Return the state of the links: messages in flight and accounting; call it between waves only."""
         if self._waiting:
             raise RuntimeError("the state of the network can only be read at the end of a wave")
         return {"links": self.links}

@@ -29,7 +29,7 @@ _MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
-    """Error about faults with too many changes for the display of a result."""
+    """Error about faults that have too many changes to be displayed with a result."""
 
 
 #: Function that is called with a number of changes before they are generated; it may raise `TooManyChanges`.
@@ -37,14 +37,14 @@ ChangeCounter = Callable[[int], None]
 
 
 def no_limit(changes: int) -> None:
-    """Accept any number of changes, as for a run."""
+    """Accept any number of changes, as a run does."""
 
 
 def display_limit(nodes: int) -> ChangeCounter:
     """Return a counter that limits the changes generated to display a result of `nodes` machines.
 
     It raises TooManyChanges after `MAX_DISPLAYED` changes, or after `MAX_DISPLAYED_PER_MACHINE` per machine
-    if that is more.  A reader of a result did not choose its scenario, which may have any number of changes.
+    if that is more.  The scenario of a result is untrusted, and may have any number of changes.
     """
     limit = max(MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE * nodes)
     remaining = limit

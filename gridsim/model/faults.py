@@ -522,7 +522,7 @@ class Faults:
 
     @cached_property
     def _shifted_recipe(self) -> FaultsRecipe:
-        """The recipe on the clock of the run."""
+        """The recipe with times counted from the beginning of the run."""
         return self.recipe.shift_clock(self.origin) if self.origin else self.recipe
 
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
@@ -549,7 +549,7 @@ class Faults:
         ----------
         count
             Function that is called with a number of changes before they are generated.  Code that displays a
-            result, whose faults its reader did not choose, passes
+            result, whose faults are untrusted, passes
             ``gridsim.model.fault_events.display_limit(nodes)``.
         """
         return self._shifted_recipe.course(nodes, count)

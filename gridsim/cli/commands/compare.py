@@ -106,7 +106,7 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
 def _has_job_requirements(scenario: Scenario) -> bool:
     """Return whether jobs have properties that some default schedulers do not support.
 
-    These are times such as deadlines, and constraints on machines.
+    Examples are deadlines and constraints on machines.
     """
     from gridsim.model.applications import JOB_TIMES
 

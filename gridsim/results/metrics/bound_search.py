@@ -146,7 +146,7 @@ class BoundSearch:
         self.start = starts + latency
 
     def run(self) -> tuple[Integers, float | None]:
-        """Return J, ascending, and the task size that gives its bound; None if the bound is by work."""
+        """Return J, ascending, and the task size of its bound; None if the bound is for divisible work."""
         order, stretch = np.lexsort((self.release, self.size)), math.inf
         while True:
             value, members, threshold = self._largest_value(order)
@@ -224,7 +224,7 @@ class BoundSearch:
     def _improve_by_whole_tasks(
         self, whole_tasks: WholeTasks, members: Integers, i: int, minimum: float
     ) -> tuple[float, int, float] | None:
-        """Return the largest value of a prefix by whole tasks, its k and its task size; None if too small.
+        """Return the largest value of a prefix for whole tasks, its k and its task size; None if too small.
 
         Parameters
         ----------
