@@ -294,17 +294,17 @@ cdef class WorkQueue:
 
     @property
     def now(self) -> int:
-        """The present instant, ns."""
+        """The current time, ns."""
         return self.w.now
 
     @property
     def left(self) -> int:
-        """The number of tasks of all bags that are not completed."""
+        """The number of tasks, over all bags, that are not completed."""
         return self.w.left
 
     @property
     def looked(self) -> int:
-        """The number of machines that were examined for choices by "all"."""
+        """The number of machines that the choice "all" has examined so far."""
         return self.w.n_examined
 
     # -- input ------------------------------------------------------------------------------------------
@@ -315,8 +315,7 @@ cdef class WorkQueue:
         Parameters
         ----------
         sequence
-            int64[tasks of the bag], the order in which its tasks are started for the first time, counted from
-            0 within the bag.
+            int64[tasks of the bag], its tasks, numbered from 0, in the order in which they are first started.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
@@ -347,9 +346,9 @@ cdef class WorkQueue:
                     work_set_idle(w, k)
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike):
-        """Give the next failures and recoveries of machines, in order of time, machine, and down before up.
+        """Add the next block of failures and recoveries, by time, then machine, failures before recoveries.
 
-        An empty block is the last one.  The call is allowed after `run` has returned "blocks".
+        An empty block is the last one.  This may only be called after `run` has returned "blocks".
 
         Parameters
         ----------
@@ -358,9 +357,9 @@ cdef class WorkQueue:
         machine
             int64[k].
         up
-            bool[k].
+            bool[k], true if the machine recovers, false if it fails.
         until
-            int64[k], ns, when a machine that recovers is predicted to fail again.
+            int64[k], ns, the predicted next failure of a machine that recovers.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
@@ -381,13 +380,13 @@ cdef class WorkQueue:
         """Run everything that is due before `until` ns, and return why the run stops.
 
         "reached": no event is left before `until`, and `now` is `until` unless that is `NEVER`.  "blocks": `feed` must
-        be called first.  "decide": the caller must choose a task or a machine of `candidates` and `idle_machines`.
+        be called first.  "decide": the caller must choose a task or a machine from `candidates` and `idle_machines`.
         "done": the last task of all bags was completed at `now`.  "over": no machine is up, and none will recover.
 
         Raises
         ------
         OverflowError
-            If a task would end after the last instant.
+            If a task would end after the end of the clock.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef int reason
@@ -488,9 +487,9 @@ cdef class WorkQueue:
     # -- decisions from outside -------------------------------------------------------------------------
 
     def candidates(self) -> tuple[int, Integers, Floats]:
-        """Return (bag, tasks int64[k], residual float64[k] Mflop): the tasks that may be next, k = 0 for none.
+        """Return (bag, tasks int64[k], residual float64[k] Mflop) for the tasks that may be started next.
 
-        Tasks are counted from 0 within the bag, in ascending order.
+        Tasks are numbered from 0 within the bag, and ascending; k = 0 if there is none.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
@@ -512,7 +511,7 @@ cdef class WorkQueue:
         return b, np.array(eligible, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
-        """Return (machines int64[k], until int64[k] ns): free machines, ascending, and when each may fail."""
+        """Return (machines int64[k], until int64[k] ns): the free machines, ascending, and their predicted failures."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         machines = [u for u in range(w.machines) if work_is_idle(w, u)]
@@ -520,7 +519,7 @@ cdef class WorkQueue:
         return np.array(machines, np.int64), np.array(until, np.int64)
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
-        """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
+        """Return the duration of `task` of `bag` on each of `machines` at full speed, int64[k], ns."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
@@ -530,7 +529,7 @@ cdef class WorkQueue:
                         np.int64)
 
     def pick_task(self) -> tuple[int, int]:
-        """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
+        """Return (bag, task), the next task by `order`, drawn if it is "random"; (-1, -1) if there is none."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
@@ -544,7 +543,7 @@ cdef class WorkQueue:
         return b, k - w.bag[b].first
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
-        """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
+        """Return the machine that `choice` selects for `task` of `bag`; -1 if there is none."""
         cdef _Guard reservation = guard(&self.occupied)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("pick_machine does not support choice 'ask'")
@@ -556,7 +555,7 @@ cdef class WorkQueue:
         Raises
         ------
         ValueError
-            If the task is not one of the next tasks, or the machine is not free.
+            If the task is not one of `candidates`, or the machine is not free.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
@@ -575,11 +574,11 @@ cdef class WorkQueue:
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
-        """Return the facts behind the decision to give `task` of `bag`, which is next, to `machine`, which is free.
+        """Return the facts about an assignment of `task` of `bag`, a next task, to `machine`, which is free.
 
-        The tuple has: the number of copies of the task; whether it ever had one; the number of alternatives, with this
-        task (tasks that precede only by the order, or that have also lost all copies); the number of free machines;
-        the predicted failure of `machine` (ns); and the duration of the task there (ns, as by `lasts`).
+        The tuple has: the number of copies of the task; whether it was ever started; the number of uncompleted tasks
+        of the bag, including this one, with the same two values; the number of free machines; the predicted failure of
+        `machine` (ns); and the duration of the task there (ns, as by `lasts`).
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
@@ -602,7 +601,7 @@ cdef class WorkQueue:
         return t.running, t.state & BEGUN != 0, n_alternatives, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
-        """Return the index of a task as `_task` does; raise ValueError if it is completed."""
+        """Return the index of `task` of `bag` among all tasks; raise ValueError if it is completed."""
         cdef Py_ssize_t k = self._task(bag, task)
         if self.w.task[k].state & COMPLETED:
             raise ValueError(f"task must not be completed, got {task} of bag {bag}")
@@ -618,7 +617,7 @@ cdef class WorkQueue:
     # -- results ----------------------------------------------------------------------------------------
 
     def totals(self) -> dict[str, NDArray[Any]]:
-        """Return copies of the totals of bags and machines so far.
+        """Return the totals of bags and machines so far, as new arrays.
 
         Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
         began a task of it), resubmitted (how often a task was left without a copy), replicas (copies
@@ -638,10 +637,10 @@ cdef class WorkQueue:
         }
 
     def copies(self) -> dict[str, NDArray[Any]]:
-        """Return columns of all copies that are over, in the order of their ends; empty without ``log``.
+        """Return a row for each task copy that has ended, in the order of their ends; none if ``log`` is false.
 
-        int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
-        the task that were done before the copy.
+        The columns are int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); and
+        float64: begin, the work of the task done before the copy, Mflop.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t b
@@ -661,7 +660,7 @@ cdef class WorkQueue:
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Tables are copied.  Lists and heaps are stored as their members in order, from which `setstate` builds them.
+        Tables are copied.  Of lists and heaps, only the members are stored, in order; `setstate` rebuilds them.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Work* w = &self.w
