@@ -36,7 +36,7 @@ def intervals(start: float, end: float, length: float) -> Floats:
 def request_series(
     edges: Floats, release: Floats, nodes: Integers, run_time: Floats, machines: int
 ) -> Floats:
-    """Return RU of each interval: node seconds requested by jobs released in it, over those of all machines.
+    """Return RU of each interval: node seconds of jobs released in it / node seconds of all machines.
 
     Parameters
     ----------

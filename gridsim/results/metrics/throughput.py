@@ -31,7 +31,7 @@ Port = Literal["one", "many"]
 
 
 class Throughput(NamedTuple):
-    """The optimum of the linear program.
+    """The maximum throughput of applications in given ratios.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class _Rows:
 
 
 class _Program:
-    """The linear program; its variables are x (machines by applications), f (the same), and t."""
+    """The linear program; its variables are t, and x and f for each machine and application."""
 
     def __init__(
         self,

@@ -89,11 +89,11 @@ class Hawk(Probing, frozen=True, kw_only=True):
     Parameters
     ----------
     cutoff
-        A job whose estimated task size is larger, in Mflop, is long.
+        Estimated task size above which a job is long, Mflop.
     reserved
-        Share of the workers that runs no long tasks; they are those with the lowest numbers.
+        Share of the workers that run no long tasks: those with the lowest numbers.
     steal_attempts
-        Workers that an idle worker tries to steal from, one after another; 0 for no stealing.
+        Number of workers from which an idle worker tries to steal, one after another; 0 for no stealing.
     fetch_time
         Time, in s, that the center adds to the waiting time of a worker with tasks, which has to fetch one.
     """
@@ -137,7 +137,7 @@ class LwlNode(WorkerNode):
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a center that knows the waiting times of all workers sends each task to the least.
+    """Least work left: a center sends each task to the worker with the shortest waiting time.
 
     Parameters
     ----------

@@ -136,7 +136,7 @@ class WorkerNode(SparrowNode):
 
 @functools.cache
 def reserved_count(share: float, workers: int) -> int:
-    """Return the number of workers that run no long tasks; it leaves at least one for them."""
+    """Return the number of workers that run no long tasks; at least one other worker is left."""
     return min(math.floor(share * workers + 1e-9), workers - 1)
 
 

@@ -252,7 +252,7 @@ class SearchNode(NodeProgram, ABC):
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """Use this machine for its own tasks; if it stays free, call `on_free`."""
+        """Run the oldest task of this node here if the machine is free; call `on_free` if it stays free."""
         self.use_own_machine(view)
         if self.is_free:
             self.on_free(view)

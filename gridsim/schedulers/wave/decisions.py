@@ -49,7 +49,7 @@ VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLA
 
 
 class HostDecisions(Stateful):
-    """Recorder of decisions in `log`, with the true times for which hosts stay up or down.
+    """Recorder of decisions in `log`, with the true times until which hosts stay up or down.
 
     Parameters
     ----------

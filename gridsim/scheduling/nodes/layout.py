@@ -78,7 +78,7 @@ class Layout:
         return np.flatnonzero(np.isin(self.machine_of, machines))
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return bool[nodes], which nodes are up, from bool[machines], which machines are."""
+        """Return whether each node is up, bool[nodes]; `up` is bool[machines]."""
         return self.pad(up)[self.machine_of]
 
     def pad(self, column: NDArray[Any]) -> NDArray[Any]:
