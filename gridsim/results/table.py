@@ -177,7 +177,7 @@ class Table:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:
-        """Return text columns of the shown rows, and how many precede the omitted rows; 0 if none is omitted."""
+        """Return text columns of the shown rows, and how many precede omitted rows; 0 if none is omitted."""
         half = _REPR_ROWS // 2
         is_complete = self._rows <= _REPR_ROWS
         rows = (

@@ -230,7 +230,7 @@ def scheduler_from(
     imported_as
         The ``module:Class`` of the scheduler if it is not registered.
     imports
-        The code that its parameters may name.  For safety, code is not imported only because a file names it.
+        The code that its parameters may name.  For safety, other code that a file names is not imported.
 
     Raises
     ------

@@ -157,7 +157,7 @@ class Metrics:
 
     @cached_property
     def _completed(self) -> NDArray[np.bool_]:
-        """bool[applications]: True except for rejected and cancelled rigid jobs."""
+        """Whether each application was completed, bool[applications]: not rejected and not cancelled."""
         finish: Floats = self.applications["finish"]
         return ~np.isnan(finish)
 
@@ -421,12 +421,12 @@ class Metrics:
 
     @metric("s", "from release until the result is back, mean over jobs", requirement="jobs")
     def mean_turnaround(self) -> float:
-        """Mean time from the release of a job until its result is back, s; NaN without such jobs."""
+        """Mean time from the release of a job until its result is back, s; NaN without jobs that may move."""
         return formulas.mean(self._jobs_column("turnaround"))
 
     @metric("1", "jobs that moved / all jobs", requirement="jobs")
     def migrated(self) -> float:
-        """Share of the jobs that left the machine of their submitter; NaN without such jobs."""
+        """Share of the jobs that left the machine of their submitter; NaN without jobs that may move."""
         if "jobs" not in self.tables:
             return math.nan
         home = self.applications["submitter"][self.tables["jobs"]["application"]]
@@ -443,7 +443,7 @@ class Metrics:
 
     @metric("jobs", "that moved and did not have to wait", requirement="jobs")
     def prediction_undefined(self) -> float:
-        """Number of moved jobs that did not wait, which `prediction_error` leaves out; NaN without jobs."""
+        """Number of moved jobs that did not wait, which `prediction_error` omits; NaN if none may move."""
         if "jobs" not in self.tables:
             return math.nan
         return float((~np.isnan(self._jobs_column("predicted")) & (self._jobs_column("waited") == 0)).sum())
@@ -610,9 +610,9 @@ def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None
 
 
 def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the values of runs of one workload of bags with a common lower bound and their gaps over it.
+    """Return the values of runs of the same bags, with a common lower bound and the gaps to it.
 
-    The common bound is the smallest one: that of schedulers with migration also holds for the others.
+    The common bound is the smallest: a bound for schedulers with migration also holds for the others.
     """
     bounds = [
         run_values["lower_bound"]

@@ -40,8 +40,8 @@ def check_ends(left: Floats, now: int) -> None:
 class BatchMode(Policy):
     """Policy that maps all unstarted tasks by `rule` at each mapping event.
 
-    Tasks of equal size form a row of `map_batch`, in order of their first application; machines of equal
-    speed are of one kind.
+    Each size of tasks is a row of `map_batch`, in order of its first application, and each speed of machines
+    is a kind.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
     unstarted tasks at a mapping event.  If machines fail, the policy itself ends

@@ -64,7 +64,7 @@ class ImmediateMode(Policy):
         """
 
     def allocation(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
-        """Return the machines that get tasks, ascending, and their numbers of tasks, by `share`."""
+        """Return the machines to which `share` gives tasks, ascending, and their numbers of tasks."""
         tasks = self.share(application, count, now)
         machines = np.flatnonzero(tasks)
         return machines, tasks[machines]
