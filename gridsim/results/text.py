@@ -130,7 +130,7 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
 
 
 def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario, without a run of it."""
+    """Return the lines of `scenario_lines` for a scenario, without running it."""
     platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
     facts = {
         "machines": platform.nodes,

@@ -207,7 +207,7 @@ class Metrics:
         return "discrete" if self.migrates is False else "preemptive"
 
     def bound(self, kind: BoundKind = "best") -> Bound:
-        """Return a lower bound that no schedule of these applications on these machines can beat.
+        """Return a lower bound of the largest stretch of any schedule of these applications and machines.
 
         The bound is computed from the tables on first use, by `gridsim.results.metrics.bounds`; the digest
         does not cover it.  If tasks move data over links, the bound is the largest of this one and those of

@@ -44,8 +44,7 @@ class BatchMode(Policy):
     is a kind.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
-    unstarted tasks at a mapping event.  If machines fail, the policy itself ends
-    the run with the last task.
+    unstarted tasks at a mapping event.  If machines fail, the policy itself ends the run with the last task.
 
     Parameters
     ----------

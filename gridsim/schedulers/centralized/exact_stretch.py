@@ -79,7 +79,7 @@ class ExactStretch(ImmediateMode):
         return tasks
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """Return the number of the `count` tasks for each machine, in proportion to its `room` in tasks."""
+        """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
         return split(room, count)
 
     def decision_value(self, application: int, machines: Integers, now: int) -> float:

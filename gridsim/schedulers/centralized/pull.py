@@ -312,7 +312,7 @@ class Replan(Pull):
         )
 
     def order(self, waiting: Integers) -> Integers:
-        """Return `waiting` by deadline at the exact minimum stretch of unstarted tasks; ties by index."""
+        """Return `waiting` sorted by deadline at the minimum stretch of unstarted tasks; ties by index."""
         if not (len(waiting) and self.aggregate_speed):
             return waiting
         now, applications = self.queue.now, self.run.applications

@@ -19,7 +19,7 @@ class PlacingNode(NodeProgram):
             self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
     def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
-        """Place a task on `machine`, one of `among` candidates, whose observed load is `saw`."""
+        """Place a task on `machine`, one of `among` candidates; `saw` is its observed load."""
         view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
@@ -56,7 +56,7 @@ class RoundRobinNode(PlacingNode):
 class BoardNode(PlacingNode):
     """Base class of nodes that place each task on the least loaded of all or some machines on the board.
 
-    To the loads on the board a node adds the tasks that it places itself at the same instant.
+    A node adds the tasks that it has placed at the same instant to the loads on the board.
     """
 
     def on_start(self, view: Any) -> None:

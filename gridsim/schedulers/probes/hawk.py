@@ -82,7 +82,7 @@ class HawkNode(WorkerNode):
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Hybrid scheduler: a center places long jobs on a part of the workers, probes place short ones.
+    """Hybrid scheduler: a center places long jobs on some of the workers, and probes place short ones.
 
     Idle workers steal reservations.
 

@@ -29,10 +29,8 @@ _CLEANUP_INTERVAL = 3600 * 10**9
 class Asap(Scheduler, frozen=True, kw_only=True):
     """Centralized DGS_ASAP: each job is placed at release at its earliest start on the whole grid.
 
-    It places jobs as if every node of `DgsAsap` knew all others.
-
-    It is a heuristic, not a bound: it does not move a placed job, so it may do worse than
-    `Backfill`.
+    It places jobs as if every node of `DgsAsap` knew all others.  It is a heuristic, not a bound: it places
+    each job before it knows later ones, so it may do worse than `Backfill`.
 
     A job whose earliest start does not meet its deadline is rejected.  When a user cancels a job, its
     machines are released at once.
@@ -40,8 +38,8 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     Of the machines that are free at the start, those with the lowest ids are used.  A job with constraints
     gets the earliest start on the machines that meet them.  Jobs are placed in order of release, then of
     index, and keep their placement.  If a job outlives its reservation, this is extended as in `DgsAsap`;
-    jobs whose reservations conflict with it are placed again, in order of their starts.  Source: the aim of
-    DGS_ASAP (Vasilakos, Sacha and Pierre).
+    jobs whose reservations conflict with it are placed again, in order of their starts.  After DGS_ASAP
+    (Vasilakos, Sacha and Pierre).
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ WORDS: DecisionTexts = {
 
 
 class Replay:
-    """A replay of the queue from its runs, which records its decisions in `decisions`.
+    """A replay of the queue that derives its decisions from the runs and adds them to `decisions`.
 
     Runs that were interrupted at the instant of their start are left out.
 

@@ -72,7 +72,7 @@ class HostDecisions(Stateful):
         self.block = block.until
 
     def apply_change(self, host: int, row: int) -> None:
-        """Apply a row of the current block to a host."""
+        """Set the time of the next change of `host` from a row of the current block."""
         self.until[host] = self.block[row]
 
     def record(
