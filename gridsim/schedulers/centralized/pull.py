@@ -228,7 +228,7 @@ class Pull(Policy):
         return np.flatnonzero(self.unstarted_tasks[: self.released])
 
     def _start(self, until: int) -> None:
-        """Start the tasks due before `until`, ns, in order of application; release those of that time too."""
+        """Release applications and start the tasks due before `until`, ns, in order of application."""
         applications = self.run.applications
         self._first, self.released, self.waiting, peak = self.queue.run_released(
             until,

@@ -12,7 +12,7 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class of nodes that place each task on the machine that `choose` returns, and run their tasks."""
+    """Base class of nodes that place each task on the machine from `choose`, and run arriving tasks."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):

@@ -162,7 +162,7 @@ class JoinShortestQueue(BoardPlacement, frozen=True, kw_only=True):
 
 
 class LeastWork(BoardPlacement, frozen=True, kw_only=True):
-    """Least work: each task goes to the machine that needs the least time for its tasks, by the board."""
+    """Least work: each task goes to the machine with the least work (s) on the board."""
 
     name: ClassVar[str] = "least-work"
     policy: ClassVar[type[NodeProgram]] = WorkNode

@@ -72,7 +72,7 @@ class MarketNode(NodeProgram):
             self.award(view, message.call)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Close a call without the missing bids."""
+        """Close a call whose bids have not all arrived in time."""
         if int(value) in self.calls:
             self.award(view, int(value))
 

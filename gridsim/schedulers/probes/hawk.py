@@ -76,7 +76,7 @@ class HawkNode(WorkerNode):
             self.serve(view)
 
     def on_nothing(self, view: View, message: Any) -> None:
-        """Try another worker, if the slot is still free."""
+        """Try to steal from another worker, if the slot is still free."""
         if not self.busy:
             self.steal(view)
 

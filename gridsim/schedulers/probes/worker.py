@@ -26,7 +26,7 @@ Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def _instant_report(**fields: Any) -> Message:
-    """Return a report that the center is assumed to know at once, without a message."""
+    """Return a kind of report that reaches the center at once and does not count as a message."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 

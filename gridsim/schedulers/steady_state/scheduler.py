@@ -34,7 +34,7 @@ from gridsim.support.parameters import Limits
 
 
 class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of the schedulers with a master: the tree, the port and the messages."""
+    """Base class of the schedulers with a master; it defines the tree, the port and the messages."""
 
     failures: ClassVar[bool] = False
     unequal: ClassVar[bool] = False

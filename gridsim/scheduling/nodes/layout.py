@@ -82,7 +82,7 @@ class Layout:
         return self.pad(up)[self.machine_of]
 
     def pad(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return `column`, a value per machine of the platform, extended by ones for further machines."""
+        """Return `column`, a value per machine of the platform, extended with 1 for each further machine."""
         return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))
 
 
