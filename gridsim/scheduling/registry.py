@@ -105,7 +105,7 @@ def label(scheduler: Any) -> str:
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """Return the scheduler that is registered as `name`, or of the class module:Class, with `parameters`.
+    """Return the scheduler registered as `name`, or an instance of module:Class, with `parameters`.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def _suggestion(names: Collection[str], name: str) -> str:
 
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
-    """Raise ScenarioError if a parameter contradicts a preset parameter of `name`, if that is of `cls`."""
+    """Raise ScenarioError if `name` is registered for `cls` and a parameter contradicts its preset."""
     if not parameters or (entry := _entry(name)) is None or entry.cls is not cls or name == cls.name:
         return
     for key, value in parameters.items():
@@ -172,7 +172,7 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
 
 
 def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """Import the class module:Class and return a scheduler of it with `parameters`.
+    """Import the class module:Class and return an instance with `parameters`.
 
     Modules in the current directory are found too, after installed ones.
 
@@ -230,7 +230,7 @@ def scheduler_from(
     imported_as
         The ``module:Class`` of the scheduler if it is not registered.
     imports
-        The code that its parameters may name.  For safety, code is not imported only because a file names it.
+        The code that its parameters may name.  For safety, other code that a file names is not imported.
 
     Raises
     ------
@@ -334,7 +334,7 @@ _TYPE_TERMS: dict[Any, tuple[str, str]] = {
 
 
 def _terms_of_type(kind: Any) -> tuple[str, str] | None:
-    """Return the terms for one value and for several values of a type; None if it has no simple term."""
+    """Return the singular and plural terms for values of a type; None if it has no simple term."""
     if kind in _TYPE_TERMS:
         return _TYPE_TERMS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]

@@ -254,9 +254,9 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Neighbours of each node; these schedulers do not use them.
+        Number of neighbours of each node; these schedulers do not use them.
     probe_ratio
-        Probes per task, at least 1.
+        Number of probes per task, at least 1.
     patience
         Time, in s, after which a worker stops waiting for the answer of a scheduler, which may have failed.
     retry
