@@ -266,7 +266,7 @@ class Findings:
 
     @property
     def invariant(self) -> str | None:
-        """The invariant that the first violation broke, the only one that later runs check."""
+        """The invariant of the first violation; later runs check only this one.  None if there is none."""
         return self.first.law if self.first else None
 
     def unrepeated_violation(self, invariant: str) -> ConformanceError:

@@ -193,9 +193,9 @@ def _without_cancellation(applications: Applications, base_scenario: Scenario) -
 
 
 def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
-    """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
+    """Return the scenario without and with a failure of `machine`, at `at` s for 200 s.
 
-    The first has a failure after the end of the run, so that failures are enabled in both.
+    The first also has a failure, after the end of the run, so that failures are enabled in both.
     """
     never = [UNREACHED_TIME]
     without_failure, with_failure = (

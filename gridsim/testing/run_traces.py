@@ -43,8 +43,7 @@ class ObservedRun:
     draws_during_setup
         Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
-        Description of a message that is faster than the network or has fewer bytes than fields; None if none
-        is.
+        Description of a message that is faster than the network or has fewer bytes than fields, or None.
     """
 
     rows: list[tuple[Any, ...]]

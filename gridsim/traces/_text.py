@@ -145,7 +145,7 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
     ------
     TraceFormatError
         If the file cannot be opened, or its unpacked contents exceed the memory of this machine or
-        `MAX_GZIP_RATIO` times its size.  With the line, if the file is truncated, corrupt, binary, not UTF-8,
+        `MAX_GZIP_RATIO` times its size; with the line, if the file is truncated, corrupt, binary, not UTF-8,
         unreadable, or not gzip although it ends in .gz, or if a line has more than `LONGEST_LINE` bytes.
     """
     _LOG.debug("reading %s", path)

@@ -46,7 +46,7 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
 
 
 def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
-    """Return host names and up intervals exactly as they are in the file, with the errors of `read_avt`."""
+    """Return host names and up intervals exactly as in the file; raises the errors of `read_avt`."""
     names: list[str] = []
     counts, lines, times = array("q"), array("q"), array("d")
     line = 1

@@ -39,7 +39,7 @@ class TraceFormat:
     suffixes
         Suffixes of the names of its files, such as ``".jobs.csv"``; ``.gz`` may follow.
     about
-        Description of the format, in a line.
+        Description of the format, in one line.
     """
 
     kind: Literal["jobs", "availability"]

@@ -122,7 +122,7 @@ def node_table(file: StrPath) -> Path | None:
 
 
 def parse_fta(file: StrPath) -> FtaEvents:
-    """Return the events of an event_trace file, without any repair, with the errors of `read_fta`."""
+    """Return the events of an event_trace file, without any repair; raises the errors of `read_fta`."""
     numbers = array("q")
 
     def event_lines() -> Generator[str, None, None]:

@@ -32,8 +32,7 @@ def read_gwf(path: StrPath) -> JobLog:
     counts as unknown.  A user, group, executable, queue or partition that is not a whole number is replaced
     by a number: the texts of a column are numbered in the order of their first appearance in the file, from 0
     or, if the column has numbers too, from the largest of them + 1.  The repairs are those of `read_swf`, in
-    one `TraceWarning`.  Files with commas and OpenDC's names of columns (`gridsim.traces.opendc`) are read,
-    too.
+    one `TraceWarning`.  CSV files with OpenDC's column names (`gridsim.traces.opendc`) are read, too.
 
     Raises
     ------
@@ -46,7 +45,7 @@ def read_gwf(path: StrPath) -> JobLog:
 
 
 def load_gwf(path: StrPath) -> JobLog:
-    """Read a job log as `read_gwf` does, without a report of its repairs."""
+    """Read a job log as `read_gwf` does, without a warning about repairs."""
     return repair(path, parse_gwf(path))
 
 

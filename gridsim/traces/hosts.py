@@ -118,7 +118,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
 
 def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
-    """Return models, Gflop/s, computers and lines as in the file, with the errors of `read_host_speeds`."""
+    """Return models, Gflop/s, computers and lines of the file; raises the errors of `read_host_speeds`."""
     models: list[str] = []
     speed, weight, lines = array("d"), array("q"), array("q")
     total = 0

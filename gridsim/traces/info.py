@@ -279,7 +279,7 @@ def read_jobs(path: StrPath) -> JobLog:
 
 
 def load_jobs(path: StrPath) -> JobLog:
-    """Read a job log as `read_jobs` does, without a report of its repairs."""
+    """Read a job log as `read_jobs` does, without a warning about repairs."""
     # for a folder, such as an FTA trace, the reader raises an error with the reason
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":

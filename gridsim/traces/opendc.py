@@ -33,7 +33,7 @@ _DEPENDENCIES = "Dependencies"
 
 
 def is_opendc_header(line: str) -> bool:
-    """Return whether a line has OpenDC's names of columns."""
+    """Return whether a line consists of OpenDC's column names."""
     return set(_FIELDS) <= {word.strip() for word in line.split(",")}
 
 

@@ -34,10 +34,10 @@ def read_swf(path: StrPath) -> JobLog:
 
 
 def load_swf(path: StrPath) -> JobLog:
-    """Read a job log as `read_swf` does, without a report of its repairs."""
+    """Read a job log as `read_swf` does, without a warning about repairs."""
     return repair(path, parse_swf(path))
 
 
 def parse_swf(path: StrPath) -> ParsedJobs:
-    """Return header and jobs as they are in the file, without any repair, with the errors of `read_swf`."""
+    """Return header and jobs as in the file, without any repair; raises the errors of `read_swf`."""
     return parse_jobs(path, SWF)
