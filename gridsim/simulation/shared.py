@@ -105,7 +105,7 @@ def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], A
 
 
 def _call(name: str, rank: int, ranks: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call `function` as process `rank` of those that share the memory `name`."""
+    """Call `function` as process number `rank` of the processes that share the memory `name`."""
     memory = SharedMemory(name)
     share = ProcessShare(rank, ranks, _shared_array(memory), lambda: None, list)
     try:

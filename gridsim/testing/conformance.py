@@ -270,7 +270,7 @@ class Findings:
         return self.first.law if self.first else None
 
     def unrepeated_violation(self, invariant: str) -> ConformanceError:
-        """Return a violation of `invariant`, since the first violation did not occur again."""
+        """Return an error about `invariant` that reports the first violation as nondeterministic."""
         assert (violation := self.first) is not None
         return ConformanceError(
             invariant,

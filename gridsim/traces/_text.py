@@ -200,7 +200,7 @@ def carriage_return_fault(path: StrPath, default: str) -> tuple[int, str]:
 
 
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield (line number, row) for each row of a CSV file that is not empty.
+    """Yield (line number, row) for each non-empty row of a CSV file.
 
     Columns are separated by tabs if the first row has a tab, else by commas.
 

@@ -312,7 +312,7 @@ def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) ->
 def load_bags(
     path: StrPath, *, gap: float, span: float, whole_seconds: bool
 ) -> tuple[JobLog | TaskLog, Bags]:
-    """Return a log and its bags as `read_bags` does, without the report of `report_bags`."""
+    """Return a log and its bags as `read_bags` does, without the warnings of `report_bags`."""
     if not Path(path).is_dir() and detect_format(path) == "tr":
         tasks = load_tr(path)
         return tasks, bags_of_durations(tasks, whole_seconds=whole_seconds)

@@ -245,7 +245,7 @@ def _shared_resources(
     Raises
     ------
     TraceFormatError
-        If the intervals cut each other into too many pieces.
+        If the ends of the intervals divide them into too many pieces.
     """
     # resources between two neighbouring interval ends are in the same intervals, so they form one piece
     edges = np.unique(np.concatenate((low, high)))
