@@ -35,8 +35,9 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if n does not match the line, a time is not a finite number, an interval ends before
-        it starts, an id occurs twice, or the file is missing, truncated, binary or empty.
+        If n does not match the line, a time is not a finite number, an interval ends before it starts, an id
+        occurs twice, or the file is missing, truncated, binary or empty.  The message begins with the file
+        and any faulty line.
     """
     names, raw = parse_avt(path)
     horizon = float(raw.end.max()) if len(raw.end) else 0.0

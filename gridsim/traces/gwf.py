@@ -37,9 +37,9 @@ def read_gwf(path: StrPath) -> JobLog:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 12 fields, another field that is used is not a finite number
-        (or a whole number if it is an identifier or a count), or the file is missing, truncated, binary or
-        without jobs.
+        If a line has fewer than 12 fields, another field that is used is not a finite number (or a whole
+        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        The message begins with the file and any faulty line.
     """
     return load_gwf(path).report_repairs()
 

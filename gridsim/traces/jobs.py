@@ -274,8 +274,9 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has too few fields, a field that is used is not a finite number (or a whole
-        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        If a line has too few fields, a field that is used is not a finite number (or a whole number if it is
+        an identifier or a count), or the file is missing, truncated, binary or without jobs.  The message
+        begins with the file and any faulty line.
     """
     unread: list[int] = []
     try:

@@ -43,8 +43,8 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has too few fields, a field is not a finite number (or a whole number if it
-        is an identifier or a count), or the file has no tasks.
+        If a line has too few fields, a field is not a finite number (or a whole number if it is an identifier
+        or a count), or the file has no tasks.  The message begins with the file and any faulty line.
     """
     rows: list[tuple[float, ...]] = []
     numbers: list[int] = []

@@ -26,9 +26,9 @@ def read_swf(path: StrPath) -> JobLog:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 18 fields, a field that is used is not a finite number (or a
-        whole number if it is an identifier or a count), or the file is missing, truncated, binary or without
-        jobs.
+        If a line has fewer than 18 fields, a field that is used is not a finite number (or a whole number if
+        it is an identifier or a count), or the file is missing, truncated, binary or without jobs.  The
+        message begins with the file and any faulty line.
     """
     return load_swf(path).report_repairs()
 

@@ -104,9 +104,9 @@ def read_tr(path: StrPath) -> TaskLog:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 4 fields, the number of tasks differs from the number of
-        durations, a field is not a finite number, a duration or mean is negative, or the file is missing,
-        truncated, binary or without jobs.
+        If a line has fewer than 4 fields, the number of tasks differs from the number of durations, a field
+        is not a finite number, a duration or mean is negative, or the file is missing, truncated, binary or
+        without jobs.  The message begins with the file and any faulty line.
     """
     log = load_tr(path)
     warn_remarks(path, log.repairs)
