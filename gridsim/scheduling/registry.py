@@ -418,7 +418,7 @@ def register_builtin(name: str, cls: str, **parameters: Any) -> None:
 
 
 class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
-    """Name -> (class, preset parameters); a class is imported at the first access."""
+    """Mapping of names to (class, preset parameters) that imports a class when it is first accessed."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
@@ -435,16 +435,16 @@ class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
 
 
 def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Return name -> (class, preset parameters) of all schedulers that have a name.
+    """Return name -> (class, preset parameters), for all registered schedulers.
 
-    These are the registered schedulers, and those that installed packages add by entry points of the group
-    ``gridsim.schedulers``, whose value is a class.  A class of gridsim is imported at the first access.
+    They include the classes that installed packages add as entry points of the group ``gridsim.schedulers``.
+    A class of gridsim is imported when it is first accessed.
     """
     return _RegistryView(dict(_entries()))
 
 
 def _entry(name: str) -> _Entry | None:
-    """Return the entry of a name; None if there is none."""
+    """Return the entry of the scheduler `name`; None if there is none."""
     importlib.import_module(_PACKAGE)
     # The scan of installed packages takes long; a registered name does not need it.
     return _REGISTRY.get(name) or _plugin_entries().get(name)
