@@ -30,14 +30,14 @@ cdef enum:
 cdef struct Item:
     double at
     int machine
-    int column                                 # the column of etc with the machine's times
+    int column                                 # the column of `etc` that holds the machine's times
 
 
-cdef struct Columns:                           # the machines of each column
-    Item* machines                             # for column c a heap by ready time, from begin[c] to begin[c + 1]
+cdef struct Columns:                           # the machines of each column, and the first to be ready
+    Item* machines                             # those of column c, from begin[c] to begin[c + 1] - 1, are a heap by ready time
     Py_ssize_t* begin
-    double* first_ready                        # by column: when its first machine is ready; infinite if it has none
-    double* second_ready                       # by column: when its second machine is ready
+    double* first_ready                        # by column: ready time of its first machine; infinite if it has none
+    double* second_ready                       # by column: ready time of its second machine
     int* first_machine                         # by column: its first machine
 
 
@@ -69,7 +69,7 @@ cdef double[::1] ready_times(object values, Py_ssize_t machines, str counterpart
         raise TypeError("ready must be a float64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
+    if not values.flags.carray:  # contiguous, writable and aligned
         raise ValueError("ready must be contiguous and writable to be changed in place")
     cdef double[::1] ready = values
     check_lengths(machines, ready.shape[0], counterpart, "ready")
@@ -203,7 +203,7 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
         machine_columns.begin[kind[u] + 1] += 1
     for c in range(columns):
         machine_columns.begin[c + 1] += machine_columns.begin[c]
-    # begin[c] advances past the machines of column c, and is then restored
+    # here begin[c] is where the next machine of column c goes; the loop below restores it
     for u in range(n):
         k = machine_columns.begin[kind[u]]
         machine_columns.machines[k].at, machine_columns.machines[k].machine = ready[u], <int> u
@@ -312,7 +312,7 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
                 heap[u].at, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
             for k in range(n // 2 - 1, -1, -1):
                 sink(heap, n, k)
-            # popping moves the `n_fastest` fastest machines to the end of the array
+            # each pop moves the fastest machine that is left to the end of the heap
             for k in range(n - 1, n - 1 - n_fastest, -1):
                 first, heap[0] = heap[0], heap[k]
                 heap[k] = first
@@ -395,10 +395,10 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
         raise ValueError(f"ready must have fewer than 2**31 - 1 entries, got {n}")
     left_array = np.array(c)
     cdef long long[::1] left = left_array
-    cdef long long[::1] row = np.flatnonzero(left_array)                 # rows with tasks left
+    cdef long long[::1] row = np.flatnonzero(left_array)                 # rows that have unmapped tasks
     n_rows = row.shape[0]
-    cdef long long[::1] best = np.full(n_rows, -1, np.int64)             # column of the best time
-    cdef double[::1] time = np.zeros(n_rows)                             # best time, or sufferage, of a task
+    cdef long long[::1] best = np.full(n_rows, -1, np.int64)             # column with the best time of the row
+    cdef double[::1] time = np.zeros(n_rows)                             # best time, or sufferage, of a task of the row
     cdef long long[::1] claim = np.full(columns, -1, np.int64)
     cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
     cdef int[::1] first_machine = np.zeros(columns, np.intc)
@@ -468,7 +468,7 @@ cdef void assign_by_sufferage(const double[:, ::1] e, double* ready, long long[:
             u = heap[i][0].column              # the claim is on the first machine of this column
             row[n_left], best[n_left] = i, u
             time[n_left] = second_best(heap[i], n, machine_columns, &e[i, 0]) - heap[i][0].at
-            # further tasks of this row would not have a greater sufferage than this one
+            # one claim per row is enough: its other tasks have no greater sufferage
             if claim[u] < 0 or time[claim[u]] < time[n_left]:
                 claim[u] = n_left
             n_left += 1

@@ -79,7 +79,7 @@ cdef long long[::1] writable(object values, str name):
         raise TypeError(f"{name} must be an int64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
+    if not values.flags.carray:  # contiguous, writable and aligned
         raise ValueError(f"{name} must be contiguous and writable to be changed in place")
     return values
 

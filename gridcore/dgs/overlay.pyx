@@ -171,7 +171,7 @@ cdef class Views:
         cdef Py_ssize_t k, j, n = 0
         cdef int card
         cdef int* cards = &self.entry[0, 0]
-        # the state of the stream is a function of the seed, first and second
+        # the state of the stream depends only on seed, `first` and `second`
         self.table.random_state = seed
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> first
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> second

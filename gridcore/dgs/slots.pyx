@@ -153,7 +153,7 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil:
         """Return the index of the first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
-        # a binary search without branches, which could not be predicted
+        # a binary search without branches, since the processor could not predict them
         while n > 0:
             half = (n + 1) // 2
             low += half if node.row[low + half - 1].end <= slot else 0
@@ -490,7 +490,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin_search()
-        # mark nodes that must not become candidates as visited
+        # nodes that must not become candidates are marked as visited
         if not query.include_searcher:
             self.last_search[searcher] = self.searches
         if 0 <= query.exclude < self.nodes:
@@ -500,14 +500,14 @@ cdef class SlotSchedules:
         if free_now >= query.n_nodes:
             return query.not_before
         while k < self.n_visited:
-            # one hop further: open the nodes of the last hop
+            # one hop further: visit the neighbours of the nodes of the last hop
             if not (hop < query.hops or (query.wide and self.n_candidates < query.n_nodes)):
                 break
             end = self.n_visited
             while k < end:
                 k += 1
                 if self.visited[k - 1] == searcher:
-                    continue  # its neighbours are candidates already
+                    continue  # its neighbours already are candidates
                 n_opened[0] += 1
                 self._open(query, views, known_down, instants, searcher, self.visited[k - 1], &free_now)
                 if free_now >= query.n_nodes:
@@ -528,7 +528,7 @@ cdef class SlotSchedules:
         cdef int neighbour
         cdef long long at = query.as_of if instants is None else instants[u]
         if query.poll_period:
-            # the last time, up to `until`, at which `u` has seen its neighbours
+            # the last instant up to `until` at which `u` polled its neighbours
             at = at + (query.until - at) // query.poll_period * query.poll_period if query.until >= at else -1
         for j in range(views.shape[1]):
             neighbour = views[u, j]
@@ -607,7 +607,7 @@ cdef class SlotSchedules:
         while repeat:
             while k < n and row[k].end <= at:
                 k += 1
-            # the first gap between the reservations that the reader knows
+            # find the first long enough gap between the reservations that the reader knows
             if not knows_all:
                 while k < n and (node.info[k].made_at > candidate.as_of or row[k].start - at < slots):
                     if node.info[k].made_at <= candidate.as_of:
@@ -619,7 +619,7 @@ cdef class SlotSchedules:
                     k += 1
                 at = max(at, row[k - 1].end)
             candidate.high = row[k].start - slots if k < n else NEVER
-            # to the reader, reservations released since are still in force
+            # the reader does not know that these reservations have been released
             repeat = False
             j = last
             while j >= 0 and node.released.item[j].last_release > candidate.as_of:
@@ -644,7 +644,7 @@ cdef class SlotSchedules:
             for k in range(self.n_candidates):
                 self.low[k] = self.candidates[k].low
             at = smallest(self.low, self.n_candidates, n_nodes - 1)
-            # fast path: often it suits those whose intervals have begun by then
+            # fast path: count the candidates whose interval contains `at`; often they suffice
             fits = 0
             for k in range(self.n_candidates):
                 fits += self.candidates[k].low <= at <= self.candidates[k].high
@@ -694,7 +694,7 @@ cdef class SlotSchedules:
             if k + AHEAD < n:
                 prefetch(&self.node[observations[k + AHEAD].node])
             node = &self.node[observations[k].node]
-            # a change at the instant of the observation may have come after it
+            # changes at the instant of the observation may be later than it
             has_additions |= node.latest >= observations[k].as_of
             j = released_last_made(&node.released, observations[k].as_of)
             while j >= 0 and node.released.item[j].last_release >= observations[k].as_of:
@@ -702,7 +702,7 @@ cdef class SlotSchedules:
                                  and node.released.item[j].end > since)
                 j -= 1
         if not has_releases:
-            # reservations made since do not make an earlier start possible
+            # later reservations cannot make an earlier start possible
             k = 0
             while has_additions and k < n_nodes and self._is_free(&self.node[picks[k]], NEVER - 1, start, slots):
                 k += 1

@@ -24,8 +24,8 @@ from gridcore.common.state import (
 
 __all__ = ["LOGGED", "Links"]
 
-# Messages under way: the queue of each (its kind, or -1), the event that ends its wait, and the message.
 _LIFE = (0, 2**31)
+# For each message in flight: its queue (`where`: its kind, or -1), the event that it waits for, and the message.
 _STATE = {
     "failures": TableEntry({"at": ANY, "before": (0, "rows")}), "where": ArrayEntry(np.int64, limits=(-1, "kinds")),
     "events": TableEntry({"time": INSTANT, "sequence": INSTANT}, "where"),
@@ -46,9 +46,9 @@ _LOG = {
     "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("where",), (-1, "logged")),
     "letter_places": ArrayEntry(np.int64, ("letters",), (-1, "logged")),
 }
-#: Columns of the log of messages; sender and receiver are machines.
+#: Columns of the message log; sender and receiver are machines.
 LOGGED = tuple(_LOG["logged"].columns)
-# The largest record in bytes, so that the records of all possible messages fit into the address space.
+# The largest record (bytes); the records of the largest number of messages then fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
 
 
@@ -114,7 +114,7 @@ cdef class Links(Transit):
         for k in range(self.kinds):
             if not 16 <= self.width[k] <= _MAX_WIDTH:
                 raise ValueError(f"widths[{k}] must be in 16..{_MAX_WIDTH} bytes, got {self.width[k]}")
-            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # numbers in records are aligned
+            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # so that numbers in records are aligned
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
@@ -179,7 +179,7 @@ cdef class Links(Transit):
                 raise ValueError(f"records[{k}] must have receiver and sender in 0..{nodes - 1}, "
                                  f"got {header[0]} and {header[1]}")
         length = self._length(nbytes)
-        self.stage += kind  # within a step of an instant, `Transport` sends messages by kind and sender
+        self.stage += kind  # within a step of an instant, `Transport` sends in order of kind and sender
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
         self.stage -= kind
@@ -247,8 +247,8 @@ cdef class Links(Transit):
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
-            # a machine that is down failed at the beginning of its present life; row u of `failures` has the last
-            # failure of machine u, and the row of the failure before it
+            # a machine that is down failed when its present life began; row u of `failures` has the instant of the
+            # last failure of machine u, and the row of the failure before it
             at = self.failures[u[k], 0] if self.down[u[k]] else now
             if self.life[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:

@@ -212,7 +212,7 @@ cdef class NodeCore(NodeEvents):
         except AttributeError as error:
             _explain_attribute_error(error, self.now)
             raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # compiled handlers have no traceback
+        except (ArithmeticError, IndexError, ValueError) as error:  # its traceback lacks compiled handlers
             if location := self._handler_location():
                 error.add_note(location)
             raise

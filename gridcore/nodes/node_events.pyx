@@ -42,9 +42,9 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
-# In the order of the numbers in `gridcore.nodes.handlers`.
+# Handlers of events in the order of their numbers in `gridcore.nodes.handlers`.
 _EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
-# The number of events at one instant, a constant plus a number for each node, from which on endless loops are checked.
+# The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
@@ -170,13 +170,13 @@ cdef class NodeEvents(NodeActions):
         cdef int phase
         self.limit = limit
         if self.needs_engine:
-            # return to the engine for its event at this instant, after which the engine checks its limits
+            # return to the engine, which has an event at this instant and then checks its limits
             self.needs_engine = False
             if limit <= self.now:
                 return NEVER
         while True:
             if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
-                # only releases and timers can belong to the same wave
+                # only releases and timers can continue the wave
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             if self.finished:
@@ -222,7 +222,7 @@ cdef class NodeEvents(NodeActions):
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
-        # the links run no further, since the next event may send a message that arrives before those under way
+        # the links must not run beyond the next event, whose messages may arrive before those in flight
         return min(first, self.links._advance(min(first, self.limit)))
 
     @cython.final
@@ -334,7 +334,7 @@ cdef class NodeEvents(NodeActions):
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.compiled_handlers != NULL:
             if self.direct_kinds.shape[0]:
-                # messages that the handler sends at once may move the records of the links
+                # a message that the handler sends directly may reallocate the records, so pass a copy
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
             self._call_compiled(kind.number, row[0], row)

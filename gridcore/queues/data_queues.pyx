@@ -43,7 +43,7 @@ from gridcore.common.state import LATEST, ArrayEntry, read, read_only
 
 __all__ = ["DataQueues"]
 
-#: The largest number of tasks that a machine has taken and not completed: one in each stage.
+#: The largest number of tasks that a machine has taken from its queue but not completed: one per stage.
 cdef enum:
     STAGES = 3
 
@@ -208,7 +208,7 @@ cdef class DataQueues(TaskQueues):
                 previous = pipe
                 active = self._take(&pipe, &task, application)
                 left -= 1
-                # once all stages advance by the same time, they do so for each further task of the share
+                # if all stages advanced by the same time, they also do so for each further task of the share
                 if left > 0 and pipe.free - previous.free == pipe.fetching - previous.fetching and (
                     task.send == 0 or pipe.sent - previous.sent == pipe.free - previous.free
                 ):
@@ -225,7 +225,7 @@ cdef class DataQueues(TaskQueues):
         return self.free_at[u]
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        # the end of an active task, or of a task without output that ends before the outputs are sent
+        # the end of an active task, or of a queued task without output, which may end before others have sent theirs
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef Py_ssize_t k = self._first_over(u)
         cdef long long first = NEVER if k < 0 else self.active[u, k, 3], left

@@ -49,7 +49,7 @@ _STATE = {
 }
 
 
-#: The largest number of pairs of a machine and an application that have a bit each: 64 MiB.
+#: Pairs of a machine and an application have a bit each if there are at most this many (64 MiB).
 cdef Py_ssize_t _MOST_BITS = 2**29
 
 
@@ -227,7 +227,7 @@ cdef class MachineQueues:
                 owner = self.owner[self.share[u, k, 0]]
                 if self._is_used(u, owner):
                     continue
-                is_counted = False  # an application and its further bags count once for a machine
+                is_counted = False  # an application counts once per machine, together with its resubmitted bags
                 for j in range(f, f + self.count[u] if owner != self.share[u, k, 0] else f):
                     if self.owner[self.share[u, j, 0]] == owner and (j < k or self.share[u, j, 0] == owner):
                         is_counted = True
@@ -698,7 +698,7 @@ cdef class MachineQueues:
                         long long end, long long arrival) noexcept nogil:
         """Count tasks that ran from `start` to `end`; the output of the last one arrives at `arrival`."""
         cdef int bag = application
-        application = <int> self.owner[bag]  # of the same task size
+        application = <int> self.owner[bag]  # both have the same task size
         if bag != application:
             self.completed[bag] += tasks
             self.finish[bag] = max(self.finish[bag], arrival)
@@ -710,7 +710,7 @@ cdef class MachineQueues:
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
-            if self.own_sizes:  # a row each
+            if self.own_sizes:  # one row per task
                 journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
                 journal_record(&self.run_log, u, application, tasks, start, end, tasks)

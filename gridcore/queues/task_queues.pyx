@@ -124,7 +124,7 @@ cdef class TaskQueues(MachineQueues):
             return NAN
         self._gather(u, now, False, &q, s)
         least = self._minimum(&q, s)
-        # the scratch memory holds the reordered shares, of eight bytes each
+        # the scratch memory holds the reordered shares, which take eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
         for k in range(n):
@@ -266,7 +266,7 @@ cdef class TaskQueues(MachineQueues):
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
-            if self.own_sizes:  # the task has run for longer than stated, and may end now
+            if self.own_sizes:  # the task has run for longer than estimated, and may end now
                 start = at
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]
