@@ -19,8 +19,8 @@ cdef enum:
     DIGIT = 6                           # bits of a digit
     DIGITS = 11                         # digits of an instant
     BATCH_SIZE = 16                     # entries of a full batch
-    MAX_FRONT = 48                      # the most entries with which `front` is filled, and a bucket is not divided
-    MIN_FRONT = 8                       # `front` is refilled if it has fewer, so that its owner can prefetch
+    MAX_FRONT = 48                      # `front` is filled up to this many entries; a bucket with more is divided
+    MIN_FRONT = 8                       # `front` is refilled below this many entries, so that its owner can prefetch
 
 
 cdef struct Batch:

@@ -6,7 +6,7 @@ from gridcore.network.transit cimport Sent
 cdef enum:
     FACTS = 4
 
-cdef struct Head:                       # of an area: how many keys and bytes of parcels follow, and whether more will
+cdef struct Head:                       # head of an area: its keys and bytes of parcels, and whether more will follow
     long long keys, nbytes, has_more
     long long[FACTS] facts
 
@@ -14,7 +14,7 @@ cdef struct Inbox:                      # messages from another process
     Sent* key
     char* parcels
     Py_ssize_t n, room, nbytes, parcel_room
-    Py_ssize_t at, parcel               # how far it has been read
+    Py_ssize_t at, parcel               # where the next read begins
 
 
 cdef class Exchange:

@@ -88,7 +88,7 @@ cdef class Srpt(ProbeWorker):
         return ProbeWorker._schedule(self, core, node, job, tasks)
 
     cdef int _answer_fetch(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1:
-        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # if not, another scheduler may hold lost tasks of the job
+        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another one may hold lost tasks
         ProbeWorker._answer_fetch(self, core, node, worker, job)
         return self._publish(core, node, job) if had_tasks else 0
 

@@ -46,9 +46,9 @@ cdef enum:
     FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS
 cdef enum:
     PREFETCH_DISTANCE = 16              # nodes are drawn and prefetched this many probes ahead
-    FIRST_DRAWS = 4                     # steps drawn at first for a search that may end after any step
-    NOWHERE = -2                    # the job is in no queue of a dispatcher
-    FIELDS = 10                     # columns of a search in a state
+    FIRST_DRAWS = 4                     # number of steps drawn at first if a search may end after any step
+    NOWHERE = -2                        # the job is in no queue of a dispatcher
+    FIELDS = 10                         # number of columns of a search in a state
 
 
 cdef class JobWalks:
@@ -125,7 +125,7 @@ cdef class JobWalks:
     cdef int[::1] machine, n_probes
     cdef long long[::1] arrived, start, end, return_time, predicted
     cdef long long[::1] busy, done, own_jobs, remote, peak
-    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1
+    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1: none
     cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
     cdef Py_ssize_t next                # the next job to be released
     cdef long long now, sequence
@@ -133,11 +133,11 @@ cdef class JobWalks:
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
     cdef bint queued                    # whether dispatchers can be busy
-    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1
-    cdef int[::1] first, last           # by node: jobs that wait for its dispatcher, for a search or to send a result
-    cdef int[::1] next_in_line          # the job behind a job in that queue, -1; or `NOWHERE`
+    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1: none
+    cdef int[::1] first, last           # by node: ends of the queue of jobs that wait for its dispatcher
+    cdef int[::1] next_in_line          # by job: the job behind it in that queue, -1: none; or `NOWHERE`
     cdef ProbeLog log
-    cdef long long[::1] open_record     # by job: its row in the log that has no answer yet, -1
+    cdef long long[::1] open_record     # by job: its row in the log that lacks the answer, -1: none
 
     def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
                   work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
@@ -253,7 +253,7 @@ cdef class JobWalks:
         """Return the record of the k-th message taken from the links; it is valid until something is sent."""
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
-        if not 0 <= record.job < self.count:  # a state from a file may have any number here
+        if not 0 <= record.job < self.count:  # a message in a state from a file may have any number
             raise ValueError(f"links must have messages for jobs below {self.count}, got job {record.job}")
         self.links._free_slot(slot)
         return record
@@ -277,7 +277,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
-        if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
+        if self.next_in_line[job] != NOWHERE:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} wait for one dispatcher, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
@@ -663,7 +663,7 @@ cdef class JobWalks:
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
-        if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
+        if self.start[job] >= 0:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} in one queue, got two")
         if end > LATEST:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")

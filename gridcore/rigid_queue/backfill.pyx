@@ -48,7 +48,7 @@ from gridcore.common.state import FLAG, ArrayEntry, NumberEntry, TableEntry, arr
 
 __all__ = ["BackfillQueue"]
 
-# The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
+# The latest end and the longest duration of a job (2**62 ns); the sum of an instant and an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
 _INSTANT = (0, _LAST + 1)
 _STATE = {
@@ -63,7 +63,7 @@ _STATE = {
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
 
-cdef struct EstimatedEnd:                  # a running job: its end by its estimate, and the machines that it frees then
+cdef struct EstimatedEnd:                  # of a running job: its estimated end, and the machines that it frees then
     long long at
     int job, nodes
 
@@ -100,13 +100,13 @@ cdef class BackfillQueue:
     cdef const long long[::1] length, estimate
     cdef char[::1] status
     cdef long long[::1] first_start, start, finish, cut
-    # All jobs submitted so far, in order, up to n_coming; those from `came` on are submitted later than `now`.
+    # jobs in order of submission, up to `n_coming`; those from `n_joined` on are submitted later than `now`
     cdef int[::1] coming
     cdef long long[::1] coming_at
     cdef Py_ssize_t n_coming, n_joined
     cdef Waiting queue
-    # the running jobs by their ends, and by their estimates.  The latter begin with the latest, then the highest
-    # number: most jobs that start or end are short, so little has to be moved
+    # the running jobs by their ends, and by their estimated ends.  The latter are in descending order, ties by
+    # descending number: most jobs that start or end are short, so few entries are moved
     cdef Entry* ends
     cdef EstimatedEnd* estimated_ends
     cdef Py_ssize_t n_running
@@ -117,9 +117,9 @@ cdef class BackfillQueue:
     cdef long long[::1] busy, done, interrupted
     cdef long long ended
     cdef bint machines_changed             # machines have failed or recovered since the queue was last examined
-    # Whether the head is known not to fit: only submissions have happened since it was examined.
+    # whether the head is known not to fit, since only submissions have happened after it was examined
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
+    cdef long long shadow, extra           # of the head, if machines are free; shadow NEVER: it has no shadow time
     cdef RunLog history
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
@@ -148,7 +148,7 @@ cdef class BackfillQueue:
         self.busy = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        # each running job has at least one machine, which no other has, so at most this many run
+        # each running job has a machine of its own, so at most this many run
         k = min(self.jobs, self.machines) + 1
         self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
         self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
@@ -273,7 +273,7 @@ cdef class BackfillQueue:
         for k in range(coming_rows.shape[0]):
             self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> coming_rows[k, 0], coming_rows[k, 1]
             self.n_coming += 1
-        # the tail is after the last submitted job, even if that does not wait any more
+        # the tail follows the last submitted job, even if that job is no longer waiting
         self.queue.tail = self.coming[self.n_joined - 1] + 1 if self.n_joined else 0
         for u in range(self.machines - 1, -1, -1):
             if job_on[u] >= 0:
@@ -453,7 +453,7 @@ cdef class BackfillQueue:
                 self.n_joined += 1
             failed = self._examine(first)
             if failed:
-                # so that the next call examines the whole queue
+                # make the next call examine the whole queue
                 self.machines_changed = True
                 return failed
             self.machines_changed = False
@@ -483,8 +483,8 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that run beyond their estimates have moved the shadow time.  The time until it has not grown, so jobs
-            # that did not start before can only start now if the extra has changed.
+            # Jobs that exceed their estimates have delayed the shadow time.  It is no further ahead than before, so
+            # jobs that did not start then can only start now if the extra has changed.
             previous_extra = self.extra
             self._reserve()
             if self.extra != previous_extra:

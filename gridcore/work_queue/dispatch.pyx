@@ -155,7 +155,7 @@ cdef class WorkQueue:
     cdef const long long[::1] by_rank, rank
     cdef const double[:, ::1] factors
     cdef const int[::1] series, first_step
-    # the current block of failures and recoveries, and the next of them
+    # the current block of failures and recoveries, and the index of the next one in it
     cdef const long long[::1] fault_time, fault_machine, fault_until
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
@@ -436,7 +436,7 @@ cdef class WorkQueue:
             if self.fault == self.fault_time.shape[0] and not self.fed:
                 continue                    # the next block may have failures or recoveries at this instant
             if not self.dirty:
-                continue                # only a checkpoint was written, which frees no machine
+                continue                # only checkpoints were written, which free no machine
             reason = self._match()
             if reason != REACHED:
                 return reason
@@ -730,7 +730,7 @@ cdef class WorkQueue:
         w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
         w.up = int(entries["machines"]["up"][entries["fast"]].sum())
-        # the links between rows are empty in checked tables
+        # tables that passed the checks have empty links between rows
         fill(w.task, entries["tasks"])
         fill(w.machine, entries["machines"])
         fill(w.bag, entries["bags"])
@@ -767,7 +767,7 @@ cdef class WorkQueue:
             for b in range(w.bags):
                 work_drop_ranking(w, b)
             raise MemoryError
-        # `work_enrank` may have changed the due instants of machines; restore them
+        # restore the due instants of machines, which `work_enrank` may have changed
         for u in entries["running"].tolist():
             work_due(w, u, due[u])
         for k, b in enumerate(entries["seen_of"].tolist()):
