@@ -21,7 +21,7 @@ from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
 
-#: Default limit of the number of rows kept.
+#: Largest number of rows that are kept by default.
 DECISIONS_LIMIT = 1_000_000
 
 #: Action -> (sentence, quantity, unit), as in `gridsim.scheduling.contract.Scheduler.decision_words`.
@@ -47,7 +47,7 @@ _ROW = np.dtype(
 _NAMES: tuple[str, ...] = _ROW.names or ()
 #: A row as bytes, which numpy copies at once instead of field by field.
 _BYTES = np.dtype((np.void, _ROW.itemsize))
-#: Rows split into columns at a time, which fit into the processor cache.
+#: Number of rows that are split into columns in one step; they fit into the processor cache.
 _BLOCK = 4096
 
 
@@ -312,11 +312,11 @@ def check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     return {action: tuple(text) for action, text in words.items()}
 
 
-#: Allowed format of a column in a sentence: thousands separator, digits, kind of number.
+#: Allowed format specification of a column in a sentence: thousands separator, digits, kind of number.
 _SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
-#: A count of 1 with its noun in the plural.
+#: A count of 1 followed by a plural, which becomes a singular.
 _SINGULAR = re.compile(r"(?<![\d.,])1 (task|machine|job)s\b")
 
 
