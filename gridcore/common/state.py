@@ -37,8 +37,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Size: TypeAlias = "int | str | None"
-#: The smallest valid number, and the smallest one that is too large (None: no limit).  A string is the name of a
-#: size that `read` gets.
+#: The smallest valid number, and the smallest one that is too large (None: no limit).  A string is the name
+#: of a size that `read` gets.
 Limits: TypeAlias = "tuple[float | str | None, float | str | None]"
 
 ANY: Limits = (None, None)

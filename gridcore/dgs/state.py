@@ -17,8 +17,8 @@ ACTIONS = (
     "gave-up", "overdue", "missed", "gave-up-too-late", "called-off",
     "extended", "displaced",
 )  # fmt: skip
-#: A row of the log of decisions; `action` is an index into `ACTIONS`.  If a job waits before it searches again,
-#: `saw` is the number of its searches, from which the policy computes the wait.
+#: A row of the log of decisions; `action` is an index into `ACTIONS`.  If a job waits before it searches
+#: again, `saw` is the number of its searches, from which the policy computes the wait.
 DECISION = np.dtype(
     [(name, "i8") for name in ("time", "application", "action", "decider", "machine", "tasks", "among")]
     + [(name, "f8") for name in ("saw", "limit", "true", "age")]

@@ -25,7 +25,7 @@ PROBE, LOAD, JOB, RESULT = range(4)
 RECORD = np.dtype([("node", "i8"), ("sender", "i8"), ("job", "i8")])
 PICKS = ("first", "best", "fastest")
 RULES = ("none", "exactly-one", "at-least-one")
-#: Verdicts on a probed node: it fits, is too slow, or expects to run its own jobs or those of other nodes first.
+#: Verdicts on a probed node: it fits, is too slow, or expects to run its own or other nodes' jobs first.
 #: Verdicts on a completed search: the job moves, or stays.
 FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS = range(6)
 VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
@@ -42,7 +42,7 @@ JOB_COLUMNS: dict[str, Any] = {
 }
 #: Names of the totals per node in the outcome of a run.
 NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
-#: Columns of the log, which has a row for each probed node and each completed search.  Times are in ns; -1: none.
+#: Columns of the log, with a row for each probed node and each completed search.  Times are ns; -1: none.
 #: asked: arrival of the probe at the node.  heard: arrival of the answer, or end of the search.
 #: verdict: an index into `VERDICTS`.  free: when the node will be free according to its answer.
 #: home_free, true_free: when the job's own node and this node will be free, as known at `heard`.
@@ -55,7 +55,8 @@ _LOOKS = TableEntry(
     }
 )
 LOOKS = tuple(_LOOKS.columns)
-#: One row per search in progress.  Its steps are stored separately: node u is u, or ~u if it was probed before.
+#: One row per search in progress.  Its steps are stored separately: node u is u, or ~u if it was probed
+#: before.
 _SEARCHES = TableEntry(
     {
         **{

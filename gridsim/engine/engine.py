@@ -78,8 +78,8 @@ class Engine:
         # The number of calls is rows minus these, so the frequent calls with one row update one counter only.
         self._rows_beyond_first = 0
         self._limit = cohort_limit
-        # Entries are (time, rank, item) for timers, and (time, rank, (sequence, rows)) for other events.  Timers
-        # of one kind and instant need no sequence, since they are handled in order of their items.
+        # Entries are (time, rank, item) for timers, and (time, rank, (sequence, rows)) for other events.
+        # Timers of one kind and instant need no sequence, since they are handled in order of their items.
         self._queue = Calendar()
         self._sequence = 0
         self._rank: dict[str, int] = {}
@@ -172,8 +172,8 @@ class Engine:
 
     def at(self, time: int, kind: str, item: int = 0) -> None:
         """Fire timer `kind` with the integer `item` at `time` ns."""
-        # `Calendar.add` is inlined here, because a call would take a tenth of the time of an event.  The horizon
-        # is later than now, so only entries before the horizon can be in the past.
+        # `Calendar.add` is inlined here, because a call would take a tenth of the time of an event.  The
+        # horizon is later than now, so only entries before the horizon can be in the past.
         queue = self._queue
         if time < queue.horizon:
             if time < self.now:

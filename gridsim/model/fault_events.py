@@ -22,7 +22,8 @@ from gridsim.support.random_streams import Streams
 LATEST_CHANGE = 8e9
 #: The end of the clock: `LATEST_CHANGE` in ns.
 CLOCK_END = round(LATEST_CHANGE * NS)
-#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one counts.
+#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one
+#: counts.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
 #: A pass over a block counts as at least this many changes, which take about as long.
 _MIN_COUNT = 100
@@ -164,8 +165,9 @@ def drawn_events(
     def down_times(count: int) -> Integers:
         return nanoseconds(draw_down(down_stream, count))
 
-    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only after
-    # the first block.  Draws depend on the length of blocks, since each round of a block draws machine by machine.
+    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only
+    # after the first block.  Draws depend on the length of blocks, since each round of a block draws machine
+    # by machine.
     block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
     with np.errstate(over="ignore"):
         failures = up_times(nodes)

@@ -166,7 +166,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
                     "faults.start must be at least a day before the end of the trace, "
                     f"{trace.horizon:g} s, with faults.zones, got {self.start!r}"
                 )
-            # cutting a longer round changes no failure: what `rotate` moves to its end is beyond the end of the clock
+            # cutting a longer round changes no failure: what `rotate` moves to its end is beyond the end of
+            # the clock
             span = min(span, (CLOCK_END // DAY + 2) * DAY)
             shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []

@@ -129,7 +129,8 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
         machines = np.arange(nodes)
         offsets = self.zones.clock_offsets(machines)
-        # about 65536 changes per piece, or less if that is many per machine; draws depend on the length of pieces
+        # about 65536 changes per piece, or less if that is many per machine; draws depend on the length of
+        # pieces
         changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
         count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
         first = -2  # early enough for each machine to have an evening before time 0

@@ -37,8 +37,8 @@ _PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
-#: Pieces narrower than `_NARROW_PIECE` points have no hatches, which would hide their colour; they are darkened
-#: with a share `_DARK_SHARE` of black instead.
+#: Pieces narrower than `_NARROW_PIECE` points have no hatches, which would hide their colour; they are
+#: darkened with a share `_DARK_SHARE` of black instead.
 _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 #: Width of the outlines of bars in points, or as a share of the row height if that is less than a point.
 #: Outlines make bars narrower than a pixel visible, and cover the white where two bars meet within a pixel.

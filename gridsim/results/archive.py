@@ -27,8 +27,8 @@ _MAX_RATIO = 0.7
 #: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
 #: an archive could be a zip bomb.
 _MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
-#: Character in JSON -> upper bound of the memory (bytes) that the parser takes for what it marks: an object, an
-#: array, an entry with a number, a key (in its object and in the parser's memo), and half a string.
+#: Character in JSON -> upper bound of the memory (bytes) that the parser takes for what it marks: an object,
+#: an array, an entry with a number, a key (in its object and in the parser's memo), and half a string.
 _BYTES_PER_MARK = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
 #: A string in JSON; the closing quote may be missing.
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)

@@ -20,7 +20,8 @@ from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
 
-#: Version of the file format that is written, and versions that are read; in version 1 the scenario is one text.
+#: Version of the file format that is written, and versions that are read; in version 1 the scenario is one
+#: text.
 FORMAT = 2
 _READABLE_FORMATS = (1, 2)
 _METADATA = "result.json"

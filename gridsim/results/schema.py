@@ -56,8 +56,8 @@ def _mandatory(name: str, kind: str, unit: str, text: str = "", **options: Any) 
 _APPLICATION = _mandatory("application", "int", "application", rows_of="applications")
 _MACHINE = _mandatory("machine", "int", "machine", rows_of="machines")
 
-#: Group of columns -> columns.  A group is a table or, if its name is "table, condition", the columns of a table
-#: that only some results have.
+#: Group of columns -> columns.  A group is a table or, if its name is "table, condition", the columns of a
+#: table that only some results have.
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications": (
         _mandatory("release", "float", "s", "time of its submission"),

@@ -30,8 +30,8 @@ from gridsim.support.files import StrPath, atomic_file
 BLOCK = 100
 #: Process id of applications and counters; those of machines follow.
 _GRID_PID = 1
-#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages the next one.  Thread ids are so large
-#: that none equals a process id.
+#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages the next one.  Thread ids are so
+#: large that none equals a process id.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000

@@ -540,7 +540,8 @@ UNITS = {
     "wall_seconds": "s",
     "peak_memory": "B",
 }
-#: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not have.
+#: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not
+#: have.
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),

@@ -296,8 +296,8 @@ def occupancy(
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]
-    # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over starts
-    # and ends is exact, and needs no loop over the cells of a piece.
+    # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over
+    # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
     for times, sign in ((start, 1.0), (end, -1.0)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)

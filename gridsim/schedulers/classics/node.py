@@ -217,7 +217,8 @@ class StealingNode(PlacingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # number of machines to ask before the next pause; last time at which it received work when it had none
+        # number of machines to ask before the next pause; last time at which it received work when it had
+        # none
         self.attempts, self.work_began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:

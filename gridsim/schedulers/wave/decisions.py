@@ -44,7 +44,8 @@ WORDS: DecisionTexts = {
         *_OWNER_RETURNS,
     ),
 }
-#: `Scheduler.decision_verbs`: the number of tasks of a decision counts all waiting tasks, of which it places one.
+#: `Scheduler.decision_verbs`: the number of tasks of a decision counts all waiting tasks, of which it places
+#: one.
 VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLACED for sky in _CHOICES}
 
 
