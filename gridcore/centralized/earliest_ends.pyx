@@ -196,7 +196,7 @@ cdef class EarliestEnds:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, kinds
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
@@ -240,7 +240,7 @@ cdef class EarliestEnds:
         ValueError
             If an argument is out of range.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] at = writable(free_at, "free_at")
         cdef const unsigned char[::1] is_up = np.ascontiguousarray(up, np.bool_).view(np.uint8)
         cdef Py_ssize_t u, k
@@ -294,7 +294,7 @@ cdef class EarliestEnds:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef long long[::1] at = writable(free_at, "free_at")
         cdef Py_ssize_t k, j, best, count
         cdef long long end, least, length

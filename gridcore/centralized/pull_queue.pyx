@@ -101,7 +101,7 @@ cdef class PullQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
@@ -219,7 +219,7 @@ cdef class PullQueue:
 
     def backlog(self, long long now) -> float:
         """Return the Mflop of started tasks that remain after `now` ns, summed in the order of machines."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u
         cdef double work = 0.0
         cdef const Machine* m
@@ -236,7 +236,7 @@ cdef class PullQueue:
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
         first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t r
         cdef const Machine* m
         ends = np.array(self.finish)
@@ -255,7 +255,7 @@ cdef class PullQueue:
 
         Lost tasks are included, with their planned end.  Empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self._starts()
 
     cdef tuple _starts(self):
@@ -273,7 +273,7 @@ cdef class PullQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
         applications = [i for i in range(self.applications) if self.machine_bits[i] != NULL]
         bits_array = np.empty((len(applications), words), np.uint64)
@@ -299,7 +299,7 @@ cdef class PullQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         known = self._columns()
         entries = read(state, {
@@ -370,7 +370,7 @@ cdef class PullQueue:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -421,7 +421,7 @@ cdef class PullQueue:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] at = instants(released)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -454,7 +454,7 @@ cdef class PullQueue:
         task that ends at `now` is not lost.  A lost task does not count as done; the caller must add it to
         `left` again.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
         cdef Machine* m
@@ -480,7 +480,7 @@ cdef class PullQueue:
 
     def restore(self, machines: ArrayLike, long long now):
         """Make `machines` recover at `now` ns, the end of the last `run`; machines that are up are unchanged."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, r
         for k in range(ids.shape[0]):

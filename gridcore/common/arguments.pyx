@@ -136,11 +136,11 @@ cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except 
 @cython.auto_pickle(False)
 cdef class _Guard:
     def __dealloc__(self):
-        if self.occupied != NULL:
-            self.occupied[0] = False
+        if self.in_call != NULL:
+            self.in_call[0] = False
 
 
-cdef _Guard guard(bint* occupied, _Guard inner=None):
+cdef _Guard guard(bint* in_call, _Guard inner=None):
     """Reserve an object, and those of `inner`, until the result is deleted.
 
     Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
@@ -151,9 +151,9 @@ cdef _Guard guard(bint* occupied, _Guard inner=None):
     RuntimeError
         If the object is in use.
     """
-    if occupied[0]:
+    if in_call[0]:
         raise RuntimeError("this object is in use by another call; make one call at a time, from one thread")
     cdef _Guard result = _Guard.__new__(_Guard)
-    result.occupied, result.inner = occupied, inner
-    occupied[0] = True
+    result.in_call, result.inner = in_call, inner
+    in_call[0] = True
     return result

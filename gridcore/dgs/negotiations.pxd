@@ -236,7 +236,7 @@ cdef inline int negotiation_fill(Negotiation** place, Py_ssize_t n_nodes, const 
 # -- all negotiations ---------------------------------------------------------------------------------------
 
 cdef class Negotiations:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef SlotSchedules schedules
     cdef Views views
     cdef Links links
@@ -251,7 +251,7 @@ cdef class Negotiations:
     cdef long long[::1] most_candidates, resubmitted, first_start, end, done, group, earliest, latest, reserved_slots
     cdef unsigned char[:, ::1] suitable  # by group of jobs and node; None if all nodes suit all jobs
     # per node
-    cdef long long[::1] received, changes, busy, tasks_done, first_poll
+    cdef long long[::1] received, changes, busy_time, tasks_done, first_poll
     cdef const unsigned char[::1] up, known_down    # known_down: None where machines do not fail
     cdef long long[::1] counts          # schedules exchanged, by kind
     cdef long long slot, one_way, latency, at_least, opening, period, width, patience

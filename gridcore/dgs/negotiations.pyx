@@ -173,7 +173,7 @@ cdef class Negotiations:
         self.resubmitted, self.first_start = per_job["resubmitted"], per_job["first_start"]
         self.end, self.done, self.group = per_job["end"], per_job["done"], per_job["group"].copy()
         self.earliest, self.latest, self.reserved_slots = per_job["earliest"].copy(), per_job["latest"].copy(), per_job["held"]
-        self.received, self.changes, self.busy, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
+        self.received, self.changes, self.busy_time, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
         self.first_poll, self.up = per_node["first"], per_node["up"].view(np.uint8)
         self.known_down = per_node["away"].view(np.uint8) if self.faults else None
         self.counts = counts
@@ -197,7 +197,7 @@ cdef class Negotiations:
         pending_free(&self.reservation_ends)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.schedules.occupied, guard(&self.views.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.schedules.in_call, guard(&self.views.in_call, guard(&self.links.in_call))))
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:

@@ -19,7 +19,7 @@ cdef extern from "shuffle.h":
 
 
 cdef class Views:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, degree, shuffle
     # the memory of all views, the offsets of their fields, and the state of the random stream
     cdef ViewTable table

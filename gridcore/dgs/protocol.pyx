@@ -34,6 +34,7 @@ __all__ = ["DgsProtocol"]
 
 # The latest instant that a caller may pass, ns.
 cdef long long _LAST = 8 * 10**17
+# Nanoseconds per second.
 cdef double _NS = 1e9
 
 
@@ -698,7 +699,7 @@ cdef class DgsProtocol(Negotiations):
             self.first_start[job] = start
         self.end[job], self.done[job] = end, negotiation.n_nodes
         for k in range(negotiation.n_nodes):
-            self.busy[negotiation.pool[k]] += end - start
+            self.busy_time[negotiation.pool[k]] += end - start
             self.tasks_done[negotiation.pool[k]] += 1
             if (not self.keep_slots
                     and self.schedules._release(&self.schedules.node[negotiation.pool[k]], negotiation.start, to,

@@ -39,7 +39,7 @@ cdef enum:
 
 
 cdef class SlotSchedules:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node

@@ -108,7 +108,7 @@ cdef class SlotSchedules:
 
         All are int64[k].  Returns bool[k]: whether the node was free in these slots; otherwise nothing is reserved.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
         cdef Py_ssize_t k
@@ -188,7 +188,7 @@ cdef class SlotSchedules:
         jobs
             int64[k], the jobs for which the reservations must be; by default any job.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
@@ -226,7 +226,7 @@ cdef class SlotSchedules:
         Reservations that overlap it are released at `now` ns.  Returns their (jobs, starts), int64[m], in order of
         time; None if there is no such reservation that ends before `end`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._nodes([node])
         self._slots([start, end], "start and end", 0)
         cdef Node* of = &self.node[node]
@@ -279,7 +279,7 @@ cdef class SlotSchedules:
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes)
         cdef Py_ssize_t k, i
         cdef Node* node
@@ -294,7 +294,7 @@ cdef class SlotSchedules:
 
     def forget(self, long long slot, long long released_by):
         """Drop the reservations that end by `slot`, and those that were released by `released_by` ns."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u
         cdef Node* node
         with nogil:
@@ -305,7 +305,7 @@ cdef class SlotSchedules:
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         cdef const Node* of = &self.node[node]
@@ -322,7 +322,7 @@ cdef class SlotSchedules:
         as_of
             int64[k] ns (or one instant for all), when each node was seen; None for now.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), instants = self._as_of(as_of, u.shape[0], "node")
         cdef Py_ssize_t k
         self._check_job(1, slots, start)
@@ -367,7 +367,7 @@ cdef class SlotSchedules:
         as_of
             As for `is_free`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(candidates), instants = self._as_of(as_of, u.shape[0], "candidate")
         cdef Py_ssize_t k
         cdef long long start
@@ -425,7 +425,7 @@ cdef class SlotSchedules:
             ns; if it is not 0, each node sees its neighbours first at `as_of` and then every `poll_period` ns, up to
             `until` (ns).  Before that, it takes their schedules to be empty.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
             views = views.copy()
         cdef const int[:, :] view_rows = views
@@ -820,7 +820,7 @@ cdef class SlotSchedules:
 
     def getstate(self) -> dict[str, Any]:
         """Return all reservations, including released ones; see `gridcore.common.state`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
@@ -842,7 +842,7 @@ cdef class SlotSchedules:
 
     def setstate(self, state):
         """Restore a state of `getstate` of schedules of as many nodes; raise ValueError if it is invalid."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k
         cdef const long long* row
         cdef ReleasedReservation entry

@@ -27,7 +27,7 @@ cdef class _NodeSet:
 
 
 cdef class FairTreeProtocol:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links

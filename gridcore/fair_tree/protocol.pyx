@@ -184,7 +184,7 @@ cdef class FairTreeProtocol:
         pending_free(&self.turns)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.tree.occupied, guard(&self.queues.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.tree.in_call, guard(&self.queues.in_call, guard(&self.links.in_call))))
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ cdef class FairTreeProtocol:
                 raise ValueError(f"links must have spreads to routers, got node {spread.node}")
             self._check_copy(spread.copy)
             self.tree.node[spread.node].outer_minimum = spread.minimum
-            self.tree._learn_outlook(spread.node, spread.largest, spread.copy, spread.made)
+            self.tree._learn_outlook(spread.node, spread.largest_minimum, spread.copy, spread.made)
             if self.spread_on_change:
                 self.reports.add(spread.node)
             else:
@@ -291,7 +291,7 @@ cdef class FairTreeProtocol:
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, force, out)
         for k in range(n):
-            self._post_down(&self.spread, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.spread, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _check_copy(self, long long copy) except -1:
@@ -406,7 +406,7 @@ cdef class FairTreeProtocol:
             self.decision_rows[self.n_decisions], self.decision_times[self.n_decisions] = decision, now
             self.n_decisions += 1
         for k in range(n):
-            self._post_down(&self.request, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.request, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
@@ -647,7 +647,7 @@ cdef class FairTreeProtocol:
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.n_waiting = 0
         for k in range(n):
-            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
+            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest_minimum, self.waiting[k].copy, now)
 
     def act(self, long long now):
         """Run the actions of nodes at `now` ns that follow after all messages of an instant have arrived."""

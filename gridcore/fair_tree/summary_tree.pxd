@@ -14,19 +14,19 @@ cdef packed struct Request:
     long long node, sender, application, tasks, sequence
     double minimum
     long long hops
-    double largest
+    double largest_minimum
     long long copy, made
 
 cdef packed struct Summary:
     long long node, sender, payload, sequence, echo
     double minimum
     long long since
-    double largest
+    double largest_minimum
     long long covers
 
 cdef packed struct Spread:
     long long node, sender
-    double minimum, largest
+    double minimum, largest_minimum
     long long copy, made
 
 cdef packed struct Decision:
@@ -61,7 +61,7 @@ cdef struct Outlook:
 
 
 cdef class SummaryTree:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid           # type: SummaryGrid
     cdef Grid g

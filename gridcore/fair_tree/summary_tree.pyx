@@ -49,20 +49,20 @@ __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST",
 
 #: A request to place `tasks` tasks of `application`.  It comes from the parent, which numbers its requests to this
 #: node (`sequence`), or it climbs from a child (sequence -1).  `minimum` is the minimum stretch of the rest of the
-#: tree, `largest` the largest minimum stretch of a leaf there, `copy` the handle of a copy of the root's summary,
-#: and `made` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
+#: tree, `largest_minimum` the largest minimum stretch of a leaf there, `copy` the handle of a copy of the root's
+#: summary, and `made` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
                     ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8"),
-                    ("largest", "f8"), ("copy", "i8"), ("made", "i8")])
-#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender
-#: had received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no
-#: earlier summary reports (`since`, ns).  `largest` is the largest minimum stretch of a leaf (0 for idle leaves),
-#: and `covers` the number of leaves in the summary; both are 0 if the rule does not need them.
+                    ("largest_minimum", "f8"), ("copy", "i8"), ("made", "i8")])
+#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender had
+#: received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no earlier
+#: summary reports (`since`, ns).  `largest_minimum` is the largest minimum stretch of a leaf (0 for idle leaves), and
+#: `covers` the number of leaves in the summary; both are 0 if the rule does not need them.
 SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
-                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest", "f8"), ("covers", "i8")])
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest_minimum", "f8"), ("covers", "i8")])
 #: A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `REQUEST`.
-SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest", "f8"), ("copy", "i8"),
-                   ("made", "i8")])
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest_minimum", "f8"),
+                   ("copy", "i8"), ("made", "i8")])
 #: A decision of a router: `sample` is the index of a stretch in the grid (-1 if none hosts the request), and
 #: `guaranteed` tells whether there is room for all tasks.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
@@ -216,7 +216,7 @@ cdef class SummaryTree:
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._add_applications(release, size, task_size)
 
     cdef _add_applications(self, release, size, task_size):
@@ -287,7 +287,7 @@ cdef class SummaryTree:
             self.node[u].report_requested = 1
             if not isnan(r.minimum):
                 self.node[u].outer_minimum = r.minimum
-            self._learn_outlook(u, r.largest, r.copy, r.made)
+            self._learn_outlook(u, r.largest_minimum, r.copy, r.made)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
             # the total grows with S, so the first S that hosts the request is the result of Algorithm 4
@@ -347,7 +347,7 @@ cdef class SummaryTree:
             out[i].sequence = self.node[child].requests_sent
             out[i].minimum = self.node[child].last_sent_minimum
             out[i].hops = r.hops
-            self._fill_outlook(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
+            self._fill_outlook(u, child, False, &out[i].largest_minimum, &out[i].copy, &out[i].made)
             i += 1
         n_out[0] += i
         return True
@@ -587,7 +587,7 @@ cdef class SummaryTree:
         self.node[child].summary = <int> row.payload
         self.node[child].minimum = row.minimum
         if self.outlook != NULL:
-            self.outlook[child].largest, self.outlook[child].covers = row.largest, row.covers
+            self.outlook[child].largest, self.outlook[child].covers = row.largest_minimum, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].oldest_change = min(self.node[parent].oldest_change, row.since)
 
@@ -701,7 +701,7 @@ cdef class SummaryTree:
         out.echo = self.node[m].last_request
         out.minimum = least
         out.since = self.node[m].oldest_change
-        out.largest, out.covers = largest, covers
+        out.largest_minimum, out.covers = largest, covers
         if self.outlook != NULL:
             self.outlook[m].last_report_largest, self.outlook[m].last_report_covers = largest, covers
         self.node[m].reports_sent += 1
@@ -717,7 +717,7 @@ cdef class SummaryTree:
         even if these are unchanged.  The echo of the next report of `nodes` covers all earlier requests, which thus
         leave the debts of the parents.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
         cdef bint was_gone
@@ -761,7 +761,7 @@ cdef class SummaryTree:
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -769,7 +769,7 @@ cdef class SummaryTree:
 
     def leave(self, nodes: ArrayLike):
         """Remove `nodes` from the tree until `reset`; their parents have detected this, and forget them."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -795,7 +795,7 @@ cdef class SummaryTree:
 
     def spread(self) -> NDArray[Any]:
         """Return the `SPREAD` rows of the root to the routers below it, about the rest of the tree of each."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Spread[2] messages
         cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0
         out_array = np.empty(n, SPREAD)
@@ -820,7 +820,7 @@ cdef class SummaryTree:
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
-                self._fill_outlook(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
+                self._fill_outlook(m, child, True, &out[n].largest_minimum, &out[n].copy, &out[n].made)
                 n += 1
         return n
 
@@ -831,7 +831,7 @@ cdef class SummaryTree:
 
         Nodes are stored as their structs in memory; their debts are stored by node, the latest first.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -876,7 +876,7 @@ cdef class SummaryTree:
             k += 1
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place
         result = np.empty((CHUNK, pool.nbytes), np.uint8)
@@ -890,7 +890,7 @@ cdef class SummaryTree:
 
         Raises ValueError if the state is invalid; the tree must then not be used any more.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk

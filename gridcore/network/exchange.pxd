@@ -32,7 +32,7 @@ cdef class Exchange:
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil
     cdef int _meet(self) except -1
     cdef int _swap(self, const long long* facts) except -1
-        # exchanges the messages since the last exchange, and `facts`; afterwards `facts` are those of all
+        # exchanges the messages since the last exchange, and `facts`; then `self.facts` has those of all processes
     cdef int _share(self, const long long* facts) except -1
         # exchanges `facts` alone
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1

@@ -27,7 +27,7 @@ cdef struct Sent:                   # a message that waits for the exchange: its
 
 
 cdef class Transit:
-    cdef bint occupied                # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                 # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed

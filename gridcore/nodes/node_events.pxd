@@ -65,7 +65,7 @@ cdef class NodeEvents(NodeActions):
 
     cdef long long _advance(self, long long limit) except -1
     cdef long long _due(self) except -1
-    cdef bint _has_active(self) noexcept
+    cdef bint _has_pending_acts(self) noexcept
     cdef int _phase_due(self) except -1
     cdef int _collect_idle(self) except -1
     cdef int _end_tasks(self) except -1

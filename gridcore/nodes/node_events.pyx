@@ -214,7 +214,7 @@ cdef class NodeEvents(NodeActions):
     cdef long long _due(self) except -1:
         """Return the instant of the next event, ns; `NEVER` if there is none."""
         cdef long long first
-        if self._has_active():
+        if self._has_pending_acts():
             self.links._advance(self.now)
             return self.now
         first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
@@ -226,7 +226,7 @@ cdef class NodeEvents(NodeActions):
         return min(first, self.links._advance(min(first, self.limit)))
 
     @cython.final
-    cdef bint _has_active(self) noexcept:
+    cdef bint _has_pending_acts(self) noexcept:
         """Return whether machines or nodes act at this instant, besides those with a turn."""
         return self.reorder.n or self.start.n or self.end.n or self.idle.n
 
@@ -235,7 +235,7 @@ cdef class NodeEvents(NodeActions):
         """Return the first phase of this instant with a due event."""
         if self.links._first_outer_delivery() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
-        if self._has_active() or timers_first(&self.turns) <= self.now:
+        if self._has_pending_acts() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -438,7 +438,7 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _act(self) except -1:
         """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`."""
-        if not self._has_active():
+        if not self._has_pending_acts():
             return self._take_turns()
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)

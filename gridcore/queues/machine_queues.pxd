@@ -6,7 +6,7 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 
 
 cdef class MachineQueues:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef readonly str watch
     cdef public bint log
@@ -17,7 +17,7 @@ cdef class MachineQueues:
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share
     cdef int[::1] first, count, running
-    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy_time, done, interrupted
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size

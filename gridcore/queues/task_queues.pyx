@@ -95,7 +95,7 @@ cdef class TaskQueues(MachineQueues):
 
     def reschedule(self, machines: ArrayLike, long long now):
         """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -137,7 +137,7 @@ cdef class TaskQueues(MachineQueues):
 
     def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
         """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -167,7 +167,7 @@ cdef class TaskQueues(MachineQueues):
         started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
         machines among threads, with the same result.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -230,7 +230,7 @@ cdef class TaskQueues(MachineQueues):
 
         A number is at most 2**63 - 1.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)

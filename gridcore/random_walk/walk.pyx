@@ -108,7 +108,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -124,7 +124,7 @@ cdef class JobWalks:
     cdef dict _jobs, _totals
     cdef int[::1] machine, n_probes
     cdef long long[::1] arrived, start, end, return_time, predicted
-    cdef long long[::1] busy, done, own_jobs, remote, peak
+    cdef long long[::1] busy_time, done, own_jobs, remote, peak
     cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1: none
     cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
     cdef Py_ssize_t next                # the next job to be released
@@ -177,7 +177,7 @@ cdef class JobWalks:
         self.start, self.end, self.return_time = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
         self.predicted = self._jobs["predicted"]
         self._totals = {name: np.zeros(self.nodes, np.int64) for name in NODE_COLUMNS}
-        self.busy, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
+        self.busy_time, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
@@ -200,7 +200,7 @@ cdef class JobWalks:
         pending_free(&self.steps)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.links.occupied))
+        return guard(&self.in_call, guard(&self.links.in_call))
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ cdef class JobWalks:
         OverflowError
             If a node would be busy until after the last instant.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef long long next_event, now
         cdef Event e
         while True:
@@ -650,7 +650,7 @@ cdef class JobWalks:
 
     def settle(self):
         """Add the packets of probed nodes to the accounting of the links, which already has all others."""
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].n_answers * self.packet
@@ -669,7 +669,7 @@ cdef class JobWalks:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
-        self.busy[u] += end - start
+        self.busy_time[u] += end - start
         self.done[u] += 1
         while self.head[u] >= 0 and self.start[self.head[u]] <= now:
             self.head[u] = self.next_waiting[self.head[u]]
@@ -699,12 +699,12 @@ cdef class JobWalks:
         probes: the number of probed nodes, or of steps of a walk.  predicted: the expected wait at the node to which
         the job moved, -1 if it stayed.  The arrays are the memory of the kernel.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return dict(self._jobs)
 
     def looks(self) -> dict[str, Integers]:
         """Return the log in order, with the int64 columns `gridcore.random_walk.state.LOOKS`."""
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         rows = np.empty((self.log.n, PROBE_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
@@ -719,7 +719,7 @@ cdef class JobWalks:
 
         peak is the largest number of jobs that waited at a time.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -729,7 +729,7 @@ cdef class JobWalks:
 
         The links have a state of their own.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
         free_at, n_answers = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
@@ -774,7 +774,7 @@ cdef class JobWalks:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s

@@ -92,7 +92,7 @@ cdef class BackfillQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                     # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                      # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -114,7 +114,7 @@ cdef class BackfillQueue:
     # the machines
     cdef Occupancy occupancy
     cdef char[::1] down
-    cdef long long[::1] busy, done, interrupted
+    cdef long long[::1] busy_time, done, interrupted
     cdef long long ended
     cdef bint machines_changed             # machines have failed or recovered since the queue was last examined
     # whether the head is known not to fit, since only submissions have happened after it was examined
@@ -145,7 +145,7 @@ cdef class BackfillQueue:
         self.coming_at = np.zeros(self.jobs, np.int64)
         self.spans = np.full(self.jobs, -1, np.int32)
         self.down = np.zeros(self.machines, np.int8)
-        self.busy = np.zeros(self.machines, np.int64)
+        self.busy_time = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
         # each running job has a machine of its own, so at most this many run
@@ -180,7 +180,7 @@ cdef class BackfillQueue:
 
     def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self.ends[0].at if self.n_running else NEVER
 
     def totals(self) -> dict[str, Integers]:
@@ -191,9 +191,9 @@ cdef class BackfillQueue:
         ended or were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on
         it, whichever of their machines failed.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
-                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
+                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy_time),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
     def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
@@ -202,7 +202,7 @@ cdef class BackfillQueue:
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         keys = np.zeros((2, self.history.n), np.int64)
         cdef long long[:, ::1] key = keys
@@ -216,7 +216,7 @@ cdef class BackfillQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef int job
         job_on = np.full(self.machines, -1, np.int32)
@@ -240,7 +240,7 @@ cdef class BackfillQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, u
         columns, instants = self._columns(), (-1, _LAST + 1)
         entries = read(state, {
@@ -286,7 +286,7 @@ cdef class BackfillQueue:
         """Return the arrays that change during a run, with a value per machine or job."""
         return {name: np.asarray(column) for name, column in (
             ("status", self.status), ("first_start", self.first_start), ("start", self.start),
-            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy),
+            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy_time),
             ("done", self.done), ("interrupted", self.interrupted))}
 
     # -- events ---------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ cdef class BackfillQueue:
         ValueError
             If a job or an instant is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
@@ -343,7 +343,7 @@ cdef class BackfillQueue:
         OverflowError
             If a job would end after 2**62 ns; the queue is then as before that start.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -366,7 +366,7 @@ cdef class BackfillQueue:
         ValueError
             If a machine or `now` is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
         cdef unsigned long long[::1] failing = np.zeros(self.occupancy.words, np.uint64)
@@ -408,7 +408,7 @@ cdef class BackfillQueue:
 
         Machines that are up are unchanged.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k
         for k in range(ids.shape[0]):
@@ -588,12 +588,12 @@ cdef class BackfillQueue:
             mask, base = self.occupancy.span[s].mask, 64 * <Py_ssize_t> self.occupancy.span[s].word
             if mask == ~(<unsigned long long> 0):
                 for u in range(base, base + 64):
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
             else:
                 while mask:
                     u = base + lowest_bit(mask)
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
                     mask &= mask - 1
             if not completed:

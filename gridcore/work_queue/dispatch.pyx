@@ -147,7 +147,7 @@ cdef class WorkQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -319,7 +319,7 @@ cdef class WorkQueue:
             int64[tasks of the bag], the order in which its tasks are started for the first time, counted from
             0 within the bag.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] order
@@ -363,7 +363,7 @@ cdef class WorkQueue:
         until
             int64[k], ns, when a machine that recovers is predicted to fail again.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed requires a call of run that has returned 'blocks'")
@@ -390,7 +390,7 @@ cdef class WorkQueue:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int reason
         with nogil:
             reason = self._run(until)
@@ -493,7 +493,7 @@ cdef class WorkQueue:
 
         Tasks are counted from 0 within the bag, in ascending order.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
@@ -514,7 +514,7 @@ cdef class WorkQueue:
 
     def idle_machines(self) -> tuple[Integers, Integers]:
         """Return (machines int64[k], until int64[k] ns): free machines, ascending, and when each may fail."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         machines = [u for u in range(w.machines) if work_is_idle(w, u)]
         until = [w.idle.round[0][w.rank[u]] for u in machines]
@@ -522,7 +522,7 @@ cdef class WorkQueue:
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
         """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] machine_ids = indices(machines, "machines", 0, self.machines)
@@ -532,7 +532,7 @@ cdef class WorkQueue:
 
     def pick_task(self) -> tuple[int, int]:
         """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
@@ -546,7 +546,7 @@ cdef class WorkQueue:
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
         """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("pick_machine does not support choice 'ask'")
         return pick_machine(&self.w, self._left(bag, task))
@@ -559,7 +559,7 @@ cdef class WorkQueue:
         ValueError
             If the task is not one of the next tasks, or the machine is not free.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
@@ -572,7 +572,7 @@ cdef class WorkQueue:
 
     def wait(self):
         """Keep the free machines idle until the next event."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
@@ -582,7 +582,7 @@ cdef class WorkQueue:
         task (tasks that precede only by the order, or that have also lost all copies); the number of free machines;
         the predicted failure of `machine` (ns); and the duration of the task there (ns, as by `lasts`).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task), j, u, n_alternatives = 0, free = 0
         cdef Task* t = &w.task[k]
@@ -628,7 +628,7 @@ cdef class WorkQueue:
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
         (copies that ran when it failed), ended (copies stopped because another was faster).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -644,7 +644,7 @@ cdef class WorkQueue:
         int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
         the task that were done before the copy.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -664,7 +664,7 @@ cdef class WorkQueue:
 
         Tables are copied.  Lists and heaps are stored as their members in order, from which `setstate` builds them.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
@@ -717,7 +717,7 @@ cdef class WorkQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until

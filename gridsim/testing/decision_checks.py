@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from gridsim.results.decisions import check_words
+from gridsim.results.decisions import check_action_texts
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import DecisionVerb, Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
@@ -23,7 +23,7 @@ _UNIT_RATIO = 5.0
 
 def wrong_verb(scheduler: Scheduler) -> str | None:
     """Return a description of the first wrong entry of `Scheduler.decision_verbs`; None if there is none."""
-    words = check_words(scheduler.decision_words)
+    words = check_action_texts(scheduler.decision_words)
     for action, verb in scheduler.decision_verbs.items():
         path = f"Scheduler.decision_verbs[{action!r}]"
         if action not in words:

@@ -14,6 +14,7 @@ from gridsim.support.arrays import Floats, Integers
 
 #: Relative tolerance of equal times, which are multiples of 1 ns stored as floats (s).
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
+#: A nanosecond, s.
 NS = 1e-9
 #: Maximum number of steps of a check that may need several steps per row.
 MAX_STEPS = 50_000_000

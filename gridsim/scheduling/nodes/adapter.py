@@ -128,7 +128,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 #: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
 #: Size (Mflop) that replaces an estimated size of 0.
-MIN_STATED_SIZE = 1e-3
+MIN_ESTIMATED_SIZE = 1e-3
 
 
 def _check_one_program(scheduler: Any) -> None:
@@ -179,7 +179,7 @@ class Adapter(CorePolicy):
         if parameters.ticks and "on_timer" not in handlers:
             raise ScenarioError(f"{parameters.name}.ticks requires {policies[0].__name__}.on_timer")
         self.queues = self.make_queues(ends="on_done" in handlers)
-        self.task_size, self.size = stated_sizes(bags)
+        self.task_size, self.size = estimated_sizes(bags)
         # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
         has_sizes = bags.unequal or bags.estimate is not None
         columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(run)
@@ -544,12 +544,12 @@ class Adapter(CorePolicy):
         return outcome
 
 
-def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
+def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:
     """Return the sizes that submitters state, of one task and of all: float64[applications] each, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
     # Queues require positive sizes; an estimate of 0 stands for one below the resolution of the log.
-    task_size = np.maximum(bags.estimate, MIN_STATED_SIZE)
+    task_size = np.maximum(bags.estimate, MIN_ESTIMATED_SIZE)
     return task_size, task_size * bags.tasks
 
 
