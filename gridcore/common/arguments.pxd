@@ -4,7 +4,7 @@ cdef enum:
     FINITE = 0
     NOT_NEGATIVE = 1
     POSITIVE = 2
-    NUMBER = 3                     # or +inf, but not nan or -inf
+    NUMBER = 3                     # also +inf, but not nan or -inf
 
 cdef class _Guard:                  # marks an object as in use, see `guard`
     cdef bint* in_call

@@ -141,7 +141,7 @@ cdef class _Guard:
 
 
 cdef _Guard guard(bint* in_call, _Guard inner=None):
-    """Reserve an object, and those of `inner`, until the result is deleted.
+    """Mark an object as in use, with those of `inner`, until the result is deleted.
 
     Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
     the GIL or calls Python, another thread or a callback could move its memory.

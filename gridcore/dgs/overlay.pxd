@@ -26,7 +26,7 @@ cdef class Views:
     cdef int[:, :] view
     cdef unsigned char[:, :] age
     cdef int[:] count
-    # scratch: the entries that two nodes exchange, and the numbers drawn
+    # scratch: the entries that two nodes exchange, and drawn numbers
     cdef int[:, ::1] entry
     cdef unsigned char[:, ::1] entry_age
     cdef int[::1] draws

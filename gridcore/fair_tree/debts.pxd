@@ -17,7 +17,7 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first, -1: none
+cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first one
     Debt* debt
     Py_ssize_t room
     int unused

@@ -180,7 +180,7 @@ class Decisions(Stateful):
         return Table({name: frozen(column) for name, column in columns.items()})
 
     def metadata(self) -> dict[str, Any]:
-        """Return the provenance: the texts of actions, the limit, and the numbers of rows kept and dropped."""
+        """Return the provenance: texts of the actions, limit, and numbers of rows kept and dropped."""
         words = {action: list(text) for action, text in self.action_texts.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
 
