@@ -44,4 +44,4 @@ cdef class Exchange:
     cdef int _wrap(self, int slot, char* to) except -1
     cdef int _unwrap(self, int slot, const char* source) except -1
     cdef int _admit(self, int slot) except -1
-        # called for each message that is now on its way to a machine of this process
+        # called for each message to a machine of this process when it is in flight

@@ -11,7 +11,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct Holding:
     long long tasks                     # the tasks that the node must place
     int node, application
-    int next_in_bucket                  # the next entry of the same bucket, or of the unused; -1 for none
+    int next_in_bucket                  # the next entry of the same bucket, or of the unused ones; -1: none
     int next_of_node                    # the next entry of the node
 
 

@@ -15,7 +15,7 @@ cdef extern from *:
     """
     #define GRIDCORE_LONGEST 9200000000000000000LL
     """
-    const long long LONGEST "GRIDCORE_LONGEST"    # ns; the longest duration that is computed with
+    const long long LONGEST "GRIDCORE_LONGEST"    # the longest duration in computations, ns
 
 
 cdef struct LoadProfile:

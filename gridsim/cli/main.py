@@ -86,7 +86,7 @@ class _Group(click.Group):
                     mark_ended()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
-            except click.UsageError as error:  # as one line, without the usage text
+            except click.UsageError as error:  # shown as one line, without the usage text
                 if isinstance(error, click.exceptions.NoArgsIsHelpError):
                     click.echo(error.format_message())
                     ctx.exit(2)

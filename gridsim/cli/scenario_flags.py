@@ -227,7 +227,7 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.support.arguments import integer, text
 
     if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
-        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # for later calls, too
+        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # later calls need it, too
     values = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")

@@ -115,7 +115,7 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
-            stream.read(1)  # raises if reading fails, for which zipfile would report a bad zip
+            stream.read(1)  # raises if the file cannot be read; zipfile would report a bad zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
             cause = error.__context__

@@ -206,7 +206,7 @@ def _import_class(name: str) -> type[Scheduler]:
 def _place(error: BaseException) -> str:
     """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
     if isinstance(error, SyntaxError):
-        return ""  # the message of a syntax error has its place already
+        return ""  # the message of a syntax error already states the place
     ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
@@ -290,7 +290,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
-            if key in limits:  # the check of the class also has the range in its error
+            if key in limits:  # the error of the class also states the range
                 values[key] = value
                 continue
             if words := _terms_of_type(fields[key].type):

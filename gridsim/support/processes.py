@@ -319,7 +319,7 @@ def _call(call: bytes) -> Any:
 def _initialize_worker(safe_path: str | None) -> None:
     """Set the environment and signals of this worker, and start a thread that ends it with its parent."""
     _set(_SAFE_PATH, safe_path)  # for processes that the worker starts
-    for number in _TERMINAL_SIGNALS:  # on Windows these signals end the worker until here
+    for number in _TERMINAL_SIGNALS:  # until here, these signals end a worker on Windows
         signal.signal(number, signal.SIG_IGN)
 
     def end_with_parent() -> None:

@@ -344,9 +344,9 @@ def lost_state_use(
     faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), UNREACHED_TIME], ends)
     scenario = dataclasses.replace(scenario, faults=faults)
     since = nanoseconds(recovery - 1.0)
-    align_at = since + nanoseconds(0.5)  # while they are down
+    align_at = since + nanoseconds(0.5)  # while the failed machines are down
     first = observe(scenario, explicit_scheduler, align_at=align_at)
-    if "exchanges" in first.result.tables:  # their news is not logged
+    if "exchanges" in first.result.tables:  # exchanges carry news, but are not logged
         return None
     has_fixed_tasks = explicit_scheduler.numbers_known and applications.requested is None
     for i in sorted({base_scenario.seed % last, last - 1}):

@@ -222,7 +222,7 @@ def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
 
 
 def _decode(block: bytes) -> str:
-    return block.decode().removeprefix("\ufeff")  # a byte order mark is no text
+    return block.decode().removeprefix("\ufeff")  # a byte order mark is not part of the text
 
 
 def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:

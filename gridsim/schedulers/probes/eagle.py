@@ -64,7 +64,7 @@ class SrptNode(WorkerNode):
         super().__init__(parameters)
         # replaces `queue`: job, scheduler, task size, and total size of the tasks that overtook it (Mflop)
         self.reservations: list[list[Any]] = []
-        self.smallest = math.inf  # Mflop, a lower bound of the task sizes in the queue
+        self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
         self.current_reservation: list[Any] = []  # the reservation in service
 
     # -- a scheduler --------------------------------------------------------------------------------------
