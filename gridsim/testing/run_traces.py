@@ -146,7 +146,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         def record_messages(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
             for row, machine in zip(rows, source.tolist(), strict=True):
                 values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                pairs = tuple((key, each if each == each else None) for key, each in values.items())  # None: NaN
+                pairs = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
                 self.rows.append((now, machine, f"sends {name}", pairs))
             self.fields[name] = len(
                 [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
