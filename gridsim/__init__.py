@@ -42,7 +42,7 @@ from typing import Any
 
 import lazy_loader
 
-#: Public modules, which are also imported at their first use.
+#: Public modules, which are imported when they are first used.
 _MODULES = ("plots", "testing", "theory", "traces")
 
 _attribute, _, __all__ = lazy_loader.attach_stub(__name__, __file__)

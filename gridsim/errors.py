@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-#: Largest number of characters of a message; a longer one is cut in the middle, between two words.
+#: Largest number of characters of an error message; in a longer one, words in the middle are left out.
 MAX_MESSAGE_LENGTH = 2000
 
 

@@ -110,12 +110,12 @@ cdef long long bind_bulk(const long long[::1] at, const long long* length, long 
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, goal = <double> tasks
     cdef long long limit = _MAX_FLOAT_INSTANT, base, count = 0
     if tasks > 1048576:
-        # float64 cannot count so many tasks exactly: stay a little below, and bind the rest one by one
+        # rounding errors could bind too many tasks: aim a little lower, and bind the rest one by one
         goal -= goal * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now
         if length[u] == 0:
-            # a machine with durations of 0 ns takes all remaining tasks as soon as it is free
+            # a machine on which tasks take 0 ns gets all remaining tasks as soon as it is free
             limit = min(limit, base - 1)
             continue
         start = <double> (at[u] if at[u] > now else now)
@@ -196,7 +196,7 @@ cdef class EarliestEnds:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, kinds
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
@@ -240,7 +240,7 @@ cdef class EarliestEnds:
         ValueError
             If an argument is out of range.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] at = writable(free_at, "free_at")
         cdef const unsigned char[::1] is_up = np.ascontiguousarray(up, np.bool_).view(np.uint8)
         cdef Py_ssize_t u, k
@@ -267,7 +267,7 @@ cdef class EarliestEnds:
                     else:
                         entry.at = 0
                         self.idle[self.first[k] + self.n_idle[k]] = entry
-                        self.n_idle[k] += 1  # in ascending order, which is a heap
+                        self.n_idle[k] += 1  # ids ascend, and a sorted array is a heap
             for k in range(self.kinds):
                 heap_make(self.busy + self.first[k], self.n_busy[k])
 
@@ -294,7 +294,7 @@ cdef class EarliestEnds:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef long long[::1] at = writable(free_at, "free_at")
         cdef Py_ssize_t k, j, best, count
         cdef long long end, least, length

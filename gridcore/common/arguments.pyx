@@ -79,7 +79,7 @@ cdef long long[::1] writable(object values, str name):
         raise TypeError(f"{name} must be an int64 array that can be changed in place")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
+    if not values.flags.carray:  # contiguous, writable and aligned
         raise ValueError(f"{name} must be contiguous and writable to be changed in place")
     return values
 
@@ -136,11 +136,11 @@ cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except 
 @cython.auto_pickle(False)
 cdef class _Guard:
     def __dealloc__(self):
-        if self.occupied != NULL:
-            self.occupied[0] = False
+        if self.in_call != NULL:
+            self.in_call[0] = False
 
 
-cdef _Guard guard(bint* occupied, _Guard inner=None):
+cdef _Guard guard(bint* in_call, _Guard inner=None):
     """Mark an object, and those of `inner`, as in use until the result is deleted.
 
     Each public method of a kernel with a state begins with this call.  Otherwise another thread or a callback
@@ -151,9 +151,9 @@ cdef _Guard guard(bint* occupied, _Guard inner=None):
     RuntimeError
         If the object is in use.
     """
-    if occupied[0]:
+    if in_call[0]:
         raise RuntimeError("this object is in use by another call; make one call at a time, from one thread")
     cdef _Guard result = _Guard.__new__(_Guard)
-    result.occupied, result.inner = occupied, inner
-    occupied[0] = True
+    result.in_call, result.inner = in_call, inner
+    in_call[0] = True
     return result

@@ -9,7 +9,7 @@ __all__ = ["closest", "listed"]
 
 def closest(known: Iterable[str], name: object) -> str:
     """Return ``"did you mean ...? "`` with the closest known name, or "" if none is close."""
-    from difflib import get_close_matches  # for errors only
+    from difflib import get_close_matches  # imported here, since only errors need it
 
     close = get_close_matches(str(name), list(known), 1)
     return f"did you mean {close[0]}? " if close else ""

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-#: The latest instant of a state (ns), so that a sum of two does not overflow.
+#: The latest instant in a state (ns); the sum of two such instants does not overflow.
 LATEST = 2**61
-#: An instant (ns) after all others.
+#: Instant of an event that never happens (ns), later than all others.
 NEVER = 2**63 - 1
 
 
@@ -37,7 +37,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Size: TypeAlias = "int | str | None"
-#: The least number, and the first that is too large (None: no limit); a name stands for a size, as in `read`.
+#: The smallest valid number, and the smallest one that is too large (None: no limit).  A string is the name
+#: of a size that `read` gets.
 Limits: TypeAlias = "tuple[float | str | None, float | str | None]"
 
 ANY: Limits = (None, None)
@@ -58,7 +59,7 @@ class NumberEntry:
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> int:
         high = _size(self.end, sizes) - 1
-        # subclasses of int, such as bool, are rejected: they may define their own comparisons
+        # subclasses of int, such as bool, are rejected, since they may override comparisons
         if type(value) is not int or not self.low <= value <= high:
             raise ValueError(f"{name} must be a whole number in {self.low}..{high}, got {value!r}")
         return value
@@ -182,7 +183,7 @@ def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]
 def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
     target = np.dtype(dtype)
     if isinstance(value, np.ndarray):
-        # convert a subclass first: comparisons of masked numbers, for example, are neither true nor false
+        # convert subclasses first: comparisons of a masked array, for example, may be neither true nor false
         value = np.array(value, order="C")
     fits = (
         isinstance(value, np.ndarray)

@@ -26,7 +26,7 @@ __all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "D
 
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
-#: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
+#: Record types of messages, in order of priority.  Each begins with receiver, sender and job.
 CANCEL = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
@@ -34,7 +34,7 @@ COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
 DISPLACED = np.dtype([*_HEAD, ("attempt", "i8")])
 _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY, DISPLACED
-# The kinds of schedules that are counted: pushed, pulled, polled, opened and shuffled.
+# Exchanges of schedules are counted by kind: pushed, pulled, polled, opened and shuffled.
 cdef Py_ssize_t _EXCHANGE_KINDS = 5
 
 _NODES_OF = ArrayEntry(np.int64, limits=(0, "nodes"))
@@ -61,7 +61,7 @@ _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
 _FLAGS = ("wide", "others", "keep", "push", "pull", "poll", "stale", "record", "faults")
-# The largest value of a setting, so that sums of settings do not overflow.
+# The largest value of a setting; sums of settings up to it do not overflow.
 cdef long long _LONGEST = 10**17
 
 
@@ -157,7 +157,7 @@ cdef class Negotiations:
         indices(per_job["lasts"], "lasts", 0, LATEST + 1)
         indices(per_job["earliest"], "earliest", 0, LATEST // self.slot + 1)
         if self.negotiation != NULL:
-            # the negotiations and runs under way depend on these
+            # negotiations and runs in progress depend on these arrays
             for name, bound in (("tasks", self.tasks), ("length", self.length), ("lasts", self.run_time),
                               ("submitter", self.submitter), ("group", self.group), ("earliest", self.earliest),
                               ("latest", self.latest)):
@@ -173,7 +173,7 @@ cdef class Negotiations:
         self.resubmitted, self.first_start = per_job["resubmitted"], per_job["first_start"]
         self.end, self.done, self.group = per_job["end"], per_job["done"], per_job["group"].copy()
         self.earliest, self.latest, self.reserved_slots = per_job["earliest"].copy(), per_job["latest"].copy(), per_job["held"]
-        self.received, self.changes, self.busy, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
+        self.received, self.changes, self.busy_time, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
         self.first_poll, self.up = per_node["first"], per_node["up"].view(np.uint8)
         self.known_down = per_node["away"].view(np.uint8) if self.faults else None
         self.counts = counts
@@ -197,7 +197,7 @@ cdef class Negotiations:
         pending_free(&self.reservation_ends)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.schedules.occupied, guard(&self.views.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.schedules.in_call, guard(&self.views.in_call, guard(&self.links.in_call))))
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:

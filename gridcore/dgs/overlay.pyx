@@ -127,7 +127,7 @@ cdef class Views:
 
     def in_degree(self) -> Integers:
         """Return int64[nodes]: the number of nodes that know each node."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
@@ -144,7 +144,7 @@ cdef class Views:
         known_down
             bool[nodes], the nodes that must not be drawn; None for none.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
         cdef const unsigned char[::1] down_flags = self._node_flags(known_down, "known_down")
@@ -171,7 +171,7 @@ cdef class Views:
         cdef Py_ssize_t k, j, n = 0
         cdef int card
         cdef int* cards = &self.entry[0, 0]
-        # the state of the stream is a function of the seed, first and second
+        # the state of the stream depends only on seed, `first` and `second`
         self.table.random_state = seed
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> first
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> second
@@ -199,7 +199,7 @@ cdef class Views:
         up
             bool[nodes], the nodes that are up; None for all.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const unsigned char[::1] is_up = self._node_flags(up)
         cdef long long[3] counts
         cdef const unsigned char* up_flags = NULL
@@ -214,7 +214,7 @@ cdef class Views:
 
     def leave(self, nodes: ArrayLike):
         """Empty the views of `nodes` (int64[k]); other nodes drop entries for them when they next contact them."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] node_ids = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
         for k in range(node_ids.shape[0]):
@@ -230,7 +230,7 @@ cdef class Views:
         gets an entry for that node instead.  A walk skips steps to `node` and to nodes that are down (`up` as
         for `cycle`).
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const unsigned char[::1] is_up = self._node_flags(up)
         cdef Py_ssize_t walk, step, at, k
         cdef int neighbour
@@ -277,13 +277,13 @@ cdef class Views:
 
     def getstate(self) -> dict[str, Any]:
         """Return the views and the state of the random stream; see `gridcore.common.state`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return read_only({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
                       "chance": np.array([self.table.random_state], np.uint64)})
 
     def setstate(self, state):
         """Restore a state of `getstate` of as many nodes of the same degree; raise ValueError if it is invalid."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         entries = read(state, _STATE, nodes=self.nodes, degree=self.degree)
         view = entries["views"]
         count = (view >= 0).sum(axis=1)

@@ -32,8 +32,9 @@ import numpy as np
 
 __all__ = ["DgsProtocol"]
 
-# The largest instant that a caller may give, ns.
+# The latest instant that a caller may pass, ns.
 cdef long long _LAST = 8 * 10**17
+# Nanoseconds per second.
 cdef double _NS = 1e9
 
 
@@ -98,7 +99,7 @@ cdef class DgsProtocol(Negotiations):
             self._room_for(out.n)
             sort_rows(out.row, self.spare, out.n)
             for k in range(out.n):
-                # a record consists of the first fields of a row
+                # a row may have more fields than the record, which is its beginning
                 self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
             out.n = 0
         return 0
@@ -118,7 +119,7 @@ cdef class DgsProtocol(Negotiations):
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a new or waiting job, got {job[k]}")
         for k in range(job.shape[0]):
-            # a job that is named twice may be in a search already
+            # a job that is listed twice may already be searching
             if self.phase[job[k]] in (NEW, WAITING):
                 self._search(job[k], now)
 
@@ -207,7 +208,7 @@ cdef class DgsProtocol(Negotiations):
         elif not negotiation.retry_may_help and negotiation.first_late_start >= 0:
             self._reject_late(job, negotiation.first_late_start, now)
         elif not negotiation.retry_may_help and self.faults and self.wide:
-            self._wait(job, WAITED_FOR_ROOM, now)  # machines may recover
+            self._wait(job, WAITED_FOR_ROOM, now)  # there may be room when machines have recovered
         elif not negotiation.retry_may_help:
             self._log_decision(TOO_LARGE, job, self.most_candidates[job], self.tasks[job], NAN, 0, now, age=NAN)
             self._reject(job, "too_large")
@@ -226,7 +227,7 @@ cdef class DgsProtocol(Negotiations):
         self.conflicts[job] += 1
         qsort(negotiation.reserved, negotiation.n_reserved, sizeof(int), ascending)
         self._cancel(job, negotiation.reserved, negotiation.n_reserved)
-        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
+        self.attempt[job] += 1  # so that replies to the old attempt are ignored
         return self._choose(job, now)
 
     cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
@@ -247,7 +248,7 @@ cdef class DgsProtocol(Negotiations):
         self.phase[job] = BROKEN if lost_a_node else PLACED
         self.failed_searches[job], self.reserved_slots[job] = 0, self.length[job]
         if lost_a_node:
-            return 0  # the lost machine is detected later
+            return 0  # the failure of the machine is detected later
         self._watch(job)
         return pending_push(&self.run_ends, max(negotiation.start * self.slot + self.run_time[job], now), job,
                             <int> job)
@@ -304,7 +305,7 @@ cdef class DgsProtocol(Negotiations):
         self._log_decision(CALLED_OFF, job, n, NAN, NAN, n, now, age=NAN)
         qsort(nodes, n, sizeof(int), ascending)
         self._cancel(job, nodes, n)
-        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
+        self.attempt[job] += 1  # so that replies to the old attempt are ignored
         self.phase[job] = CANCELLED
         self.rejected += 1
         negotiation_drop(&self.negotiation[job])
@@ -382,7 +383,7 @@ cdef class DgsProtocol(Negotiations):
             if fields > 5:
                 self.row[k].c = record.c
             self.links._free_slot(self.links.due[k].slot)
-            # a state that was read from a file may have any values here
+            # a state from a file may have any values here
             start = -1 if kind in (REQUEST_KIND, DISPLACED_KIND) else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):
                 raise ValueError(f"links must have messages for jobs below {self.jobs} and slots up to "
@@ -448,7 +449,7 @@ cdef class DgsProtocol(Negotiations):
             n_opened = 0
             start = self.schedules._search(&query, self.views.view, self.known_down,
                                            self.first_poll if self.poll else None, row.node, &n_opened)
-            # opening neighbours takes time, after which the start may be too early
+            # opening neighbours takes time, so this start may be too early by then
             wait = self.at_least + n_opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
                 break
@@ -511,7 +512,7 @@ cdef class DgsProtocol(Negotiations):
             row = &self.row[k]
             job = row.job
             negotiation = self.negotiation[job]
-            # a state from a file may have an answer twice
+            # a state from a file may contain an answer twice
             if (self.searches[job] != row.a or self.phase[job] != SEARCHING or negotiation == NULL
                     or negotiation.missing <= 0):
                 continue
@@ -528,7 +529,7 @@ cdef class DgsProtocol(Negotiations):
                         break
             negotiation.missing -= 1
             if negotiation.missing == 0:
-                # jobs with all answers are collected at the front of `spare`
+                # collect the jobs that have all answers at the front of `spare`
                 self.spare[complete].job = job
                 complete += 1
         for k in range(complete):
@@ -698,7 +699,7 @@ cdef class DgsProtocol(Negotiations):
             self.first_start[job] = start
         self.end[job], self.done[job] = end, negotiation.n_nodes
         for k in range(negotiation.n_nodes):
-            self.busy[negotiation.pool[k]] += end - start
+            self.busy_time[negotiation.pool[k]] += end - start
             self.tasks_done[negotiation.pool[k]] += 1
             if (not self.keep_slots
                     and self.schedules._release(&self.schedules.node[negotiation.pool[k]], negotiation.start, to,
@@ -752,7 +753,7 @@ cdef class DgsProtocol(Negotiations):
                 continue
             has_arrivals = False
             while True:
-                # searches answer after the messages of the same instant have been handled
+                # searches answer only after the messages of this instant
                 arrived = self._arrive(at)
                 arrived = self._send_delayed_answers(at) or arrived
                 if not arrived:
@@ -763,7 +764,7 @@ cdef class DgsProtocol(Negotiations):
                 self._flush(at)
                 self.links._advance(at)
             self._hand_over_if_many()
-            # the caller must handle waiting or rejected jobs, and messages of other kinds
+            # return, so that the caller handles waiting and rejected jobs, and messages of other kinds
             if self._waiting or self._rejections or not has_arrivals:
                 return at
 
@@ -820,7 +821,7 @@ cdef class DgsProtocol(Negotiations):
         while is_late:
             best, left = -1, 0
             for k in range(negotiation.n_answers):
-                # the next one in the order of starts, then of arrival
+                # find the next answer in order of start, then of arrival
                 if negotiation.answer[k].start > start or (negotiation.answer[k].start == start >= 0 and k > at):
                     left += 1
                     if best < 0 or negotiation.answer[k].start < negotiation.answer[best].start:
@@ -880,7 +881,7 @@ cdef class DgsProtocol(Negotiations):
                                                         schedules.n_candidates * sizeof(Observation))
         record.n, record.slot, record.oldest = <int> schedules.n_candidates, max(left, first), now
         for k in range(schedules.n_candidates):
-            # the searcher knows itself as it is now
+            # the searcher knows its own present schedule
             record.observations[k].node = schedules.candidates[k].node
             record.observations[k].as_of = max(min(schedules.candidates[k].as_of, now), -1)
             record.oldest = min(record.oldest, record.observations[k].as_of)
@@ -892,7 +893,7 @@ cdef class DgsProtocol(Negotiations):
         for k in range(schedules.n_own):
             node, as_of = &schedules.node[record.observations[k].node], record.observations[k].as_of
             oldest = min(oldest, as_of)
-            if node.latest > as_of or node.released.n:  # it may have changed since it was seen
+            if node.latest > as_of or node.released.n:  # its schedule may have changed since it was seen
                 free_ += schedules._is_free(node, now, first, slots) - schedules._is_free(node, as_of, first, slots)
         d.machine, d.tasks, d.among = request.sender, n_opened, schedules.n_own
         d.saw, d.limit, d.true_, d.age = schedules.own_free, negotiation.n_nodes, free_, self._age(oldest, now)
@@ -917,7 +918,7 @@ cdef class DgsProtocol(Negotiations):
                 d.saw, d.limit, d.true_ = record.n, negotiation.n_nodes, record.n
             else:
                 true_ = answer.b
-                if self.stale:  # else the knowledge of the searcher is up to date
+                if self.stale:  # else the searcher's knowledge is up to date
                     true_ = self.schedules._true_start(
                         record.observations, record.n, negotiation.pool + k * negotiation.n_nodes,
                         negotiation.n_nodes, self.length[answer.job], record.slot, answer.b)

@@ -108,7 +108,7 @@ cdef class SlotSchedules:
 
         All arrays are int64[k].  Returns bool[k], whether the node was free in these slots; if not, it is not reserved.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
         cdef Py_ssize_t k
@@ -153,7 +153,7 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil:
         """Return the index of the first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
-        # a binary search without branches, which could not be predicted
+        # a binary search without branches, since the processor could not predict them
         while n > 0:
             half = (n + 1) // 2
             low += half if node.row[low + half - 1].end <= slot else 0
@@ -188,7 +188,7 @@ cdef class SlotSchedules:
         jobs
             int64[k], the job to which each reservation must belong; by default any job.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
@@ -226,7 +226,7 @@ cdef class SlotSchedules:
         Reservations that overlap it are released at `now` ns.  Returns their (jobs, starts), int64[m], in order of
         time; None if there is no such reservation that ends before `end`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._nodes([node])
         self._slots([start, end], "start and end", 0)
         cdef Node* of = &self.node[node]
@@ -279,7 +279,7 @@ cdef class SlotSchedules:
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes)
         cdef Py_ssize_t k, i
         cdef Node* node
@@ -294,7 +294,7 @@ cdef class SlotSchedules:
 
     def forget(self, long long slot, long long released_by):
         """Drop the reservations that end by `slot`, and those that were released by `released_by` ns."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u
         cdef Node* node
         with nogil:
@@ -305,7 +305,7 @@ cdef class SlotSchedules:
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         cdef const Node* of = &self.node[node]
@@ -322,7 +322,7 @@ cdef class SlotSchedules:
         as_of
             int64[k] ns (or one instant for all), when each node was seen; None for now.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), instants = self._as_of(as_of, u.shape[0], "node")
         cdef Py_ssize_t k
         self._check_job(1, slots, start)
@@ -367,7 +367,7 @@ cdef class SlotSchedules:
         as_of
             As for `is_free`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(candidates), instants = self._as_of(as_of, u.shape[0], "candidate")
         cdef Py_ssize_t k
         cdef long long start
@@ -425,7 +425,7 @@ cdef class SlotSchedules:
             ns; if it is not 0, each node sees its neighbours first at `as_of` and then every `poll_period` ns, up to
             `until` (ns).  Before that, it assumes that their schedules are empty.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
             views = views.copy()
         cdef const int[:, :] view_rows = views
@@ -490,7 +490,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin_search()
-        # mark nodes that must not become candidates as visited
+        # nodes that must not become candidates are marked as visited
         if not query.include_searcher:
             self.last_search[searcher] = self.searches
         if 0 <= query.exclude < self.nodes:
@@ -500,14 +500,14 @@ cdef class SlotSchedules:
         if free_now >= query.n_nodes:
             return query.not_before
         while k < self.n_visited:
-            # one hop further: open the nodes of the last hop
+            # one hop further: visit the neighbours of the nodes of the last hop
             if not (hop < query.hops or (query.wide and self.n_candidates < query.n_nodes)):
                 break
             end = self.n_visited
             while k < end:
                 k += 1
                 if self.visited[k - 1] == searcher:
-                    continue  # its neighbours are candidates already
+                    continue  # its neighbours already are candidates
                 n_opened[0] += 1
                 self._open(query, views, known_down, instants, searcher, self.visited[k - 1], &free_now)
                 if free_now >= query.n_nodes:
@@ -529,7 +529,7 @@ cdef class SlotSchedules:
         cdef int neighbour
         cdef long long at = query.as_of if instants is None else instants[u]
         if query.poll_period:
-            # the last time, up to `until`, at which `u` has seen its neighbours
+            # the last instant up to `until` at which `u` polled its neighbours
             at = at + (query.until - at) // query.poll_period * query.poll_period if query.until >= at else -1
         for j in range(views.shape[1]):
             neighbour = views[u, j]
@@ -608,7 +608,7 @@ cdef class SlotSchedules:
         while repeat:
             while k < n and row[k].end <= at:
                 k += 1
-            # the first gap between the reservations that the reader knows
+            # find the first long enough gap between the reservations that the reader knows
             if not knows_all:
                 while k < n and (node.info[k].made_at > candidate.as_of or row[k].start - at < slots):
                     if node.info[k].made_at <= candidate.as_of:
@@ -620,7 +620,7 @@ cdef class SlotSchedules:
                     k += 1
                 at = max(at, row[k - 1].end)
             candidate.high = row[k].start - slots if k < n else NEVER
-            # to the reader, reservations released since are still in force
+            # the reader does not know that these reservations have been released
             repeat = False
             j = last
             while j >= 0 and node.released.item[j].last_release > candidate.as_of:
@@ -645,7 +645,7 @@ cdef class SlotSchedules:
             for k in range(self.n_candidates):
                 self.low[k] = self.candidates[k].low
             at = smallest(self.low, self.n_candidates, n_nodes - 1)
-            # fast path: often it suits those whose intervals have begun by then
+            # fast path: count the candidates whose interval contains `at`; often they suffice
             fits = 0
             for k in range(self.n_candidates):
                 fits += self.candidates[k].low <= at <= self.candidates[k].high
@@ -695,7 +695,7 @@ cdef class SlotSchedules:
             if k + AHEAD < n:
                 prefetch(&self.node[observations[k + AHEAD].node])
             node = &self.node[observations[k].node]
-            # a change at the instant of the observation may have come after it
+            # changes at the instant of the observation may be later than it
             has_additions |= node.latest >= observations[k].as_of
             j = released_last_made(&node.released, observations[k].as_of)
             while j >= 0 and node.released.item[j].last_release >= observations[k].as_of:
@@ -703,7 +703,7 @@ cdef class SlotSchedules:
                                  and node.released.item[j].end > since)
                 j -= 1
         if not has_releases:
-            # reservations made since do not make an earlier start possible
+            # later reservations cannot make an earlier start possible
             k = 0
             while has_additions and k < n_nodes and self._is_free(&self.node[picks[k]], NEVER - 1, start, slots):
                 k += 1
@@ -821,7 +821,7 @@ cdef class SlotSchedules:
 
     def getstate(self) -> dict[str, Any]:
         """Return all reservations, including released ones; see `gridcore.common.state`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
@@ -843,7 +843,7 @@ cdef class SlotSchedules:
 
     def setstate(self, state):
         """Restore a state of `getstate` of schedules of as many nodes; raise ValueError if it is invalid."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k
         cdef const long long* row
         cdef ReleasedReservation entry

@@ -10,21 +10,21 @@ import numpy as np
 from gridcore.common.arrays import Bools, Integers
 from gridcore.common.state import refuse
 
-#: The actions of decisions, which `gridsim.schedulers.dgs.decisions` describes.
+#: The actions of decisions; `gridsim.schedulers.dgs.decisions` describes them.
 ACTIONS = (
     "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
     "placed", "searched-again", "waited", "waited-for-room", "waited-for-machines", "gave-up-too-large",
     "gave-up", "overdue", "missed", "gave-up-too-late", "called-off",
     "extended", "displaced",
 )  # fmt: skip
-#: A row of the log of decisions; the action is an index of `ACTIONS`.  The row of a job that waits to search
-#: again has the number of its searches in `saw`, from which the policy computes the wait.
+#: A row of the log of decisions; `action` is an index into `ACTIONS`.  If a job waits before it searches
+#: again, `saw` is the number of its searches, from which the policy computes the wait.
 DECISION = np.dtype(
     [(name, "i8") for name in ("time", "application", "action", "decider", "machine", "tasks", "among")]
     + [(name, "f8") for name in ("saw", "limit", "true", "age")]
 )
 
-#: The bits of the job in a number of `claimed`; the higher bits are the attempt.
+#: Mask of the job in an entry of `claimed`; the higher bits are the attempt.
 _JOB = 2**32 - 1
 
 

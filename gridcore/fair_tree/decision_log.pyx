@@ -25,13 +25,13 @@ import numpy as np
 __all__ = ["ACTIONS", "NOTE"]
 
 
-#: The actions that are logged, by their numbers in the log.
+#: The logged actions, in the order of their numbers in the log.
 ACTIONS = ("passed-on", "passed-on-idle", "passed-on-full", "accepted", "accepted-at-root", "accepted-full", "gave",
            "queued")
 cdef enum:
     PASSED_ON, PASSED_ON_IDLE, PASSED_ON_FULL, ACCEPTED, ACCEPTED_AT_ROOT, ACCEPTED_FULL, GAVE, QUEUED
 
-#: A row of the log, as in `gridsim.results.decisions.Decisions`, except that `action` is an index of `ACTIONS`.
+#: A row of the log, as in `gridsim.results.decisions.Decisions`, except that `action` is an index into `ACTIONS`.
 LOG_ROW = np.dtype([("time", "i8"), ("application", "i8"), ("task", "i8"), ("action", "i2"), ("decider", "i8"),
                  ("level", "i2"), ("machine", "i8"), ("tasks", "i8"), ("among", "i8"), ("saw", "f8"), ("limit", "f8"),
                  ("true", "f8"), ("age", "f8")])
@@ -148,7 +148,7 @@ cdef class _DecisionLog:
             self._log_climb(row, is_accepted, out, limit, now)
         if not is_accepted:
             return 0
-        # without a sample that hosts the request, the guarantees are those of the last sample
+        # if no sample hosts the request, the last sample gives the guarantees
         sample = decision.sample if decision.sample >= 0 else last
         self._make_room()
         for k in range(n):
@@ -291,7 +291,7 @@ cdef class _DecisionLog:
             self.open_leaves[k].low, self.open_leaves[k].high = 0.0, INFINITY
         high = tasks * self.tree.task_size[application] / self.tree.size[application] / speed
         if guess < INFINITY:
-            # the rooms grow by about the speed of the leaves
+            # per unit of stretch the leaves can do about speed * size Mflop more
             slope = speed * self.tree.size[application] / self.tree.task_size[application]
             at = guess
             for trial in range(2):

@@ -37,7 +37,7 @@ from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 __all__ = ["SHARE", "FairTreeProtocol"]
 
 
-#: A message from a leaf to a submitter: `tasks` tasks of the application have arrived, or are completed.
+#: A message from a leaf to a submitter: `tasks` tasks of the application have arrived or been completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 _STATE = {
     "turns": TableEntry({"time": INSTANT, "node": (0, "nodes")}), "placed_at": NumberEntry(), "touched_at": NumberEntry(),
@@ -45,11 +45,12 @@ _STATE = {
     "made": ArrayEntry(DECISION), "made_at": ArrayEntry(np.int64, ("made",)),
 }
 
-# With fewer leaves, waking threads takes longer than their work.
+# The smallest number of leaves that are worth the overhead of threads.
 cdef Py_ssize_t _MIN_THREADED = 512
-# Nodes and cells are prefetched this many messages ahead, records twice and headers of summaries half as many.
+# Prefetch distance of nodes and cells, in messages; it is twice as long for records, and half as long for headers of
+# summaries.
 cdef Py_ssize_t _PREFETCH_DISTANCE = 4
-# The number of leaves that sample at a time, which limits the summaries that are in memory twice.
+# The number of leaves that sample in one batch; new summaries of a batch are in memory beside the old ones.
 cdef Py_ssize_t _BATCH = 8192
 cdef long long _LARGEST_BYTES = LARGEST_BYTES, _MADE_BYTES = MADE_BYTES
 
@@ -183,7 +184,7 @@ cdef class FairTreeProtocol:
         pending_free(&self.turns)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.tree.occupied, guard(&self.queues.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.tree.in_call, guard(&self.queues.in_call, guard(&self.links.in_call))))
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ cdef class FairTreeProtocol:
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
-            if self.task_lost():  # the caller must act when this instant is over
+            if self.task_lost():  # the caller must act at the end of this instant
                 lost, limit = True, at
             if at == self.touched_at:
                 continue  # the caller will call `act`
@@ -247,7 +248,7 @@ cdef class FairTreeProtocol:
             if k + _PREFETCH_DISTANCE // 2 < summaries:
                 self.tree._prefetch_payloads(<Summary*> self._at(k + _PREFETCH_DISTANCE // 2))
             summary = (<Summary*> self._record(k, summaries))[0]
-            # checked here, because `links` accepts any record
+            # `links` does not check its records
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
                     and payloads_has_place(&self.tree.payloads, summary.payload)):
                 raise ValueError("links must have summaries from nodes to their parents, got payload "
@@ -262,12 +263,12 @@ cdef class FairTreeProtocol:
                 raise ValueError(f"links must have spreads to routers, got node {spread.node}")
             self._check_copy(spread.copy)
             self.tree.node[spread.node].outer_minimum = spread.minimum
-            self.tree._learn_outlook(spread.node, spread.largest, spread.copy, spread.made)
+            self.tree._learn_outlook(spread.node, spread.largest_minimum, spread.copy, spread.made)
             if self.spread_on_change:
                 self.reports.add(spread.node)
             else:
                 self._spread(spread.node, True, now)
-        # in order of receivers, since messages must be sent in order of kind and sender
+        # handle requests in order of receivers, since what these send must be in order of kind and sender
         self.links.stage += 1
         n = self.links._take(self.request.number, now)
         self.links._sort_by_node(n)
@@ -290,7 +291,7 @@ cdef class FairTreeProtocol:
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, force, out)
         for k in range(n):
-            self._post_down(&self.spread, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.spread, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _check_copy(self, long long copy) except -1:
@@ -405,7 +406,7 @@ cdef class FairTreeProtocol:
             self.decision_rows[self.n_decisions], self.decision_times[self.n_decisions] = decision, now
             self.n_decisions += 1
         for k in range(n):
-            self._post_down(&self.request, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.request, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
@@ -505,7 +506,7 @@ cdef class FairTreeProtocol:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            # its width is unknown yet; that of the last summary of the leaf is a likely one
+            # its width is not yet known; guess that it is the width of the leaf's last summary
             wide = payloads_wide(self.tree.node[self.batch[k]].last_report)
             self._make_payload(k, wide)
         self._run_work(True, n, now)
@@ -644,7 +645,7 @@ cdef class FairTreeProtocol:
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.n_waiting = 0
         for k in range(n):
-            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
+            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest_minimum, self.waiting[k].copy, now)
 
     def act(self, long long now):
         """Run the actions of nodes at `now` ns, after all messages of the instant have arrived."""
@@ -718,7 +719,7 @@ cdef class FairTreeProtocol:
             self.orders.add(k)
         self.placed_at, self.touched_at = entries["placed_at"], entries["touched_at"]
         self.n_arrivals, self.n_decisions = len(arrivals), len(decisions)
-        # with free rows, because a full array is doubled
+        # leave free rows, because a full array is doubled, and an empty one would stay empty
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.decision_rows = np.concatenate((decisions, np.zeros(64, DECISION)))
         self.decision_times = np.concatenate((entries["made_at"], np.zeros(64, np.int64)))

@@ -32,15 +32,15 @@ import numpy as np
 
 __all__ = ["SharedFairTreeProtocol", "TreeExchange"]
 
-# The bit offsets of the parts of a stage, and the last round of a turn.
+# Bit offsets of the parts of a stage, and the number of the last round of a turn.
 cdef enum:
     CALL = 40
     TURN = 24
     ROUND = 4
     ACT = 0xFFFFF
 
-# The facts that processes exchange: the first instant of an event (ns), the tasks that leaves have, and the tasks in
-# requests that may reach a leaf within an epoch.
+# The numbers that processes exchange: the instant of the next event (ns), the tasks on leaves, and the tasks in requests
+# that may reach a leaf within an epoch.
 cdef enum:
     NEXT, ENQUEUED, COMING
 
@@ -51,13 +51,13 @@ cdef class TreeExchange(Exchange):
 
     cdef SummaryTree tree
     cdef int summary, spread, request
-    cdef long long coming               # tasks in requests on their way to leaves of this process, or routers above
+    cdef long long coming               # tasks in requests on their way to leaves of this process, or to routers above
 
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil:
         cdef long long* handle = self._handle(slot)
         if handle == NULL or handle[0] < 0:
             return 0
-        # width, release and cells
+        # 16 bytes for width and release, then the cells
         return 16 + self.tree.payloads.pool[payloads_wide(<int> handle[0])].nbytes
 
     cdef long long* _handle(self, int slot) noexcept nogil:
@@ -212,7 +212,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
             if at > limit or at == NEVER:
                 self._end_call()
                 return NEVER
-            # a message of the caller may arrive at once, on the same machine
+            # a message that the caller sends to its own machine may arrive at this instant
             if first or self._may_end():
                 self._run_in_step(at)
                 if self.placed_at == at and not self.run_on:

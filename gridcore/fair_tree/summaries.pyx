@@ -111,7 +111,7 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
         raise TypeError("out must be a uint32 array")
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
-    if not target.flags.carray:  # aligned, too
+    if not target.flags.carray:  # contiguous, writable and aligned
         raise ValueError("out must be C-contiguous and writable")
     if np.may_share_memory(target, array):
         array = array.copy()
@@ -294,7 +294,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         return result
     tasks = n_tasks
     if wide or total > 18446744073709551615ULL // tasks:
-        # rare; Python integers do not overflow
+        # products that large are rare, so slow Python integers are fine: they do not overflow
         remainders = []
         for i in range(n):
             quotient, remainder = divmod(n_tasks * int(room[i]), everything)

@@ -47,34 +47,34 @@ from gridcore.common.state import ArrayEntry, ArraysEntry, NumberEntry, TableEnt
 __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
 
 
-#: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
-#: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
-#: tree (nan when climbing), `largest` the largest one of a leaf there, and `copy` the handle of a copy of the root's
-#: summary, `made` at that time (ns): nan and -1 where the message has none.
+#: A request to place `tasks` tasks of `application`.  It comes from the parent, which numbers its requests to this
+#: node (`sequence`), or it climbs from a child (sequence -1).  `minimum` is the minimum stretch of the rest of the
+#: tree, `largest_minimum` the largest minimum stretch of a leaf there, `copy` the handle of a copy of the root's
+#: summary, and `made` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
                     ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8"),
-                    ("largest", "f8"), ("copy", "i8"), ("made", "i8")])
-#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender
-#: had received (`echo`), the sender's `minimum` stretch, and `since`, the instant (ns) of the oldest change of
-#: a leaf that this summary is the first to report.  `largest` is the largest minimum stretch of a leaf (idle
-#: ones: 0), and `covers` the number of leaves in the summary; both are 0 where the rule does not need them.
+                    ("largest_minimum", "f8"), ("copy", "i8"), ("made", "i8")])
+#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender had
+#: received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no earlier
+#: summary reports (`since`, ns).  `largest_minimum` is the largest minimum stretch of a leaf (0 for idle leaves), and
+#: `covers` the number of leaves in the summary; both are 0 if the rule does not need them.
 SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
-                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest", "f8"), ("covers", "i8")])
-#: A message that carries the minimum stretch of the rest of the tree down to a router, with what `REQUEST` explains.
-SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest", "f8"), ("copy", "i8"),
-                   ("made", "i8")])
-#: A decision of a router: the index `sample` of a stretch in the grid (-1 if none hosts the request), and
-#: whether room for all tasks is `guaranteed`.
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest_minimum", "f8"), ("covers", "i8")])
+#: A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `REQUEST`.
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest_minimum", "f8"),
+                   ("copy", "i8"), ("made", "i8")])
+#: A decision of a router: `sample` is the index of a stretch in the grid (-1 if none hosts the request), and
+#: `guaranteed` tells whether there is room for all tasks.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
-#: Bytes that a rule of acceptance adds to a message: for a largest minimum stretch, for the number of leaves that a
-#: summary covers, and for the time at which a copy of the root's summary was made.
+#: Bytes that rules of acceptance add to messages: for a largest minimum stretch, for the number of leaves in a
+#: summary, and for the time of a copy of the root's summary.
 LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
 #: The rules of acceptance, see `SummaryTree`.
 RULES = ("minimum", "root", "largest", "either")
-# Relative tolerance of comparisons of a stretch with products of the ratio of neighbouring samples.
+# Relative tolerance of a limit of the stretch, for rounding errors of samples.
 cdef double _TOLERANCE = 1e-9
-# Nodes are stored as their structs in memory.
+# In a state, nodes are stored as bytes of their structs.
 _STATE = {
     "below_window": NumberEntry(), "above_window": NumberEntry(), "nodes": ArrayEntry(np.uint8, ("nodes", "width")),
     "debt_counts": TableEntry({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
@@ -176,11 +176,11 @@ cdef class SummaryTree:
         self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
         self._add_applications(release, size, task_size)
         self.speed = s
-        self.node = <Node*> allocate_aligned(m * sizeof(Node))  # each half of a node fills one cache line
+        self.node = <Node*> allocate_aligned(m * sizeof(Node))  # aligned: each half of a node fills one cache line
         large_pages(self.node, m * sizeof(Node))
         for k in range(m):
             self.node[k] = _unknown_node(unknown)
-        self.node[0].outer_minimum = INFINITY    # no other nodes than the tree of the root
+        self.node[0].outer_minimum = INFINITY    # the root has no nodes outside of its subtree
         self.total_speed = math.fsum(s)
         if self.accept != MINIMUM:
             self.outlook = <Outlook*> allocate_aligned(m * sizeof(Outlook))
@@ -216,7 +216,7 @@ cdef class SummaryTree:
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
         """Append applications: release (s), total size (Mflop), task size (Mflop); indices are consecutive."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._add_applications(release, size, task_size)
 
     cdef _add_applications(self, release, size, task_size):
@@ -230,14 +230,14 @@ cdef class SummaryTree:
         self.release = np.concatenate((self.release, r))
         self.size = np.concatenate((self.size, w))
         self.task_size = np.concatenate((self.task_size, a))
-        # the grid samples to look up: the largest size <= the application's, the smallest task size >= its own
+        # samples for each application: the largest size <= its size, and the smallest task size >= its task size
         self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
         self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
 
     cdef double _release_of(self, Py_ssize_t child, double now) noexcept nogil:
         """Return the release (s) for which the summary of `child` is valid at `now` s."""
         cdef double release = payloads_release(&self.payloads, self.node[child].summary)[0]
-        return release if self.common_release else fmin(release, now)  # inf for idle leaves: they do not change
+        return release if self.common_release else fmin(release, now)  # inf for idle leaves, whose summaries do not change
 
     cdef void _compute_debit(self, Py_ssize_t child, double now) noexcept nogil:
         """Write the debit of the summary of `child`, which follows from its debts, to `drops` and `limits`."""
@@ -287,10 +287,10 @@ cdef class SummaryTree:
             self.node[u].report_requested = 1
             if not isnan(r.minimum):
                 self.node[u].outer_minimum = r.minimum
-            self._learn_outlook(u, r.largest, r.copy, r.made)
+            self._learn_outlook(u, r.largest_minimum, r.copy, r.made)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
-            # the totals grow with S, so the first one that hosts the request is the answer of Algorithm 4
+            # the total grows with S, so the first S that hosts the request is the result of Algorithm 4
             for i in range(self.g.n_stretch):
                 room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
                 if room[0] + room[1] >= r.tasks:
@@ -311,7 +311,7 @@ cdef class SummaryTree:
         else:
             self.above_window += 1
             remainder = r.tasks - room[0] - room[1]
-            part = 0.5                  # if neither child has a leaf below it
+            part = 0.5                  # stays so if neither child has a leaf below it
             speed = self.node[2 * u + 1].total_speed + self.node[2 * u + 2].total_speed
             if speed > 0.0:
                 part = self.node[2 * u + 1].total_speed / speed
@@ -335,7 +335,7 @@ cdef class SummaryTree:
             debt.sequence, debt.tasks = self.node[child].requests_sent, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             debt.release = self.release[r.application]
-            # without a guarantee the child may miss deadlines at every sample
+            # without a guarantee, the child may miss deadlines at any sample
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
             debts_add(&self.debts, &self.node[child].debt, &debt)
             # the minimum stretch of the rest of the tree, as seen from this child
@@ -347,7 +347,7 @@ cdef class SummaryTree:
             out[i].sequence = self.node[child].requests_sent
             out[i].minimum = self.node[child].last_sent_minimum
             out[i].hops = r.hops
-            self._fill_outlook(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
+            self._fill_outlook(u, child, False, &out[i].largest_minimum, &out[i].copy, &out[i].made)
             i += 1
         n_out[0] += i
         return True
@@ -362,7 +362,7 @@ cdef class SummaryTree:
         for child in range(2 * row.node + 1, 2 * row.node + 3):
             if self.node[child].summary >= 0:
                 width = self.payloads.pool[self.node[child].summary & 1].nbytes // self.cells
-                step = max(1, 64 // (row_cells * width))  # a cache line may have the cells of several stretches
+                step = max(1, 64 // (row_cells * width))  # a cache line may hold the cells of several stretches
                 i = 0
                 while i < self.g.n_stretch:
                     prefetch(<char*> payloads_at(&self.payloads, self.node[child].summary)
@@ -522,10 +522,10 @@ cdef class SummaryTree:
         cdef double shift = self.release[application] - at
         cdef long long n_tasks
         if shift > 0.0 and self.common_release:
-            # each leaf loses speed * later and at most one of the longest tasks, counted in whole tasks of size a
+            # each leaf loses speed * shift, and at most one task of the longest kind, in whole tasks of size a
             lost = leaves - 1 + quotient_up(total_speed * shift + leaves * self.longest, self.ga[ia])
         elif shift > 0.0:
-            shift = 0.0                 # read as if it had been sampled for this release
+            shift = 0.0                 # as if the summary had been sampled for this release
         for i in range(self.g.n_stretch):
             rooms[i] = 0
             if self.gs[i] * w <= age:
@@ -554,7 +554,7 @@ cdef class SummaryTree:
         if total == 0:
             share[0] = share[1] = 0
             return 0
-        if tasks < 2**31:               # room[0] < 2**32, so that the product fits
+        if tasks < 2**31:               # the product fits into 64 bits, since room[0] < 2**32
             product = <unsigned long long> tasks * <unsigned long long> room[0]
             share[0], rest = product // total, product % total
         else:
@@ -587,7 +587,7 @@ cdef class SummaryTree:
         self.node[child].summary = <int> row.payload
         self.node[child].minimum = row.minimum
         if self.outlook != NULL:
-            self.outlook[child].largest, self.outlook[child].covers = row.largest, row.covers
+            self.outlook[child].largest, self.outlook[child].covers = row.largest_minimum, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].oldest_change = min(self.node[parent].oldest_change, row.since)
 
@@ -688,7 +688,7 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, handle)
             self.node[m].oldest_change = NEVER
             return False
-        payloads_add_reference(&self.payloads, handle)          # by the message; the sender has the other
+        payloads_add_reference(&self.payloads, handle)          # for the message; the sender keeps the other one
         payloads_drop(&self.payloads, last_report)
         self.node[m].last_report = handle
         self.node[m].last_report_minimum = least
@@ -701,7 +701,7 @@ cdef class SummaryTree:
         out.echo = self.node[m].last_request
         out.minimum = least
         out.since = self.node[m].oldest_change
-        out.largest, out.covers = largest, covers
+        out.largest_minimum, out.covers = largest, covers
         if self.outlook != NULL:
             self.outlook[m].last_report_largest, self.outlook[m].last_report_covers = largest, covers
         self.node[m].reports_sent += 1
@@ -717,7 +717,7 @@ cdef class SummaryTree:
         these are unchanged.  The next report of `nodes` acknowledges all earlier requests, which thus leave
         the debts of the parents.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
         cdef bint was_gone
@@ -761,7 +761,7 @@ cdef class SummaryTree:
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -769,7 +769,7 @@ cdef class SummaryTree:
 
     def leave(self, nodes: ArrayLike):
         """Remove `nodes` from the tree until `reset`; their parents have detected the failure, and forget them."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -795,7 +795,7 @@ cdef class SummaryTree:
 
     def spread(self) -> NDArray[Any]:
         """Return the spreads of the root to its child routers, rows of `SPREAD`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Spread[2] messages
         cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0
         out_array = np.empty(n, SPREAD)
@@ -820,7 +820,7 @@ cdef class SummaryTree:
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
-                self._fill_outlook(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
+                self._fill_outlook(m, child, True, &out[n].largest_minimum, &out[n].copy, &out[n].made)
                 n += 1
         return n
 
@@ -831,7 +831,7 @@ cdef class SummaryTree:
 
         Nodes are stored as their structs in memory; their debts are stored by node, the latest first.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -876,7 +876,7 @@ cdef class SummaryTree:
             k += 1
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place
         result = np.empty((CHUNK, pool.nbytes), np.uint8)
@@ -890,7 +890,7 @@ cdef class SummaryTree:
 
         Raises ValueError if the state is invalid; the tree must then not be used any more.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk
@@ -928,7 +928,7 @@ cdef class SummaryTree:
         for wide in range(2):
             refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
 
-        # even if a check below fails, no node may refer to a payload or a debt that no longer exists
+        # a check below may fail, but no node may then refer to a payload or debt that no longer exists
         for m in range(self.nodes):
             self.node[m].summary = self.node[m].last_report = self.node[m].debt = -1
             if self.outlook != NULL:
@@ -950,7 +950,7 @@ cdef class SummaryTree:
                 m += 1
             if m * CHUNK != counts_in.shape[0]:
                 raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got {m}")
-        for wide in range(2):  # after all checks: a failure here would leave payloads both in use and free
+        for wide in range(2):  # after all checks, since a failure here would leave payloads both in use and free
             counts_in, release_in = references[wide], release[wide]
             for k in range(counts_in.shape[0]):
                 pool_at(&self.payloads.pool[wide], k).references = counts_in[k]

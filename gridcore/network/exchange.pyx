@@ -36,14 +36,14 @@ cdef extern from "exchange.h":
     long long announced "gridcore_announced"(long long* counter) noexcept nogil
     void give_way "gridcore_yield"() noexcept nogil
 
-# Bytes between the counters of two processes, so that these do not share a cache line.
+# Bytes from the counter of one process to that of the next; they must not share a cache line.
 cdef Py_ssize_t _COUNTER_STRIDE = 128
-# Reads of a counter before a process yields, and before it checks that all processes still run.
+# A waiting process yields after this many reads of a counter, and checks after this many that all processes still run.
 cdef Py_ssize_t _SPINS = 2000
 cdef Py_ssize_t _SPINS_PER_WATCH = 20_000
 
-cdef struct Parcel:                     # a message to a machine of another process; its record and extra data follow
-    long long index, nbytes             # index of its key among those of the sender; bytes of the parcel
+cdef struct Parcel:                     # the head of a message to another process; record and extra data follow
+    long long index, nbytes             # index of its key among the sender's keys; size of the parcel
     Message message
 
 

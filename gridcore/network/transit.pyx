@@ -64,7 +64,7 @@ cdef class Transit:
         messagelog_free(&self.message_log)
 
     cdef int _make_slots(self) except -1:
-        # grow by half only, because messages in flight may take most of the memory of a run
+        # grow by only a half, because messages in flight may take most of the memory of a run
         cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
         if slots > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} messages in flight")
@@ -75,7 +75,7 @@ cdef class Transit:
         large_pages(self.data, slots * self.stride)
         if self.message_log.max_rows:
             messagelog_slots(&self.message_log, slots)
-        # set last, since the calls above may raise MemoryError
+        # done last, since the calls above may raise MemoryError
         for k in range(slots - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
@@ -99,11 +99,11 @@ cdef class Transit:
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
-            return 0  # another process sends it
+            return 0  # the process of the sender sends it
         if self.n_unused == 0:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
-        # filled in place, since a copy of a new struct would wait until its fields are stored
+        # filled in place: copying a new struct would stall until its fields are stored
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
@@ -219,7 +219,7 @@ cdef class Transit:
             m = &self.message[e.slot]
             if (m.lost or e.time >= self._end_of_life(m.target, m.target_life)
                     or m.start > self._end_of_life(m.source, m.source_life)):
-                # the loss is reported at the instant at which the head would have arrived
+                # the loss is reported when the head would have arrived
                 m.lost = True
                 if self.keep[m.kind]:
                     pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)

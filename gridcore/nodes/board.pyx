@@ -18,9 +18,9 @@ from gridcore.common.state import FLAG, INSTANT, LATEST, ArrayEntry, NumberEntry
 
 __all__ = ["REFRESHES", "Board"]
 
-#: The rules for when the board shows a published number.
+#: Rules that determine when the board shows a published number.
 REFRESHES = ("continuous", "periodic", "individual")
-# An instant may be the sum of two times; the last two columns are of publications that are not shown yet.
+# Instants may be the sum of two times, hence 2 * LATEST.  Columns due and number: only if not shown yet.
 _STATE = {
     "published": NumberEntry(0, LATEST + 1), "errors": NumberEntry(0, LATEST + 1),
     "board": TableEntry({

@@ -68,7 +68,7 @@ cdef class LocalMessages:
             self.messages[e.slot] = None
             self.unused.append(e.slot)
         if len(due) > 1:
-            due.sort()                  # the numbers differ, so that messages are not compared
+            due.sort()                  # never compares messages, since the numbers before them differ
         return [message for _, _, message in due]
 
     cdef int _drop(self, long long node) except -1:

@@ -121,7 +121,7 @@ cdef class NodeCore(NodeEvents):
         If arguments are inconsistent.
     """
 
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
@@ -206,13 +206,13 @@ cdef class NodeCore(NodeEvents):
         checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not left yet:
         an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         try:
             return self._advance(limit)
         except AttributeError as error:
             _explain_attribute_error(error, self.now)
             raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # compiled handlers have no traceback
+        except (ArithmeticError, IndexError, ValueError) as error:  # its traceback lacks compiled handlers
             if location := self._handler_location():
                 error.add_note(location)
             raise
@@ -228,7 +228,7 @@ cdef class NodeCore(NodeEvents):
 
     def enter(self, long long now):
         """Begin an event of the engine at `now` ns; the engine calls handlers itself, and `flush` at the end."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
@@ -240,14 +240,14 @@ cdef class NodeCore(NodeEvents):
 
     def flush(self):
         """Send the messages of a wave that began at an event of the engine."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
         if self.dirty:
             self._flush()
 
     @property
     def exhausted(self) -> bool:
         """Whether there are no more events."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
 
@@ -265,7 +265,7 @@ cdef class NodeCore(NodeEvents):
 
         Timers of this instant fire in the same wave.
         """
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
@@ -284,7 +284,7 @@ cdef class NodeCore(NodeEvents):
 
     def tick(self, nodes: ArrayLike, name: str, long long now):
         """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -300,13 +300,13 @@ cdef class NodeCore(NodeEvents):
 
     def drain(self, long long now):
         """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         self._reach(now)
         self._drain()
 
     def act(self, nodes: ArrayLike, long long now):
         """Call `on_act` of `nodes` at `now` ns, an instant of the engine, as `View.act` does."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         self._reach(now)
@@ -315,12 +315,12 @@ cdef class NodeCore(NodeEvents):
 
     def add_applications(self, submitter: ArrayLike):
         """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
     def with_completions(self, long long now) -> list[int]:
         """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.queues.occupied))
+        cdef _Guard access = guard(&self.in_call, guard(&self.queues.in_call))
         self._reach(now)
         self.queues._catch_up(now)
         self._read_completions()
@@ -331,7 +331,7 @@ cdef class NodeCore(NodeEvents):
 
         Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef int at
@@ -361,7 +361,7 @@ cdef class NodeCore(NodeEvents):
 
     def begin(self, nodes: ArrayLike):
         """Call `on_start` of `nodes` at the present instant."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.has_on_start else 0):
@@ -371,7 +371,7 @@ cdef class NodeCore(NodeEvents):
 
     def held(self) -> Integers:
         """Return (node, application, tasks) rows: the applications that each node knows, and its tasks to place."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self._holding()
 
     cdef object _holding(self):
@@ -393,7 +393,7 @@ cdef class NodeCore(NodeEvents):
         RuntimeError
             If messages of a wave have not been sent yet.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef int slot
         cdef Timer* timer
@@ -440,7 +440,7 @@ cdef class NodeCore(NodeEvents):
         ValueError
             If the state cannot belong to this core.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         entries = read(state, STATE, nodes=self.nodes, machines=self.queues.machines,
                        applications=self.submitter.shape[0],
@@ -503,21 +503,21 @@ cdef class NodeCore(NodeEvents):
     def available(self, double stretch, double release, double size, double task_size, long long now,
                   machines: ArrayLike) -> Integers:
         """Call `TaskQueues.available` during a run; nodes see no change."""
-        cdef bint was_occupied = self.queues.occupied
-        self.queues.occupied = False
+        cdef bint was_in_call = self.queues.in_call
+        self.queues.in_call = False
         try:
             return self.queues.available(stretch, release, size, task_size, now, machines)
         finally:
-            self.queues.occupied = was_occupied
+            self.queues.in_call = was_in_call
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
         """Call `DataQueues.room` during a run; nodes see no change."""
-        cdef bint was_occupied = self.queues.occupied
-        self.queues.occupied = False
+        cdef bint was_in_call = self.queues.in_call
+        self.queues.in_call = False
         try:
             return (<object> self.queues).room(stretch, application, now, machines)
         finally:
-            self.queues.occupied = was_occupied
+            self.queues.in_call = was_in_call
 
     def tasks_at(self, Py_ssize_t machine) -> int:
         """Return the number of tasks that wait or run at `machine`."""

@@ -111,7 +111,7 @@ cdef class NodeActions:
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
         cdef TaskQueues queues = self.queues
         self._catch_up(machine)
-        # tasks that are enqueued at this instant wait until its end, even on an idle machine
+        # even an idle machine starts a task only at the end of the instant at which it is enqueued
         return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
@@ -261,7 +261,7 @@ cdef class NodeActions:
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n + (kind.size is not None)  # a variable size is the last word
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # the last word is the size, if it varies
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 

@@ -43,9 +43,9 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
-# In the order of the numbers in `gridcore.nodes.handlers`.
+# Handlers of events in the order of their numbers in `gridcore.nodes.handlers`.
 _EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
-# The number of events at one instant, a constant plus a number for each node, from which on endless loops are checked.
+# The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
@@ -175,13 +175,13 @@ cdef class NodeEvents(NodeActions):
         cdef int phase
         self.limit = limit
         if self.needs_engine:
-            # return to the engine for its event at this instant, after which the engine checks its limits
+            # return to the engine, which has an event at this instant and then checks its limits
             self.needs_engine = False
             if limit <= self.now:
                 return NEVER
         while True:
             if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
-                # only releases and timers can belong to the same wave
+                # only releases and timers can continue the wave
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             if self.finished:
@@ -219,7 +219,7 @@ cdef class NodeEvents(NodeActions):
     cdef long long _due(self) except -1:
         """Return the instant (ns) of the next event; `NEVER` if there is none."""
         cdef long long first
-        if self._has_active():
+        if self._has_pending_acts():
             self.links._advance(self.now)
             return self.now
         first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
@@ -227,11 +227,11 @@ cdef class NodeEvents(NodeActions):
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
-        # the links run no further, since the next event may send a message that arrives before those under way
+        # the links must not run beyond the next event, whose messages may arrive before those in flight
         return min(first, self.links._advance(min(first, self.limit)))
 
     @cython.final
-    cdef bint _has_active(self) noexcept:
+    cdef bint _has_pending_acts(self) noexcept:
         """Return whether acts other than `on_act` are due at this instant."""
         return self.reorder.n or self.start.n or self.end.n or self.idle.n
 
@@ -240,7 +240,7 @@ cdef class NodeEvents(NodeActions):
         """Return the first phase of this instant with a due event."""
         if self.links._first_outer_delivery() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
-        if self._has_active() or timers_first(&self.turns) <= self.now:
+        if self._has_pending_acts() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -339,7 +339,7 @@ cdef class NodeEvents(NodeActions):
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.compiled_handlers != NULL:
             if self.direct_kinds.shape[0]:
-                # messages that the handler sends at once may move the records of the links
+                # a message that the handler sends directly may reallocate the records, so pass a copy
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
             self._call_compiled(kind.number, row[0], row)
@@ -443,7 +443,7 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _act(self) except -1:
         """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`."""
-        if not self._has_active():
+        if not self._has_pending_acts():
             return self._take_turns()
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)

@@ -27,7 +27,7 @@ cdef class Payloads:
 
     cdef object _fetch(self, long long number):
         """Remove and return an array."""
-        # a state from a file may have any number here
+        # a message in a state from a file may have any number
         if not 0 <= number < len(self.arrays) or self.arrays[number] is None:
             raise ValueError(f"a message must refer to a stored array, got number {number}")
         array = self.arrays[number]

@@ -22,7 +22,7 @@ from gridcore.common.state import (
 
 _NUMBER = NumberEntry(0, LATEST + 1)
 _TIMER: Limits = (0, 2 * LATEST + 1)
-#: The entries of the core, without those of messages and the board.
+#: The entries of the core's state, except those of messages and the board.
 STATE: dict[str, Entry] = {
     **dict.fromkeys(("now", "events", "directs", "placed", "number", "turn_number"), _NUMBER),
     "pause_at": NumberEntry(0, 2 * LATEST + 1),

@@ -258,7 +258,7 @@ cdef class View:
                     if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
                         value = core.convert(int, value, self.node, name)
                     row[i] = value
-                if k.size is not None:  # the size is computed from the converted fields, as the receiver gets them
+                if k.size is not None:  # the size depends on the fields as the receiver gets them
                     (<dict> fields)[name] = value
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)

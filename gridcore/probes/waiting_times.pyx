@@ -22,7 +22,7 @@ _KEPT = {
 _FALLING = {**_KEPT, "falling": ArrayEntry(np.bool_, ("workers",))}
 _SEEN = {**_KEPT, "seen": ArrayEntry(np.float64, ("workers",))}
 
-# Trees of `WaitingTimes`.
+# Trees of `WaitingTimes`: workers whose waiting times are constant, or fall with time.
 cdef enum:
     CONSTANT, FALLING
 
@@ -47,7 +47,7 @@ cdef class WaitingRecords:
         If an argument is out of range.
     """
 
-    _fields = ("workers", "firsts", "fetch_time", "kept")  # the fields in a checkpoint
+    _fields = ("workers", "firsts", "fetch_time", "kept")  # fields that a checkpoint stores
 
     def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
                   kept: dict[str, Any] | None = None):
@@ -110,7 +110,7 @@ cdef class WaitingRecords:
         return self._refresh_worker(u, now)
 
     cdef int _end(self, Py_ssize_t u, double now) except -1:
-        if self.tasks[u]:  # else the worker was reset meanwhile
+        if self.tasks[u]:  # else the worker has been reset since
             self.tasks[u] -= 1
         if self.tasks[u]:
             self.total[u] -= self.running[u]
@@ -218,7 +218,7 @@ cdef class WaitingTimes(WaitingRecords):
         for k in range(tasks):
             out[k] = self._least(begin, now)
             self._send(out[k], size, now)
-        for k in range(tasks):  # only now, since idle workers count without fetch time during this call
+        for k in range(tasks):  # after all choices: in these, idle workers have no fetch time
             self._busy(out[k], now)
         return 0
 
@@ -245,7 +245,7 @@ cdef class WaitingTimes(WaitingRecords):
         return idle
 
     cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1:
-        if self.began[u] + self.running[u] > now:  # False for NaN
+        if self.began[u] + self.running[u] > now:  # false if NaN: no task runs
             self._put(CONSTANT, u, INFINITY)
             return self._put(FALLING, u, self._falling(u))
         self._put(FALLING, u, INFINITY)
@@ -286,7 +286,7 @@ cdef class WaitingTimes(WaitingRecords):
             u = self._first(FALLING, begin)
             if self.key[FALLING, u] == INFINITY or self.began[u] + self.running[u] > now:
                 break
-            self._refresh_worker(u, now)  # its task has used up its estimate
+            self._refresh_worker(u, now)  # its task has run for longer than estimated
         v = self._first(CONSTANT, begin)
         falling, constant = self.key[FALLING, u] - now, self.key[CONSTANT, v]
         return v if constant < falling or constant == falling and v < u else u

@@ -133,7 +133,7 @@ cdef class Sparrow(Handlers):
         cdef Reservation* first = reservations_first(p)
         if p.n == 0:
             return self._free(core, node)
-        reservations_remove(p, 0, 1)    # its memory is valid until a reservation is added
+        reservations_remove(p, 0, 1)    # the removed entry stays valid until a reservation is added
         return self._ask(core, node, first.job, first.scheduler)
 
     cdef int _ask(self, NodeActions core, Py_ssize_t node, int job, int scheduler) except -1:
@@ -346,8 +346,8 @@ cdef class Hawk(ProbeWorker):
     """
 
     cdef long long steal_attempts
-    cdef int steal, nothing_kind, loot  # numbers of kinds
-    cdef long long[::1] attempts        # to steal, since the slot became free
+    cdef int steal, nothing_kind, loot  # numbers of message kinds
+    cdef long long[::1] attempts        # per node: attempts to steal since its slot became free
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, long long steal_attempts, **_):
         self.steal_attempts, self.attempts = steal_attempts, np.zeros(nodes, np.int64)

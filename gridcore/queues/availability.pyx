@@ -49,13 +49,13 @@ cdef double TOLERANCE = 1e-12
 
 # --- one queue ------------------------------------------------------------------------------------
 
-cdef struct Profile:               # the entries of a queue in EDF order, in the scratch memory of `sample_queue`
+cdef struct Profile:               # the entries of a queue in EDF order; scratch memory of `sample_queue`
     double* deadline
     double* release
     double* size
-    double* end                    # s, when the queue has done the entry; -inf for one without work, never late
-    double* done                   # Mflop, with the entry; -inf for one without work, which has no slack to lose
-    double* work_before            # n + 1: Mflop before the entry
+    double* end                    # when the entry is completed, s; -inf if it has no work, so it is never late
+    double* done                   # Mflop up to and with the entry; -inf if it has no work, so it has no slack to lose
+    double* work_before            # work before the entry, Mflop; n + 1 values
     double* slack
 
 
@@ -89,7 +89,7 @@ cdef inline bint update_profile(const Queue* q, double stretch, double start, in
         fill_profile(q, order, start, p)
     flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & UNSORTED:
-        sort_by_deadline(p.deadline, order, q.n, p.slack)  # the slack is computed again below
+        sort_by_deadline(p.deadline, order, q.n, p.slack)  # `slack` is scratch here, and computed below
         fill_profile(q, order, start, p)
         flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & MAYBE_LATE:
@@ -116,7 +116,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
         ):
             memset(out, 0, (i + 1) * row * sizeof(unsigned int))
             return
-        # From the largest size down, so that the least slack of all later entries is at hand.
+        # From the largest size down, since each size needs the least slack of all later entries.
         cell = out + (i + 1) * row
         k = n
         least = INFINITY
@@ -419,7 +419,7 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
         raise ValueError(f"threads must be >= 1, got {threads}")
     result = np.empty((nodes, *grid.shape), dtype=np.uint32)
     batch.out = result
-    # A thread is worth its overhead from about a millisecond of work on.
+    # A thread is worth its overhead if it has at least about a millisecond of work.
     threads = min(threads, nodes, result.size // 500_000 + 1)
     if threads <= 1:
         batch.run(0, nodes)

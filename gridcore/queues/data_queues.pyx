@@ -43,7 +43,7 @@ from gridcore.common.state import LATEST, ArrayEntry, read, read_only
 
 __all__ = ["DataQueues"]
 
-#: The largest number of tasks that a machine has taken and not completed: one in each stage.
+#: The largest number of tasks that a machine has taken from its queue but not completed: one per stage.
 cdef enum:
     STAGES = 3
 
@@ -101,7 +101,7 @@ cdef class DataQueues(TaskQueues):
             float64[k], bytes that a task fetches and sends; by default none.  A resubmitted bag has those of
             its application.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if sizes is not None or tasks is not None:
             raise ValueError("DataQueues does not support sizes and tasks")
         k = doubles(release, "release").shape[0]
@@ -110,7 +110,7 @@ cdef class DataQueues(TaskQueues):
         for name, amounts in zip(("input_bytes", "output_bytes"), data):
             check_lengths(k, amounts.shape[0], "release", name)
             check_array(amounts, name, NOT_NEGATIVE)
-        reservation = None  # the next call reserves the queues itself
+        access = None  # the next call guards the queues itself
         super().add_applications(release, size, task_size, whose)
         owners = np.asarray(self.owner)
         self.input = np.concatenate((self.input, data[0]))[owners]
@@ -182,7 +182,7 @@ cdef class DataQueues(TaskQueues):
             if self.first_start[owner] < 0 or active[k].start < self.first_start[owner]:
                 self.first_start[owner] = active[k].start
             self._mark_used(u, <int> owner)
-            self.busy[u] += task.run
+            self.busy_time[u] += task.run
             self.running[u] = application
             self.free_at[u] = max(self.free_at[u], active[k].arrival)
             self.waiting[u] -= 1
@@ -208,7 +208,7 @@ cdef class DataQueues(TaskQueues):
                 previous = pipe
                 active = self._take(&pipe, &task, application)
                 left -= 1
-                # once all stages advance by the same time, they do so for each further task of the share
+                # if all stages advanced by the same time, they also do so for each further task of the share
                 if left > 0 and pipe.free - previous.free == pipe.fetching - previous.fetching and (
                     task.send == 0 or pipe.sent - previous.sent == pipe.free - previous.free
                 ):
@@ -225,7 +225,7 @@ cdef class DataQueues(TaskQueues):
         return self.free_at[u]
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        # the end of an active task, or of a task without output that ends before the outputs are sent
+        # the end of an active task, or of a queued task without output, which may end before others have sent theirs
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef Py_ssize_t k = self._first_over(u)
         cdef long long first = NEVER if k < 0 else self.active[u, k, 3], left
@@ -280,7 +280,7 @@ cdef class DataQueues(TaskQueues):
             owner = self.owner[self.active[u, k, 0]]
             left[owner] = left.get(owner, 0) + 1
             end = min(self.active[u, k, 2], max(self.active[u, k, 1], now))
-            self.busy[u] -= self.active[u, k, 2] - end
+            self.busy_time[u] -= self.active[u, k, 2] - end
             if self.active[u, k, 1] >= now:
                 continue
             self.interrupted[u] += 1
@@ -342,7 +342,7 @@ cdef class DataQueues(TaskQueues):
 
         Returns int64[k].  With so many tasks, all tasks of the machine meet their deadlines, release + stretch * size.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -381,7 +381,7 @@ cdef class DataQueues(TaskQueues):
 
     def setstate(self, state):
         """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         entries = read(state, {
             "pipe": ArrayEntry(np.int64, ("machines", 3), (0, LATEST + 1)),
             "held": ArrayEntry(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
@@ -394,7 +394,7 @@ cdef class DataQueues(TaskQueues):
             raise ValueError("state['held'] must have start, end and arrival of a task in this order")
         if not isinstance(state["running"], np.ndarray) or ((entries["n_held"] > 0) != (state["running"] >= 0)).any():
             raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
-        reservation = None  # the next call reserves the queues itself
+        access = None  # the next call guards the queues itself
         super().setstate(state)
         self.pipe, self.active, self.n_active = entries["pipe"], entries["held"], entries["n_held"]
         for k in range(self.machines):

@@ -105,8 +105,8 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
             hi = mid + width if mid + width < n else n
             if is_after(key[mid - 1], order[mid - 1], key[mid], order[mid]):
                 left = width
-                # Copy the left run out; it is at most n - 1 long. The right run may be shorter.
                 if left <= half:
+                    # Copy the left run to scratch memory, and merge from the front.
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + lo, left * sizeof(double))
                     memcpy(order2, order + lo, left * sizeof(int))
@@ -126,7 +126,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                         l += 1
                         k += 1
                 else:
-                    # The right run is short: copy that one out and merge from the back.
+                    # The right run is shorter: copy that one, and merge from the back.
                     left = hi - mid
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + mid, left * sizeof(double))
@@ -232,10 +232,10 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
         if not value < stretch:
             break
         stretch = value
-    # r + S*w may round below the end that it was computed from: step up by units in the last place.
+    # r + S*w may round to less than the end from which S was computed: increase S by units in the last place.
     step = EPSILON
     while not is_feasible(q, order, scratch):
-        # if the product underflows to 0, step by the smallest positive number
+        # if the product underflows to 0, add the smallest positive number
         stretch += max(stretch * step, SMALLEST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)

@@ -49,7 +49,7 @@ _STATE = {
 }
 
 
-#: The largest number of pairs of a machine and an application that have a bit each: 64 MiB.
+#: Pairs of a machine and an application have a bit each if there are at most this many (64 MiB).
 cdef Py_ssize_t _MOST_BITS = 2**29
 
 
@@ -91,7 +91,7 @@ cdef class MachineQueues:
         self.idle_at = np.zeros(n, np.int64)
         self.waiting = np.zeros(n, np.int64)
         self.peak = np.zeros(n, np.int64)
-        self.busy = np.zeros(n, np.int64)
+        self.busy_time = np.zeros(n, np.int64)
         self.done = np.zeros(n, np.int64)
         self.interrupted = np.zeros(n, np.int64)
         self.release = self.size = self.task_size = np.zeros(0)
@@ -142,7 +142,7 @@ cdef class MachineQueues:
         tasks
             int64[k], with `sizes`: the number of tasks of each application, 0 for a resubmitted bag.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
         cdef Py_ssize_t n = self.n_applications, j
@@ -205,11 +205,11 @@ cdef class MachineQueues:
         finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
         failed), peak_queue (most tasks waiting), waiting.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "nodes_used": self._all_used(),
-            "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "busy": np.array(self.busy_time), "tasks": np.array(self.done),
             "interrupted": np.array(self.interrupted),
             "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
         }
@@ -227,7 +227,7 @@ cdef class MachineQueues:
                 owner = self.owner[self.share[u, k, 0]]
                 if self._is_used(u, owner):
                     continue
-                is_counted = False  # an application and its resubmitted bags count once for a machine
+                is_counted = False  # an application counts once per machine, together with its resubmitted bags
                 for j in range(f, f + self.count[u] if owner != self.share[u, k, 0] else f):
                     if self.owner[self.share[u, j, 0]] == owner and (j < k or self.share[u, j, 0] == owner):
                         is_counted = True
@@ -237,7 +237,7 @@ cdef class MachineQueues:
 
     def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
         rows = np.asarray(self.share)[machine, f:f + n]
@@ -258,7 +258,7 @@ cdef class MachineQueues:
         completed
             Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return journal_tables.schedule(_rows(&self.run_log), merge=not self.own_sizes)
 
     def arrivals(self) -> dict[str, Integers]:
@@ -266,12 +266,12 @@ cdef class MachineQueues:
 
         The number of tasks is negative for withdrawn tasks.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return journal_tables.arrivals(_rows(&self.arrival_log))
 
     def is_busy(self, machines: ArrayLike) -> Bools:
         """Return bool[k], whether each of `machines` runs a task or has tasks waiting."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
 
@@ -291,7 +291,7 @@ cdef class MachineQueues:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since applications were added, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "whose": np.asarray(self.owner), "share": np.asarray(self.share), "used": np.asarray(self.used),
@@ -310,7 +310,7 @@ cdef class MachineQueues:
         ValueError
             If the state cannot belong to these queues.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t n = self.machines, k, j
         cdef int task
         cdef double end
@@ -375,7 +375,7 @@ cdef class MachineQueues:
         """Return the arrays that change during a run and have a value per machine or application, by name."""
         return {
             "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
-            "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "waiting": self.waiting, "peak": self.peak, "busy": self.busy_time,
             "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
             "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
         }
@@ -388,7 +388,7 @@ cdef class MachineQueues:
         A share joins a waiting share of the same application on the machine.  The order is not updated: call
         `reschedule` after all shares of the instant are enqueued.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
@@ -500,7 +500,7 @@ cdef class MachineQueues:
         lost there.  `peak_queue` is unchanged.  The order is not updated: call `reschedule`.  `application` may be
         the index of a resubmitted bag.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._check_machine(machine)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -556,7 +556,7 @@ cdef class MachineQueues:
         Returns (machines, applications, tasks) int64[k]: the lost tasks, a row for each machine and application;
         tasks of resubmitted bags count for their application.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long application
@@ -586,7 +586,7 @@ cdef class MachineQueues:
         if self.running[u] < 0:
             return {}
         application = self.owner[self.running[u]]
-        self.busy[u] -= self.free_at[u] - now
+        self.busy_time[u] -= self.free_at[u] - now
         if self.record:
             length = self._length(u, self.numbers.running[u]) if self.own_sizes else self._duration(u, self.running[u])
             journal_record(&self.run_log, u, <int> application, 1, self.free_at[u] - length, now, 0)
@@ -603,7 +603,7 @@ cdef class MachineQueues:
         Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
         row per machine and application, with the `end` of its last task; empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
@@ -620,7 +620,7 @@ cdef class MachineQueues:
 
     def catch_up(self, long long until):
         """Advance all machines to `until` ns; the next `advance` returns their completions."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._catch_up(until)
 
     cdef int _catch_up(self, long long until) except -1:
@@ -680,13 +680,13 @@ cdef class MachineQueues:
                 self._complete(u, application, n_completed, start, at, at)
                 self.share[u, f, 1] -= <int> n_completed
                 self.waiting[u] -= n_completed
-                self.busy[u] += n_completed * length
+                self.busy_time[u] += n_completed * length
                 self.free_at[u] = at
             if self.share[u, f, 1] > 0 and at < until:
                 self.running[u] = application
                 self.share[u, f, 1] -= 1
                 self.waiting[u] -= 1
-                self.busy[u] += length
+                self.busy_time[u] += length
                 self.free_at[u] = at + length
             if self.share[u, f, 1] == 0:
                 self.first[u] += 1
@@ -698,7 +698,7 @@ cdef class MachineQueues:
                         long long end, long long arrival) noexcept nogil:
         """Count tasks that ran from `start` to `end`; the output of the last one arrives at `arrival`."""
         cdef int bag = application
-        application = <int> self.owner[bag]  # of the same task size
+        application = <int> self.owner[bag]  # both have the same task size
         if bag != application:
             self.completed[bag] += tasks
             self.finish[bag] = max(self.finish[bag], arrival)
@@ -710,19 +710,19 @@ cdef class MachineQueues:
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
-            if self.own_sizes:  # a row each
+            if self.own_sizes:  # one row per task
                 journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
                 journal_record(&self.run_log, u, application, tasks, start, end, tasks)
 
     def next_change(self) -> int:
         """Return the first instant (ns) of a change that `watch` selects, else `NEVER`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self.change[self.heap[0]] if self.machines else NEVER
 
     def due(self, long long now) -> Integers:
         """Advance the machines whose next change is due by `now` ns to `now`; return them, int64[k], ascending."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         due_machines = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
             u = self.heap[0]

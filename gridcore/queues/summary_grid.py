@@ -112,7 +112,7 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
     return np.frombuffer(array.tobytes())  # memory of bytes cannot be made writable
 
 
-#: The largest number of samples of an axis, far more than a summary can have.
+#: The largest number of samples of an axis; it is far beyond that of any summary.
 _MAX_SAMPLES = 10**6
 
 
@@ -131,6 +131,6 @@ def _geometric(name: str, axis: Sequence[float]) -> list[float]:
         if first != last:
             raise ValueError(f"{name}: one sample needs first == last, got {first!r} and {last!r}")
         return [first]
-    # In logarithms, so that neither last / first nor a power of it can overflow.
+    # Computed in logarithms, so that neither last / first nor a power of it can overflow.
     low, step = math.log(first), (math.log(last) - math.log(first)) / (count - 1)
     return [first, *(math.exp(low + step * i) for i in range(1, count - 1)), last]

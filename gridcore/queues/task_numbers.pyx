@@ -135,13 +135,13 @@ cdef class TaskNumbers:
     cdef Py_ssize_t application_of(self, int task) noexcept nogil:
         """Return the application of a task."""
         cdef Py_ssize_t low = 0, high = self.applications, middle
-        while low + 1 < high:  # it begins at or after offset[low], and before offset[high]
+        while low + 1 < high:  # offset[low] <= task < offset[high]
             middle = (low + high) // 2
             if self.offset[middle] <= task:
                 low = middle
             else:
                 high = middle
-        while self.offset[low + 1] <= task:  # past applications without tasks
+        while self.offset[low + 1] <= task:  # skip applications without tasks
             low += 1
         return low
 

@@ -95,7 +95,7 @@ cdef class TaskQueues(MachineQueues):
 
     def reschedule(self, machines: ArrayLike, long long now):
         """Sort the queues of `machines` in EDF order at their minimum stretch at `now` ns."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -124,7 +124,7 @@ cdef class TaskQueues(MachineQueues):
             return NAN
         self._gather(u, now, False, &q, s)
         least = self._minimum(&q, s)
-        # the scratch memory holds the reordered shares, of eight bytes each
+        # the scratch memory holds the reordered shares, which take eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
         for k in range(n):
@@ -137,7 +137,7 @@ cdef class TaskQueues(MachineQueues):
 
     def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
         """Return float64[k], the minimum stretch (s/Mflop) of the tasks of each machine; inf for an idle machine."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -167,7 +167,7 @@ cdef class TaskQueues(MachineQueues):
         started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
         machines among threads, with the same result.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -230,7 +230,7 @@ cdef class TaskQueues(MachineQueues):
 
         Larger numbers are returned as 2**63 - 1.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)
@@ -266,7 +266,7 @@ cdef class TaskQueues(MachineQueues):
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
-            if self.own_sizes:  # the task has run for longer than stated, and may end now
+            if self.own_sizes:  # the task has run for longer than estimated, and may end now
                 start = at
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]

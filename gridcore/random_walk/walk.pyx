@@ -46,9 +46,9 @@ cdef enum:
     FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS
 cdef enum:
     PREFETCH_DISTANCE = 16              # nodes are drawn and prefetched this many probes ahead
-    FIRST_DRAWS = 4                     # steps drawn at first for a search that may end after any step
-    NOWHERE = -2                    # the job is in no queue of a dispatcher
-    FIELDS = 10                     # columns of a search in a state
+    FIRST_DRAWS = 4                     # number of steps drawn at first if a search may end after any step
+    NOWHERE = -2                        # the job is in no queue of a dispatcher
+    FIELDS = 10                         # number of columns of a search in a state
 
 
 cdef class JobWalks:
@@ -108,7 +108,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -124,8 +124,8 @@ cdef class JobWalks:
     cdef dict _jobs, _totals
     cdef int[::1] machine, n_probes
     cdef long long[::1] arrived, start, end, return_time, predicted
-    cdef long long[::1] busy, done, own_jobs, remote, peak
-    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1
+    cdef long long[::1] busy_time, done, own_jobs, remote, peak
+    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1: none
     cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
     cdef Py_ssize_t next                # the next job to be released
     cdef long long now, sequence
@@ -133,11 +133,11 @@ cdef class JobWalks:
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
     cdef bint queued                    # whether dispatchers can be busy
-    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1
-    cdef int[::1] first, last           # by node: jobs that wait for its dispatcher, for a search or to send a result
-    cdef int[::1] next_in_line          # the job behind a job in that queue, -1; or `NOWHERE`
+    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1: none
+    cdef int[::1] first, last           # by node: ends of the queue of jobs that wait for its dispatcher
+    cdef int[::1] next_in_line          # by job: the job behind it in that queue, -1: none; or `NOWHERE`
     cdef ProbeLog log
-    cdef long long[::1] open_record     # by job: its row in the log that has no answer yet, -1
+    cdef long long[::1] open_record     # by job: its row in the log that lacks the answer, -1: none
 
     def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
                   work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
@@ -177,7 +177,7 @@ cdef class JobWalks:
         self.start, self.end, self.return_time = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
         self.predicted = self._jobs["predicted"]
         self._totals = {name: np.zeros(self.nodes, np.int64) for name in NODE_COLUMNS}
-        self.busy, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
+        self.busy_time, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
@@ -200,7 +200,7 @@ cdef class JobWalks:
         pending_free(&self.steps)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.links.occupied))
+        return guard(&self.in_call, guard(&self.links.in_call))
 
     # -- time -----------------------------------------------------------------------------------------------
 
@@ -212,7 +212,7 @@ cdef class JobWalks:
         OverflowError
             If a node would be busy until after the last instant.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef long long next_event, now
         cdef Event e
         while True:
@@ -253,7 +253,7 @@ cdef class JobWalks:
         """Return the record of the k-th message taken from the links; it is valid until a message is sent."""
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
-        if not 0 <= record.job < self.count:  # a state from a file may have any number here
+        if not 0 <= record.job < self.count:  # a message in a state from a file may have any number
             raise ValueError(f"links must have messages for jobs below {self.count}, got job {record.job}")
         self.links._free_slot(slot)
         return record
@@ -277,7 +277,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
-        if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
+        if self.next_in_line[job] != NOWHERE:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} wait for one dispatcher, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
@@ -650,7 +650,7 @@ cdef class JobWalks:
 
     def settle(self):
         """Add the packets of probed nodes to the counts of the links, which already include all other packets."""
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].n_answers * self.packet
@@ -663,13 +663,13 @@ cdef class JobWalks:
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
-        if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
+        if self.start[job] >= 0:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} in one queue, got two")
         if end > LATEST:
             raise OverflowError(f"node {u} would be busy until after {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
-        self.busy[u] += end - start
+        self.busy_time[u] += end - start
         self.done[u] += 1
         while self.head[u] >= 0 and self.start[self.head[u]] <= now:
             self.head[u] = self.next_waiting[self.head[u]]
@@ -699,12 +699,12 @@ cdef class JobWalks:
         probes: the number of probed nodes, or of steps of a walk.  predicted: the expected wait at the node to which
         the job moved, -1 if it stayed.  The arrays are the memory of the kernel.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return dict(self._jobs)
 
     def looks(self) -> dict[str, Integers]:
         """Return the log in order, with the int64 columns `gridcore.random_walk.state.LOOKS`."""
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         rows = np.empty((self.log.n, PROBE_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
@@ -719,7 +719,7 @@ cdef class JobWalks:
 
         busy (ns); done; own, jobs released there; remote, jobs sent there; peak, the most jobs that waited at a time.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -729,7 +729,7 @@ cdef class JobWalks:
 
         The links have a state of their own.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
         free_at, n_answers = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
@@ -774,7 +774,7 @@ cdef class JobWalks:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s

@@ -48,7 +48,7 @@ from gridcore.common.state import FLAG, ArrayEntry, NumberEntry, TableEntry, arr
 
 __all__ = ["BackfillQueue"]
 
-# The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
+# The latest end and the longest duration of a job (2**62 ns); the sum of an instant and an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
 _INSTANT = (0, _LAST + 1)
 _STATE = {
@@ -63,7 +63,7 @@ _STATE = {
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
 
-cdef struct EstimatedEnd:                  # a running job: its end by its estimate, and the machines that it frees then
+cdef struct EstimatedEnd:                  # of a running job: its estimated end, and the machines that it frees then
     long long at
     int job, nodes
 
@@ -92,7 +92,7 @@ cdef class BackfillQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                     # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                      # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -100,13 +100,13 @@ cdef class BackfillQueue:
     cdef const long long[::1] length, estimate
     cdef char[::1] status
     cdef long long[::1] first_start, start, finish, cut
-    # All jobs submitted so far, in order, up to n_coming; those from `came` on are submitted later than `now`.
+    # jobs in order of submission, up to `n_coming`; those from `n_joined` on are submitted later than `now`
     cdef int[::1] coming
     cdef long long[::1] coming_at
     cdef Py_ssize_t n_coming, n_joined
     cdef Waiting queue
-    # the running jobs by their ends, and by their estimates.  The latter begin with the latest, then the highest
-    # number: most jobs that start or end are short, so little has to be moved
+    # the running jobs by their ends, and by their estimated ends.  The latter are in descending order, ties by
+    # descending number: most jobs that start or end are short, so few entries are moved
     cdef Entry* ends
     cdef EstimatedEnd* estimated_ends
     cdef Py_ssize_t n_running
@@ -114,12 +114,12 @@ cdef class BackfillQueue:
     # the machines
     cdef Occupancy occupancy
     cdef char[::1] down
-    cdef long long[::1] busy, done, interrupted
+    cdef long long[::1] busy_time, done, interrupted
     cdef long long ended
     cdef bint machines_changed             # machines have failed or recovered since the queue was last examined
-    # Whether the head is known not to fit: only submissions have happened since it was examined.
+    # whether the head is known not to fit, since only submissions have happened after it was examined
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
+    cdef long long shadow, extra           # of the head, if machines are free; shadow NEVER: it has no shadow time
     cdef RunLog history
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
@@ -145,10 +145,10 @@ cdef class BackfillQueue:
         self.coming_at = np.zeros(self.jobs, np.int64)
         self.spans = np.full(self.jobs, -1, np.int32)
         self.down = np.zeros(self.machines, np.int8)
-        self.busy = np.zeros(self.machines, np.int64)
+        self.busy_time = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        # each running job has at least one machine, which no other has, so at most this many run
+        # each running job has a machine of its own, so at most this many run
         k = min(self.jobs, self.machines) + 1
         self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
         self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
@@ -180,7 +180,7 @@ cdef class BackfillQueue:
 
     def next_end(self) -> int:
         """Return the first instant (ns) at which a running job ends; 2**63 - 1 if no job runs."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self.ends[0].at if self.n_running else NEVER
 
     def totals(self) -> dict[str, Integers]:
@@ -191,9 +191,9 @@ cdef class BackfillQueue:
         ended or were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on
         it, even if another of their machines failed.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
-                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
+                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy_time),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
     def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
@@ -202,7 +202,7 @@ cdef class BackfillQueue:
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         keys = np.zeros((2, self.history.n), np.int64)
         cdef long long[:, ::1] key = keys
@@ -216,7 +216,7 @@ cdef class BackfillQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef int job
         job_on = np.full(self.machines, -1, np.int32)
@@ -240,7 +240,7 @@ cdef class BackfillQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, u
         columns, instants = self._columns(), (-1, _LAST + 1)
         entries = read(state, {
@@ -273,7 +273,7 @@ cdef class BackfillQueue:
         for k in range(coming_rows.shape[0]):
             self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> coming_rows[k, 0], coming_rows[k, 1]
             self.n_coming += 1
-        # the tail is after the last submitted job, even if that does not wait any more
+        # the tail follows the last submitted job, even if that job is no longer waiting
         self.queue.tail = self.coming[self.n_joined - 1] + 1 if self.n_joined else 0
         for u in range(self.machines - 1, -1, -1):
             if job_on[u] >= 0:
@@ -286,7 +286,7 @@ cdef class BackfillQueue:
         """Return the arrays that change during a run, with a value per machine or job."""
         return {name: np.asarray(column) for name, column in (
             ("status", self.status), ("first_start", self.first_start), ("start", self.start),
-            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy),
+            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy_time),
             ("done", self.done), ("interrupted", self.interrupted))}
 
     # -- events ---------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ cdef class BackfillQueue:
         ValueError
             If a job or an instant is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
@@ -343,7 +343,7 @@ cdef class BackfillQueue:
         OverflowError
             If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -366,7 +366,7 @@ cdef class BackfillQueue:
         ValueError
             If a machine or `now` is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
         cdef unsigned long long[::1] failing = np.zeros(self.occupancy.words, np.uint64)
@@ -408,7 +408,7 @@ cdef class BackfillQueue:
 
         Machines that are up are unchanged.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k
         for k in range(ids.shape[0]):
@@ -453,7 +453,7 @@ cdef class BackfillQueue:
                 self.n_joined += 1
             failed = self._examine(first)
             if failed:
-                # so that the next call examines the whole queue
+                # make the next call examine the whole queue
                 self.machines_changed = True
                 return failed
             self.machines_changed = False
@@ -483,8 +483,8 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that run beyond their estimates have moved the shadow time.  The time until it has not grown, so jobs
-            # that did not start before can only start now if the extra has changed.
+            # Jobs that exceed their estimates have delayed the shadow time.  It is no further ahead than before, so
+            # jobs that did not start then can only start now if the extra has changed.
             previous_extra = self.extra
             self._reserve()
             if self.extra != previous_extra:
@@ -588,12 +588,12 @@ cdef class BackfillQueue:
             mask, base = self.occupancy.span[s].mask, 64 * <Py_ssize_t> self.occupancy.span[s].word
             if mask == ~(<unsigned long long> 0):
                 for u in range(base, base + 64):
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
             else:
                 while mask:
                     u = base + lowest_bit(mask)
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
                     mask &= mask - 1
             if not completed:

@@ -146,7 +146,7 @@ cdef class WorkQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -154,7 +154,7 @@ cdef class WorkQueue:
     cdef const long long[::1] by_rank, rank
     cdef const double[:, ::1] factors
     cdef const int[::1] series, first_step
-    # the current block of failures and recoveries, and the next of them
+    # the current block of failures and recoveries, and the index of the next one in it
     cdef const long long[::1] fault_time, fault_machine, fault_until
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
@@ -317,7 +317,7 @@ cdef class WorkQueue:
         sequence
             int64[tasks of the bag], its tasks, numbered from 0, in the order in which they are first started.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] order
@@ -361,7 +361,7 @@ cdef class WorkQueue:
         until
             int64[k], ns, the predicted next failure of a machine that recovers.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed requires a call of run that has returned 'blocks'")
@@ -388,7 +388,7 @@ cdef class WorkQueue:
         OverflowError
             If a task would end after the end of the clock.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int reason
         with nogil:
             reason = self._run(until)
@@ -434,7 +434,7 @@ cdef class WorkQueue:
             if self.fault == self.fault_time.shape[0] and not self.fed:
                 continue                    # the next block may have failures or recoveries at this instant
             if not self.dirty:
-                continue                # only a checkpoint was written, which frees no machine
+                continue                # only checkpoints were written, which free no machine
             reason = self._match()
             if reason != REACHED:
                 return reason
@@ -491,7 +491,7 @@ cdef class WorkQueue:
 
         Tasks are numbered from 0 within the bag, and ascending; k = 0 if there is none.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
@@ -512,7 +512,7 @@ cdef class WorkQueue:
 
     def idle_machines(self) -> tuple[Integers, Integers]:
         """Return (machines int64[k], until int64[k] ns): the free machines, ascending, and their predicted failures."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         machines = [u for u in range(w.machines) if work_is_idle(w, u)]
         until = [w.idle.round[0][w.rank[u]] for u in machines]
@@ -520,7 +520,7 @@ cdef class WorkQueue:
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
         """Return the duration of `task` of `bag` on each of `machines` at full speed, int64[k], ns."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] machine_ids = indices(machines, "machines", 0, self.machines)
@@ -530,7 +530,7 @@ cdef class WorkQueue:
 
     def pick_task(self) -> tuple[int, int]:
         """Return (bag, task), the next task by `order`, drawn if it is "random"; (-1, -1) if there is none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
@@ -544,7 +544,7 @@ cdef class WorkQueue:
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
         """Return the machine that `choice` selects for `task` of `bag`; -1 if there is none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("pick_machine does not support choice 'ask'")
         return pick_machine(&self.w, self._left(bag, task))
@@ -557,7 +557,7 @@ cdef class WorkQueue:
         ValueError
             If the task is not one of `candidates`, or the machine is not free.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
@@ -570,7 +570,7 @@ cdef class WorkQueue:
 
     def wait(self):
         """Keep the free machines idle until the next event."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
@@ -580,7 +580,7 @@ cdef class WorkQueue:
         of the bag, including this one, with the same two values; the number of free machines; the predicted failure of
         `machine` (ns); and the duration of the task there (ns, as by `lasts`).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task), j, u, n_alternatives = 0, free = 0
         cdef Task* t = &w.task[k]
@@ -626,7 +626,7 @@ cdef class WorkQueue:
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
         (copies that ran when it failed), ended (copies stopped because another was faster).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -642,7 +642,7 @@ cdef class WorkQueue:
         The columns are int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); and
         float64: begin, the work of the task done before the copy, Mflop.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -662,7 +662,7 @@ cdef class WorkQueue:
 
         Tables are copied.  Of lists and heaps, only the members are stored, in order; `setstate` rebuilds them.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
@@ -715,7 +715,7 @@ cdef class WorkQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until
@@ -728,7 +728,7 @@ cdef class WorkQueue:
         w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
         w.up = int(entries["machines"]["up"][entries["fast"]].sum())
-        # the links between rows are empty in checked tables
+        # tables that passed the checks have empty links between rows
         fill(w.task, entries["tasks"])
         fill(w.machine, entries["machines"])
         fill(w.bag, entries["bags"])
@@ -765,7 +765,7 @@ cdef class WorkQueue:
             for b in range(w.bags):
                 work_drop_ranking(w, b)
             raise MemoryError
-        # `work_enrank` may have changed the due instants of machines; restore them
+        # restore the due instants of machines, which `work_enrank` may have changed
         for u in entries["running"].tolist():
             work_due(w, u, due[u])
         for k, b in enumerate(entries["seen_of"].tolist()):

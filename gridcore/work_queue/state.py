@@ -23,11 +23,11 @@ from gridcore.common.state import (
     refuse,
 )
 
-#: The orders of bags, which `gridcore.work_queue.dispatch.WorkQueue` describes.
+#: The orders of bags; `gridcore.work_queue.dispatch.WorkQueue` describes them.
 BAG_ORDERS = ("fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle")
 #: The largest number of simultaneous copies of a task.
 MOST_REPLICAS = 1024
-#: The longest interval (ns), so that sums of intervals do not overflow.
+#: The longest interval (ns); sums of intervals up to it do not overflow.
 LONGEST = 10**18
 LONGEST_PERIOD = 10**16
 
@@ -38,7 +38,7 @@ def _struct(**fields: str) -> np.dtype[Any]:
     return np.dtype([(name, kind) for kind, names in fields.items() for name in names.split()], align=True)
 
 
-# The structs of gridcore/work_queue/work.pxd.
+# The structs of gridcore/work_queue/work.pxd as dtypes.
 TASK = _struct(f8="size saved spent", i4="head after running state bag unused")
 MACHINE = np.dtype(
     [
@@ -224,7 +224,7 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
     if (has_begun | completed)[~released[bag_of]].any():
         raise ValueError("state['tasks']['state'] must be 0 for tasks of bags that are not released")
-    # each bag's sequence has its own tasks, each once
+    # the part of the sequence for a bag must have exactly the tasks of this bag
     if (
         not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
         or (bag_of[entries["sequence"]] != bag_of).any()

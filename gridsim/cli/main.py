@@ -56,9 +56,9 @@ from gridsim.errors import (
 from gridsim.support.extras import MissingExtra
 from gridsim.support.idle_threads import sleeping_thread_variables
 
-#: Error numbers of failed writes; such an error without a file name concerns standard output.
+#: Error numbers of failed writes; without a file name, the write was to standard output.
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-#: Message of the dynamic loader if memory does not suffice for a library, such as one of SciPy's.
+#: Message of the dynamic loader if there is not enough memory for a library, such as one of SciPy's.
 _MAP_ERROR = "failed to map segment from shared object"
 
 
@@ -86,7 +86,7 @@ class _Group(click.Group):
                     mark_ended()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
-            except click.UsageError as error:  # as one line, without the usage text
+            except click.UsageError as error:  # shown as one line, without the usage text
                 if isinstance(error, click.exceptions.NoArgsIsHelpError):
                     click.echo(error.format_message())
                     ctx.exit(2)

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-#: (time, rank, ...): entries with equal times and ranks must be comparable by their further items.
+#: (time, rank, ...): entries with equal times and ranks are compared by their other items.
 Entry = tuple[Any, ...]
 
 # The target size of `front`: sorting, searching and cutting such a list takes as long as a few cache misses.
 _FRONT_SIZE = 256
-# The target size of a page, and the size below which a page is not worth its overhead.
+# The target size of a page, and the smallest size that is worth the overhead of a page.
 _PAGE_SIZE, _MIN_PAGE_SIZE = 64, 4
-# The horizon while there are no pages, which is after every entry.
+# The horizon while there are no pages; it is later than any entry.
 _NO_HORIZON = 1 << 64
 
 
@@ -40,8 +40,8 @@ class Calendar:
         self.front_limit = 2 * _FRONT_SIZE
         self._pages: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
-        # A page holds the times with one value of time >> shift.  An unsuitable shift is changed once it has
-        # wasted about as much work as filing all entries again, which so takes at most a constant share of
+        # A page holds the entries with one value of time >> shift.  A bad shift is changed once it has wasted
+        # about as much work as it takes to refile all entries, so refiling takes at most a constant share of
         # the time.
         self._shift = 0
         self._waste = 0
@@ -102,7 +102,7 @@ class Calendar:
             front.sort()
             self.horizon = number + 1 << self._shift
             if len(front) > _FRONT_SIZE:
-                # The rest becomes a page again; sorting it later is cheap, since it is mostly sorted.
+                # The rest becomes a page again; it is cheap to sort later, since it is mostly sorted.
                 rest = self._cut(_FRONT_SIZE)
                 if rest:
                     self._pages[number] = rest

@@ -34,11 +34,11 @@ from gridsim.support.clock import NEVER, NS
 
 DELIVERY, ACT, TIMER = 0, 1, 2
 
-# The rank of an entry within its instant is phase | wave | priority in one integer.
+# The rank of an entry within its instant is an integer with the bits phase | wave | priority.
 _PRIORITY_BITS, _WAVE_BITS = 12, 40
 _PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
 _PRIORITIES = (1 << _PRIORITY_BITS) - 1
-#: The maximum number of steps at one instant; a run with more seems never to leave the instant.
+#: The maximum number of steps at one instant; a run with more is taken for an endless loop.
 MAX_ROUNDS = 1_000_000
 _ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
 
@@ -76,16 +76,16 @@ class Engine:
             raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
         self.now = 0
         self._rows_handled = 0
-        # Counting the calls themselves would cost time for the many calls that have one row.
+        # The number of calls is rows minus these, so the frequent calls with one row update one counter only.
         self._rows_beyond_first = 0
         self._limit = cohort_limit
-        # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for others: timers of
-        # one kind and instant are handled in order of their items and need no sequence.
+        # Entries are (time, rank, item) for timers, and (time, rank, (sequence, rows)) for other events.
+        # Timers of one kind and instant need no sequence, since they are handled in order of their items.
         self._queue = Calendar()
         self._sequence = 0
         self._rank: dict[str, int] = {}
         self._handlers: dict[int, Handler] = {}
-        # Period and next instant of the kinds that fire periodically (`every`), by rank.
+        # Rank of each periodic kind (`every`) -> its period and next instant.
         self._periods: dict[int, tuple[int, int]] = {}
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
@@ -354,7 +354,7 @@ class Engine:
                 del front[0]
             if rank >= _TIMER_AT:
                 if len(cohort) == 1:
-                    # A fast path without a further call, since this is the most frequent kind of event.
+                    # A fast path without `_call`, since a single timer is the most frequent case.
                     self._rows_handled += 1
                     handlers[rank](cohort)
                 else:
@@ -417,7 +417,7 @@ def concatenate(pieces: list[Rows]) -> Rows:
     """Return the rows of all pieces, which have the same type, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    # They are concatenated as bytes, because NumPy would otherwise determine the common type of each field.
+    # Arrays are concatenated as bytes, since NumPy would otherwise determine the common type of each field.
     return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
         pieces[0].dtype
     )

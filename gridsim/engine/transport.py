@@ -22,13 +22,13 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, set_attribute
 
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
-#: The maximum time that a message may take on an interface, s; `Links` cannot count more.
+#: The maximum time of a message on an interface (s), which is limited by `Links`.
 MAX_TRANSFER_TIME = 2**40 / NS
 #: The maximum size of a message, bytes.
 MAX_BYTES = 2**31 - 1
-#: The maximum number of machine seconds for which the use of interfaces is recorded (4 GiB).
+#: The maximum number of machine seconds for which the use of interfaces is recorded; they take 4 GiB.
 MAX_WINDOWS = 2**29
-# This is added to the priority of a kind for its lost messages, to handle them after those that arrived.
+# Added to the priority of a kind for its lost messages, so that they are handled after delivered ones.
 _LOST = 2048
 
 

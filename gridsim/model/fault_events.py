@@ -22,9 +22,10 @@ from gridsim.support.random_streams import Streams
 LATEST_CHANGE = 8e9
 #: The end of the clock: `LATEST_CHANGE` in ns.
 CLOCK_END = round(LATEST_CHANGE * NS)
-#: Largest number of changes generated to display a result: in total, or per machine if that is more.
+#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one
+#: counts.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Number of changes that take about as long as a pass over a block; a pass counts as at least that many.
+#: A pass over a block counts as at least this many changes, which take about as long.
 _MIN_COUNT = 100
 
 
@@ -158,14 +159,15 @@ def drawn_events(
     up_stream, down_stream = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
     def up_times(count: int) -> Integers:
-        # an up time of 0 ns would repeat failures at one instant without end
+        # up times of 0 ns could cause endless failures at one instant
         return np.maximum(nanoseconds(draw_up(up_stream, count)), 1)
 
     def down_times(count: int) -> Integers:
         return nanoseconds(draw_down(down_stream, count))
 
-    # Blocks of about 65536 failures, but of few per machine, as a run starts only after the first block.  The
-    # draws depend on the length of blocks, because each round of a block takes the machines in order.
+    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only
+    # after the first block.  Draws depend on the length of blocks, since each round of a block draws machine
+    # by machine.
     block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
     with np.errstate(over="ignore"):
         failures = up_times(nodes)
@@ -191,12 +193,12 @@ def _drawn_blocks(
     block_end = 0
     rest = Events.empty()  # recoveries after the end of the block
     while block_end < CLOCK_END:
-        # empty blocks are skipped, as there may be millions before a machine recovers
+        # empty blocks are skipped, since there may be millions before a machine recovers
         next_change = min(int(failures.min()), *rest.time[:1].tolist(), CLOCK_END)
         blocks = 1 + (next_change - block_end) // block_length
         block_end = min(block_end + block_length * blocks, CLOCK_END)
         count(0)
-        # of each round: times of failure, machines, times of recovery, and times of the next failure
+        # per round: times of failure, machines, times of recovery, and times of the next failure
         rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
         with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
             while len(due := (failures < block_end).nonzero()[0]):
@@ -226,7 +228,7 @@ def _concatenate(pieces: list[Events]) -> Events:
 
 # -- times in pieces ------------------------------------------------------------------------------------
 
-#: Changes in any order: time (ns), machine, up; and a time (ns) before which later pieces have no change.
+#: Changes in any order (time in ns, machine, up), and a time (ns) before which later pieces have no change.
 Piece = tuple[Integers, Integers, NDArray[np.bool_], int]
 
 
@@ -308,7 +310,7 @@ def periodic_events(
     down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
     up_at_last = np.ones(nodes, np.bool_)
     up_at_last[first_round.machine] = first_round.up  # later changes overwrite earlier ones
-    # a machine whose states at the end and at the beginning of a round differ changes between rounds
+    # machines whose state at the end of a round differs from that at its beginning change between rounds
     change = np.flatnonzero(down_at_first == up_at_last)
     later = first_round[np.flatnonzero(first_round.time > 0)]
     next_round = _link(

@@ -125,7 +125,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # the mean for smaller shapes is longer than the clock and may overflow a float
+        # for smaller shapes the mean exceeds the clock, and may overflow a float
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
@@ -166,7 +166,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
                     "faults.start must be at least a day before the end of the trace, "
                     f"{trace.horizon:g} s, with faults.zones, got {self.start!r}"
                 )
-            # a longer round may be cut, as `rotate` moves only what is beyond the end of the clock to its end
+            # cutting a longer round changes no failure: what `rotate` moves to its end is beyond the end of
+            # the clock
             span = min(span, (CLOCK_END // DAY + 2) * DAY)
             shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []

@@ -27,7 +27,7 @@ from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import file_digests
 from gridsim.support.random_streams import Streams, normal_factors
 
-#: Largest number of machines N; the 2 N - 1 nodes of a tree over them must fit into 32 bits.
+#: Largest number of machines N: the 2 N - 1 nodes of a tree over them must fit into 32 bits.
 MAX_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MAX_NODES)]
@@ -179,7 +179,7 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Largest number of machines for which a platform generates speeds and attributes at its creation.
+#: Platforms with more machines generate speeds and attributes only when they are used.
 _MAX_EAGER_NODES = 1 << 20
 
 

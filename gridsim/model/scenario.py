@@ -35,7 +35,7 @@ from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
-#: Entry -> the entry that overrides it, which is removed when only the first is set to a new value.
+#: Entry -> the entry that overrides it.  If only the former is set to a new value, the latter is removed.
 _OVERRIDING_ENTRIES = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED_KEYS = ("platform", "workload")
@@ -317,7 +317,7 @@ class Scenario:
                 raise ScenarioError(
                     f"{path} does not support {override}, which overrides it; set one of them"
                 )
-        # whole tables are replaced before single entries, whatever the order of `values`
+        # whole tables are replaced before single entries, regardless of the order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document

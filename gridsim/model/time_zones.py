@@ -110,7 +110,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         night = 3600.0 * self.zones.night_hours
         if not self.day_up:
             return night
-        # by day a machine is a Markov chain with two states that begins in the state down
+        # during the day, a machine is a Markov chain with two states that begins in the state "down"
         day, rate = 86400.0 - night, 1 / self.spell + 1 / self._gap
         settling = -math.expm1(-rate * day)
         up = self.day_up * (day - settling / rate)
@@ -129,7 +129,8 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
         machines = np.arange(nodes)
         offsets = self.zones.clock_offsets(machines)
-        # about 65536 changes per piece, but few per machine; the draws depend on the length of pieces
+        # about 65536 changes per piece, or less if that is many per machine; draws depend on the length of
+        # pieces
         changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
         count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
         first = -2  # early enough for each machine to have an evening before time 0
@@ -147,7 +148,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
-                # a spell of a day ends after dusk anyway; longer spells might overflow int64
+                # cut to a day, which lasts beyond dusk in any case; longer spells might overflow int64
                 times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 by_day = times < dusk[rows]
                 rows, times, up = rows[by_day], times[by_day], not up

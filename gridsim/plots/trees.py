@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 Unit = Literal["bytes", "messages"]
-#: A level with more nodes than this is drawn as this many cells of several adjacent nodes.
+#: A level with more nodes than this is drawn as this many cells, each of several adjacent nodes.
 CELLS = 1024
-#: Nodes of a level are separated by lines if at most this many of the widest ones fit side by side.
+#: Nodes of a level are separated by lines if they are so wide that at most this many fit side by side.
 _MAX_OUTLINED = 64
 
 

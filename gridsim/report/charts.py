@@ -43,7 +43,7 @@ from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
 
-#: Bins of the histogram of utilization.
+#: Number of bins of the histogram of utilization.
 _BINS = 40
 #: Maximum number of charts of a sweep: one for each point of its further axes.
 MAX_POINTS = 12

@@ -35,7 +35,7 @@ _DIFFERENT_SCENARIOS = (
     "These results come from different scenarios, so differences may come from the scenarios as well as from "
     "the schedulers."
 )
-#: Lines of a run's summary that have no card, since other sections show them.
+#: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 

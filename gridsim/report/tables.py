@@ -19,7 +19,7 @@ from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
 
-#: Largest number of runs for which a table has a column per run instead of a row per run.
+#: A table with more runs than this has a row per run, not a column per run.
 MAX_COLUMNS = 3
 #: Key of the provenance -> its title in the table.
 _PROVENANCE_TITLES = {

@@ -12,14 +12,14 @@ from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrap_text
 
 Facts = dict[str, Any]
-#: Kind of bound -> reason why it may be too low.
+#: Kind of lower bound -> reason why it may be too low.
 LOOSE = {
     "fluid": "it cuts tasks at will, so it may be far too low",
     "preemptive": "it lets tasks migrate, so it may be too low",
 }
 Lines = dict[str, str]
 
-#: Text for the messages of a job log, which does not state them.
+#: Text for numbers that a job log does not state, such as messages.
 UNKNOWN = "unknown"
 
 

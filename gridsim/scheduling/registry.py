@@ -21,7 +21,7 @@ from gridsim.support.imports import current_name, first_code_name, import_object
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 from gridsim.support.plugins import plugins
 
-#: The schedulers that a user passes: objects, names or ``module:Class``, as a list or mapped by names.
+#: Schedulers passed by a user: objects, names or ``module:Class``, as a list, or as a mapping from names.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
 
@@ -206,7 +206,7 @@ def _import_class(name: str) -> type[Scheduler]:
 def _place(error: BaseException) -> str:
     """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
     if isinstance(error, SyntaxError):
-        return ""  # the message of a syntax error has its place already
+        return ""  # the message of a syntax error already states the place
     ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
@@ -290,7 +290,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
-            if key in limits:  # the check of the class also has the range in its error
+            if key in limits:  # the error of the class also states the range
                 values[key] = value
                 continue
             if words := _terms_of_type(fields[key].type):
@@ -358,7 +358,7 @@ def _terms_of_type(kind: Any) -> tuple[str, str] | None:
     return None
 
 
-#: Synonyms of schedulers' names -> the registered name.
+#: Synonym of a scheduler's name -> the registered name.
 _SYNONYMS = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
 #: The package of gridsim's own schedulers, which registers their names when it is imported.
 _PACKAGE = "gridsim.schedulers"
@@ -446,7 +446,7 @@ def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
 def _entry(name: str) -> _Entry | None:
     """Return the entry of the scheduler `name`; None if there is none."""
     importlib.import_module(_PACKAGE)
-    # The scan of installed packages takes long; a registered name does not need it.
+    # Look up registered names first, since the scan of installed packages takes long.
     return _REGISTRY.get(name) or _plugin_entries().get(name)
 
 

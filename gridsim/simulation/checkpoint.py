@@ -103,8 +103,8 @@ class CheckpointWriter:
         has_run: bool = False,
     ) -> None:
         self.path = os.fspath(path)
-        #: Identity of the file that may be replaced, whether it has this run, and identity of the file that
-        #: is about to replace it.
+        #: Identity of the file that may be replaced, whether that file is of this run, and identity of the
+        #: file that is about to replace it.
         self._known, self._has_run = _identity(self.path), has_run
         self._next: _Identity | None = None
         self._interval, self._engine = interval, engine
@@ -145,7 +145,8 @@ class CheckpointWriter:
         return None
 
 
-#: Identity of a file, which differs from that of a replacement: device, inode, time of change (ns), size.
+#: Identity of a file: device, inode, time of change (ns), size.  A file that replaces it has another
+#: identity.
 _Identity = tuple[int, int, int, int]
 
 
@@ -192,7 +193,7 @@ def save(
             record["arrays"] = list(header.arrays)
             archive.json(_HEADER_FILE, {**_provenance(), "about": record, "state": state})
         stream.flush()
-        # On some disks this changes the file's time, which is part of its identity.
+        # On some file systems, this changes the time of the file, which is part of its identity.
         os.fsync(stream.fileno())
         before_replace(_identity(stream.fileno()))
 

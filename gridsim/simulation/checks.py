@@ -31,7 +31,7 @@ from gridsim.support.arrays import Floats, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
-#: The maximum latency, s: the clock counts int64 nanoseconds, and must not overflow after many messages.
+#: The maximum latency (s), so that the clock of int64 nanoseconds does not overflow after many messages.
 MAX_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
@@ -204,7 +204,7 @@ def check_size(
     end = last + work / platform.aggregate_speed / factor
     longest /= factor
     if bandwidth is not None:
-        # In the worst case one machine with the narrowest link moves all data.
+        # In the worst case, one machine with the slowest link moves all data.
         moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
         if moved * NS > NEVER / 4:
             raise ScenarioError(
@@ -302,7 +302,7 @@ def check_invariants(
                 f"application {i}: rejected or cancelled, but {completed[i]} tasks were completed"
             )
         tasks, size = np.where(failed, 0, tasks), size[~failed]
-        # A rejected application need not have a start or a finish.
+        # Rejected applications need not have a start or finish.
         first = np.where(failed & (first == -1), release, first)
         finish = np.where(failed, first, finish)
     for i in first_true(completed != tasks):
@@ -339,7 +339,7 @@ def check_invariants(
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for only {up_time[u]} ns")
     speeds = platform.speeds / NS
     work_done, work = float((busy * speeds).sum()), float(size.sum())
-    # The duration of each task is rounded to whole ns; products and sums have rounding errors, too.
+    # Durations of tasks are rounded to whole ns, and products and sums have rounding errors.
     slack = float(task_counts @ speeds) + 1e-9 * max(work, work_done)
     if outcome.cycles:
         _check_cycles(outcome, applications, work_done, slack)

@@ -43,10 +43,10 @@ class Outages:
         self.up = np.ones(machines, np.bool_)
         self.failures = np.zeros(machines, np.int64)
         self.all_failed_at: int | None = None
-        # For each machine the sum over its outages of (time of recovery - time of failure), ns.  For the
-        # outage of a machine that is down, the recovery is not added yet.
+        # Per machine: the sum over its outages of (time of recovery - time of failure), ns.  During an
+        # outage, only the time of failure has been subtracted.
         self._down = np.zeros(machines, np.int64)
-        # A buffer of `_handle_changes`, all False between its calls.
+        # A buffer of `_handle_changes`; between its calls all entries are False.
         self._is_recovered = np.zeros(machines, np.bool_)
         self._engine, self._network, self._faults = engine, network, faults
         never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
@@ -68,7 +68,7 @@ class Outages:
         """
         self._policy = policy
         if policy.takes_blocks:
-            # Without a pending event, the engine would run the policy beyond a time limit.
+            # Without any pending event, the engine would run the policy beyond a time limit.
             self._engine.on("fault", self._ignore, priority=FAULT_PRIORITY, phase=TIMER)
             self._engine.at(CLOCK_END, "fault")
             return
@@ -155,7 +155,7 @@ class Outages:
     def _handle_changes(self, _: list[int]) -> None:
         rows = self._apply(int(np.searchsorted(self._block.time, self.now, side="right")))
         failed, recovered = rows.machine[~rows.up], rows.machine[rows.up]
-        # Marks in a buffer are faster than sorting: there are thousands of changes of one or two machines.
+        # Marking machines in a buffer is faster than sorting: calls are many, with one or two machines each.
         self._is_recovered[recovered] = True
         is_transient = self._is_recovered[failed]
         self._is_recovered[failed] = False  # the machines of transient failures are in `is_transient`
@@ -211,12 +211,12 @@ class Outages:
             If the state does not fit the faults.
         """
         check_names(self, state, ("up", "failures", "down", "taken", "at"))
-        # The arrays are written in place, because other objects have references to the first two.
+        # Arrays are written in place, because other objects refer to the first two.
         self.up[...], self.failures[...], self._down[...] = state["up"], state["failures"], state["down"]
         if state["taken"] < self._block_count:
             raise ValueError(f"state['taken'] must be at least {self._block_count}, got {state['taken']}")
         while self._block_count < state["taken"]:
-            # A block is only taken when all changes of the block before it have happened.
+            # A block is taken only when all changes of the previous block have happened.
             if len(self._block) and self._block.time[-1] > self.now:
                 raise ValueError(
                     f"state['taken'] must be a number of blocks up to {self.now} ns, got {state['taken']}"

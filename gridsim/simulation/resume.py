@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gridsim.scheduling.contract import Scheduler
     from gridsim.support.progress import Progress
 
-#: Exceptions that a run may raise with a well-formed state that no actual run can have.
+#: Exceptions that a run may raise after it was resumed from a well-formed, but impossible state.
 _ERRORS_OF_DAMAGED_STATES = (
     ArithmeticError,
     AssertionError,

@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 Recording = Literal["schedule", "decisions", "messages"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
-#: Wall-clock time between two checkpoints by default, s.
+#: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
-#: The number of releases between two instants of the engine, if the policy reads the releases itself.
+#: If the policy reads the releases itself, the engine gets control once per this many releases, for progress,
+#: checkpoints and Ctrl-C.
 _STRIDE = 4096
 
 
@@ -332,8 +333,7 @@ class Simulation(Stateful):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         self.scenario, self.scheduler, self.options, self.sharing = scenario, scheduler, options, share
         self._started = time.perf_counter()
-        #: Time in s of work before the last interruption, and number of interruptions after which the run
-        #: was resumed.
+        #: Time (s) that the run took before its last interruption, and number of times that it was resumed.
         self.earlier_work, self.resumed = 0.0, 0
         self._checkpoint_writer: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
@@ -341,7 +341,7 @@ class Simulation(Stateful):
             self._set_up(scenario, scheduler, options, _LAST_WORKLOAD.get(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
-        #: SHA-256 of each trace file as it was read, for this run or earlier for the platform.
+        #: Trace file -> SHA-256 of its content when it was read for this run, or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
         _LAST_WORKLOAD.store(scenario, files, self.applications)
 
@@ -450,8 +450,8 @@ class Simulation(Stateful):
 
     def _schedule_releases(self) -> None:
         release = self.applications.release_ns
-        # If the policy reads the releases itself, the engine still needs control from time to time, for a
-        # progress bar, a checkpoint, and Ctrl-C.
+        # Even if the policy reads the releases itself, the engine needs control from time to time, for a
+        # progress bar, a checkpoint, or Ctrl-C.
         indices = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
         for index, due in zip(indices, release[:: indices.step].tolist(), strict=True):
             self.engine.at(due, "release", index)
@@ -469,8 +469,8 @@ class Simulation(Stateful):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        # The writer reads the identity of the file before the content is checked, and so detects a file that
-        # is replaced after the check.
+        # The writer reads the identity of the file before the content is checked, so that it detects if the
+        # file is replaced after the check.
         make_header = partial(self.checkpoint_header, interval)
         writer = CheckpointWriter(path, interval, self, self.engine, make_header, self.resumed > 0)
         if not self.resumed:

@@ -22,7 +22,7 @@ from gridsim.errors import ScenarioError
 from gridsim.support import units
 
 _Kind = TypeVar("_Kind", bound=type)
-#: Whole numbers in a scenario are below this limit, as in TOML and int64.
+#: Whole numbers in a scenario must be less than this, as in TOML and int64.
 INTEGER_LIMIT = 2**63
 
 

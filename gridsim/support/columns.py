@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gridsim.support.arrays import Floats, Integers
 
-#: Number of entries in the repr of a column.
+#: Number of entries that the repr of a column shows.
 _REPR_ENTRIES = 3
 
 
@@ -33,7 +33,7 @@ class ArrayColumn(Sequence[Any]):
         The stored arrays; ``type(column)(*column.arrays)`` is an equal column.
     """
 
-    #: Type hint of an entry, and type of a single number or string within an entry.
+    #: Type hint of an entry, and type of a number or string in an entry.
     hints: ClassVar[tuple[Any, type]]
 
     arrays: tuple[NDArray[Any], ...]
@@ -90,7 +90,7 @@ class FlatColumn(ArrayColumn):
     """
 
     dtype: ClassVar[type[np.generic]]
-    #: Kinds of dtypes, and Python types, whose values are valid entries without conversion.
+    #: Kinds of dtypes, and Python types, whose values are valid entries as they are.
     _kinds: ClassVar[str]
     _types: ClassVar[frozenset[type]]
 

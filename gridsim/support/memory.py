@@ -10,10 +10,10 @@ from pathlib import Path
 from gridsim.errors import OutOfMemory
 from gridsim.support.files import StrPath
 
-#: Lower bounds of the bytes per machine and per application in a result and its source data (measured: 280
-#: and 270).
+#: Lower bounds of the memory of a result and its source data, bytes per machine and per application
+#: (measured: 280 and 270).
 MACHINE_BYTES = APPLICATION_BYTES = 200
-#: Bytes per task if tasks differ in size: the size and the factor from which it is computed.
+#: Memory per task if tasks differ in size, bytes: the size, and the factor from which it is computed.
 TASK_BYTES = 16
 
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from gridsim.errors import ScenarioError
 
-#: False: no display.  True: a bar on a terminal or in a notebook.  "force": also lines elsewhere.
+#: False: no display.  True: a bar on a terminal or in a notebook.  "force": a bar there, and lines elsewhere.
 Progress = bool | Literal["force"]
 
-#: Intervals between updates of a bar, and between lines of a log (s).
+#: Time between updates of a bar, and between lines (s).
 BAR_INTERVAL, LINE_INTERVAL = 0.1, 10.0
 
 _Item = TypeVar("_Item")

@@ -20,7 +20,7 @@ from gridsim.support.files import open_regular
 
 #: Version of gridsim, which `pyproject.toml` reads from here.
 VERSION = "0.1.0"
-#: Bytes per read.
+#: Number of bytes that are read from a file in one step.
 _CHUNK = 1 << 20
 #: The packages that, with numpy, determine the outcome of a run.
 PACKAGES = ("gridcore", "gridsim")
@@ -35,7 +35,7 @@ def code_version() -> str:
     """
     import numpy
 
-    # both packages are in the same folder
+    # the folder that contains both packages
     return f"{VERSION}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
 
 

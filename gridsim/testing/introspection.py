@@ -32,7 +32,7 @@ from gridsim.testing.perturbations import has_only_owner_events
 from gridsim.testing.run_limits import LIMITS, MAX_SIMULATED_TIME, WALL_TIME_LIMIT, limit_wall_time
 from gridsim.testing.violation import ConformanceError, error_text, save
 
-#: Folders of installed code, which is not a scheduler's own.
+#: Folders of installed code, which is not a scheduler's own code.
 _LIBRARIES = tuple(
     {
         os.path.join(os.path.abspath(folder), "")
@@ -44,7 +44,7 @@ _LIBRARIES = tuple(
 )
 #: Packages of base classes that are not a scheduler's own code.
 _BASES = frozenset({"gridsim", "gridcore", "builtins", "msgspec", "abc", "typing"})
-#: Module in which a run begins; outer frames belong to the caller of the check.
+#: Module in which a run begins; frames outside of it belong to the caller of the check.
 _RUN_MODULE = "gridsim.simulation.simulate"
 #: Modules that only forward calls.
 _FORWARDING_MODULES = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
@@ -112,7 +112,7 @@ class OwnCode:
         return replacements
 
 
-#: Audit events of Python that change something outside the process, or connect to other processes.
+#: Audit events of Python that tell of changes outside of the process, or of connections to other processes.
 _SIDE_EFFECT_EVENTS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
     "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
@@ -145,9 +145,9 @@ class SideEffects:
     """Side effects of the scheduler's code in runs, and its calls that seeded random generators."""
 
     def __init__(self) -> None:
-        #: Descriptions of the side effects, as the keys of an ordered set.
+        #: Descriptions of side effects; a dict serves as an ordered set.
         self.actions: dict[str, None] = {}
-        #: Call of a function that creates or seeds a generator -> the own function that called it.
+        #: Call that creates or seeds a generator -> the function of the scheduler's code that made it.
         self.seeds: dict[str, str] = {}
 
 
@@ -238,7 +238,7 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
 
 #: Options of `scenarios` that a scheduler may support.
 SCENARIO_OPTIONS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
-#: Maximum number of events of a run with `_IDLE_MACHINES` idle for hours, unless they poll one another.
+#: Maximum number of events in a run in which `_IDLE_MACHINES` machines are idle for hours, unless they poll.
 _MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5
 
 
@@ -277,7 +277,7 @@ def inspect_scheduler(
                 policy = scheduler.start(run)
                 features = {name: getattr(scheduler, name) for name in SCENARIO_OPTIONS}
                 features["reachable"] = has_only_owner_events(scheduler)
-                # lines of compiled nodes are not recorded
+                # executed lines of compiled nodes are not recorded
                 program = (
                     getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
                 )
@@ -296,7 +296,7 @@ def inspect_scheduler(
                 conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
-            # other errors occur again in the trials, which shrink the scenario
+            # other errors occur again in trials, which shrink the scenario
         if policies and not errors:
             policies[0][1]["pauses"] = not _polls_when_idle(scheduler)
 

@@ -31,15 +31,15 @@ from gridsim.support.processes import exclude_current_folder, set_environment
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
-#: PYTHONHASHSEED of each interpreter -> offset of its clock (s), which gives another hour of the day.
+#: PYTHONHASHSEED of an interpreter -> offset of its clock (s), which changes the day and the hour.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
-#: Whether processes can fork, so that schedulers can share an interpreter, each in a copy of it.
+#: Whether processes can fork; schedulers can then share an interpreter, of which each gets a copy.
 CAN_FORK = hasattr(os, "fork")
 #: Modules by which a program could detect that it is tested.
 _TEST_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
 #: Factor by which clocks that measure durations are faster for a scheduler's own code.
 _CLOCK_FACTOR = 1000
-#: Original function -> its substitute, for own modules that imported it by name.
+#: Function -> its substitute, for modules of the scheduler that imported the function by name.
 _SUBSTITUTES: dict[Any, Any] = {}
 
 

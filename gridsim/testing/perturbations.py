@@ -25,9 +25,9 @@ _MAX_CHANGED_APPLICATIONS = 4
 _BUSIEST_MACHINES = 3
 #: Mean number of tasks above which the tasks of applications are reduced instead of multiplied.
 _MANY_TASKS = 10
-#: Time (s) of failures and recoveries after the end of any run.
+#: Time (s) of failures and recoveries that no run reaches.
 UNREACHED_TIME = 1e6
-#: Turn of `change_application` that delays the release of an application.
+#: Argument `turn` of `change_application` that delays the release of an application.
 _RELEASE_TURN = 1
 
 
@@ -73,11 +73,11 @@ def all_changes(
 ) -> Iterator[Change]:
     """Iterate over changes of one machine each: of early or late applications, or of its speed."""
     count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
-    # the first, the last, and some between them
+    # of the changed applications: the first, the last, and some in between
     indices = sorted(
         {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
     )
-    # nodes that know the number of a job know how many jobs were submitted before it
+    # if nodes know numbers of tasks, another number of tasks would renumber, and so change, all later ones
     has_fixed_tasks = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in indices), *((i, _RELEASE_TURN) for i in indices[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
@@ -95,7 +95,7 @@ def all_changes(
         for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
             change = _without_applications(applications, removed, base_scenario)
             other_applications = change.scenario.workload.realize(platform)
-            # the axes of summaries are known before the run, so they must stay the same
+            # nodes know the axes of summaries before the run, so these must not change
             axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
@@ -107,7 +107,7 @@ def all_changes(
     workload = changed_workload(
         applications, platform, **{name: getattr(applications, name) for name in names}
     )
-    # a machine that submits nothing may never send news of its longer queue
+    # prefer machines that submit nothing: they may fail to send news of their longer queues
     idle_machines = [u for u in range(platform.nodes) if u not in applications.submitter]
     slowed = idle_machines[:: max(1, len(idle_machines) // 2)] or [int(applications.submitter[-1])]
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:

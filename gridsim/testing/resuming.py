@@ -15,7 +15,7 @@ from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
 from gridsim.support.state import Array, pack, unpack
 
-#: Number of items that are added to a restored set and removed again, to make its table larger.
+#: Number of items that are added to a restored set and removed again, to enlarge its hash table.
 _EXTRA_ITEMS = 50
 
 #: Contents of a checkpoint: text, and arrays.

@@ -18,11 +18,11 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.run_limits import MAX_EVENTS
 
-#: Cohort limit above the size of any cohort: cohorts are not cut, but are handled in Python.
+#: Cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _UNLIMITED_COHORT = 2**40
 #: Number of draws that a changed stream skips.
 _STREAM_OFFSET = 12_345
-#: Priority after all other timers of an instant.
+#: Priority of a timer that fires after all others of its instant.
 _LAST_PRIORITY = 999
 
 
@@ -125,7 +125,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         List to which the streams of the run are appended.
     """
 
-    # the inner scheduler supports the scenario, which it has run before
+    # the inner scheduler has run the scenario before, so it supports whatever the scenario needs
     unequal = fluctuating = owners = constraints = moves_data = True
     job_times = JOB_TIMES
 
@@ -212,7 +212,7 @@ def observe(
     )
     table = result.tables["schedule"]
     start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
-    # machines do not decide whether consecutive tasks are one row or several
+    # count tasks, not rows: it is not up to the machine whether consecutive tasks share a row
     count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
     for at, duration, tasks, machine, application in zip(
         start.tolist(),

@@ -96,7 +96,7 @@ def _line_fault(line: str, words: list[str]) -> str | None:
     if len(words) != 2 + 2 * count:
         return f"host {name} must have {2 * count} times, as n is {count}, got {len(words) - 2}"
     try:
-        # float() alone would accept 1_000, and digits outside of ASCII
+        # float() also accepts 1_000 and digits outside of ASCII
         plain = ("_" not in line and line.isascii()) or None not in map(parse_number, words[2:])
         times = list(map(float, words[2:])) if plain else []
     except ValueError:

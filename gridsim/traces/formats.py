@@ -12,7 +12,7 @@ from gridsim.support.plugins import plugins
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.jobs import JobLog
 
-#: Name -> description of the formats that gridsim reads without plugins.
+#: Format that gridsim reads without plugins -> its description.
 BUILT_IN = {
     "swf": "job logs in the Standard Workload Format",
     "gwf": "job logs in the Grid Workload Format",

@@ -20,8 +20,8 @@ from gridsim.traces.opendc import is_opendc_header, parse_opendc
 
 GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
-# Fields up to the user are required, as runs depend on submission, run time, processors and user; many logs
-# lack later fields or have -1 for them.
+# Fields up to the user are required, since runs depend on submission, run time, processors and user; later
+# fields are missing or -1 in many logs.
 GWF = JobFormat("#", GWF_FIELDS, required=12, columns=29, texts=_TEXTS)
 
 

@@ -31,14 +31,14 @@ from gridsim.traces._text import (
 _Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
-#: Column of the list that BOINC offers for download -> column of the tables.
+#: Column of the list that can be downloaded from BOINC -> column of a table of hosts.
 BOINC_NAMES = {
     "CPU model": "cpu_model",
     "Number of computers": "computers",
     "GFLOPS/core": "gflops_core",
     "GFLOPs/computer": "gflops_computer",
 }
-#: Largest number of computers of a table, so that the draw of one fits into int64.
+#: Largest number of computers in a table of hosts, so that drawing one of them fits into int64.
 MAX_COMPUTERS = 2**53
 
 

@@ -113,7 +113,7 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
     count = parse_count(words[1]) if len(words) > 1 else None
     if is_record(words):
         return "tr"
-    # job logs have a -1 in nearly every line, up intervals have none
+    # nearly every line of a job log has a -1; lines of up intervals have none
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridsim.traces._text import Remark
 
 FAILED, CANCELLED = 0, 5
-#: Status of a part of a job: continued later, last part of a completed job, last part of a failed job.
+#: Statuses of parts of jobs: continued later, last part of a completed job, last part of a failed job.
 PARTS = (2, 3, 4)
 
 Rows = NDArray[np.bool_]

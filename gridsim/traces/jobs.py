@@ -54,15 +54,15 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
-#: Fields on which no run depends; their values count as unknown if they cannot be read.
+#: Fields on which no run depends; values that cannot be read count as unknown.
 UNUSED_FIELDS = frozenset(
     ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
     + ("preceding", "think_time")
 )
 _COUNTS = ("used_procs", "req_procs")
-#: Largest number of comment lines of a log, which are kept in memory until its end.
+#: Largest number of comment lines of a log; they are kept in memory until its end.
 _MAX_COMMENTS = 100_000
-#: Largest number of machines accepted from the header of a log, which may state any number.
+#: Largest number of machines that is accepted from the header of a log, which may state any number.
 MAX_MACHINES = 1 << 20
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
 
@@ -295,7 +295,7 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         raise _first_fault(path, format, "a field must be a finite (whole) number")
 
     jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
-    # one copy sets all fields, of 8 bytes each; fields of another type than the table are set below
+    # one copy sets all fields, as each takes 8 bytes; fields that differ from the table in type are set below
     jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
     for k, name in enumerate(format.fields):
         if JOB_DTYPE[name] != table.dtype:
@@ -455,7 +455,8 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
 
 
 def _first_fault(path: StrPath, format: JobFormat, default: str) -> TraceFormatError:
-    # the bulk parser detects that a line is faulty; this second, slow pass finds the line and the fault
+    # the fast parser only detects that some line is faulty; this second, slow pass finds the line and the
+    # fault
     fault = next(format.faulty_lines(path), None)
     return format_error(path, *(carriage_return_fault(path, default) if fault is None else fault))
 

@@ -20,7 +20,7 @@ from gridsim.traces.jobs import JOB_DTYPE
 
 __all__ = ["is_opendc_header", "parse_opendc"]
 
-#: Column -> field of a job; a workflow becomes a user, whose jobs make bags.
+#: Column -> field of a job; a workflow is read as a user, whose jobs form bags.
 _FIELDS = {
     "WorkflowID": "user",
     "JobID": "job",

@@ -60,7 +60,7 @@ class RigidJobs:
         ScenarioError
             If there is no machine.
         """
-        _check_whole("machines", machines)
+        _check_positive_integer("machines", machines)
         return _utilization(self.release, self.nodes, self.run_time, machines)
 
 
@@ -179,25 +179,25 @@ def _check(
     utilization: float | None,
     machines: int | None,
 ) -> None:
-    _check_whole("procs_per_node", procs_per_node)
+    _check_positive_integer("procs_per_node", procs_per_node)
     if not 0 <= start < math.inf:
         raise ScenarioError(f"start must be a finite time of at least 0 s, got {start}")
     if not end > start:
         raise ScenarioError(f"end must be after start, {start} s, got {end}")
     if max_nodes is not None:
-        _check_whole("max_nodes", max_nodes)
+        _check_positive_integer("max_nodes", max_nodes)
     if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a job infinite
         raise ScenarioError(f"zero_run_time must be a finite time above 0 s, got {zero_run_time}")
     if utilization is not None and not 0 < utilization < math.inf:
         raise ScenarioError(f"utilization must be a finite number above 0, got {utilization}")
     if machines is not None:
-        _check_whole("machines", machines)
+        _check_positive_integer("machines", machines)
     if utilization is not None and machines is None:
         raise ScenarioError(f"utilization requires machines, got utilization {utilization} and no machines")
     if machines is not None and utilization is None:
         raise ScenarioError(f"machines requires utilization, got {machines} machines and no utilization")
 
 
-def _check_whole(name: str, value: int) -> None:
+def _check_positive_integer(name: str, value: int) -> None:
     if not 1 <= value < math.inf or value != int(value):
         raise ScenarioError(f"{name} must be a whole number of at least 1, got {value}")

@@ -30,7 +30,7 @@ from gridsim.traces._text import (
 
 #: The fields before the durations.
 TR_FIELDS = ("submit", "tasks", "mean")
-#: Seconds between releases of jobs with equal submit times in the file.
+#: Time (s) between releases of jobs that have equal submit times in the file.
 SAME_TIME_GAP = 0.01
 
 
@@ -194,7 +194,7 @@ def _values(line: str, words: list[str]) -> list[float] | None:
         return None
     if len(values) <= len(TR_FIELDS) or values[1] != len(values) - len(TR_FIELDS):
         return None
-    # float() alone would accept 1_000, and digits outside of ASCII
+    # float() also accepts 1_000 and digits outside of ASCII
     if ("_" in line or not line.isascii()) and None in map(parse_number, words):
         return None
     column = np.array(values)

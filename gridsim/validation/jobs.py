@@ -172,7 +172,7 @@ class JobsTable:
         shortest = sending + network.latency - network.jitter
         longest = sending + network.latency + network.jitter
         if network.interfaces == "fifo":
-            # all other data that the two machines send or receive may be queued first
+            # in the worst case, all other data that the two machines send or receive are queued first
             home, machine = self.workload.submitter[self.application], self["machine"]
             nodes, data_time = len(self.result.machines), np.where(self.is_moved, sending, 0.0)
             busy = np.bincount(home, data_time, nodes) + np.bincount(machine, data_time, nodes)
@@ -451,7 +451,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         lambda k: f"{arrival_counts[k]:.0f} tasks have arrived, but jobs has {run_counts[k]}",
     )
     violations += order_violations(jobs.result)
-    # the rows determine the waiting time of a job only if its application has one row in both tables
+    # rows determine the waiting time of a job only if its application has one row in each table
     single = jobs.workload.tasks == 1
     for table in (schedule, arrivals):
         single = single & (np.bincount(table["application"], minlength=count) == 1)

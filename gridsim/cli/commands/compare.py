@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
     from gridsim.studies.replicate import Replicates
 
-#: Whether a workload has rigid jobs -> the schedulers that are compared by default.
+#: Whether the workload has rigid jobs -> the schedulers that are compared by default.
 DEFAULT_SCHEDULERS = {
     False: ("fair-tree", "fair-tree-root", "mincent", "fcfs"),
     True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),

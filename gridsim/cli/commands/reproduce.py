@@ -61,15 +61,15 @@ MODULES = {
     "eagle": "others.eagle",
     "emulation": "others.emulation",
 }
-#: Experiments on rigid jobs, which support a job log.
+#: Experiments on rigid jobs; they support a job log.
 RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
-#: The experiment on bags that supports a job log without desktops.
+#: The experiment on bags that supports a job log without traces of desktops.
 BAG_EXPERIMENT = "probes-on-bags"
-#: Experiments on desktop grids, which support traces of real desktops, and the one that requires them.
+#: Experiments on desktop grids, which support traces of real desktops; the last one requires such traces.
 DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Experiments that require logs with the duration of every task.
 PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
-#: Experiment -> the flags that it requires, as the end of a sentence.
+#: Experiment -> end of an error message with the flags that it requires.
 REQUIREMENTS = {
     REAL_DESKTOPS: "requires --availability FILE, --speeds FILE and --log FILE",
     **dict.fromkeys(PROBE_EXPERIMENTS, "requires --trace FILE, a .tr log"),
@@ -234,7 +234,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
                 f"{BAG_EXPERIMENT}, and with --availability and --speeds by {', '.join(DESKTOP_EXPERIMENTS)}"
             )
     log = Log(path, 1 if procs_per_node is None else integer("--procs-per-node", procs_per_node, low=1))
-    # read before the runs, so that errors of the log are reported early
+    # read the log before the runs, so that its errors are reported early
     if names == [BAG_EXPERIMENT] and detect_format(path) == "tr":
         load_tr(path)
     else:

@@ -190,7 +190,8 @@ class BoundSearch:
                 prefix += work[i]
                 low[i] = prefix.max()
             return low, low
-        # q > 0 tasks of size a take at most a (q + machines - 1) / speed; q > 0 for each k below `group_ends`
+        # q > 0 tasks of size a take at most a (q + machines - 1) / speed s; each k below `group_ends` has q >
+        # 0
         slack = (
             whole_tasks.thresholds * ((whole_tasks.slots.machines - 1) / whole_tasks.slots.speed)
         ).tolist()

@@ -33,9 +33,9 @@ from gridsim.results.metrics.bound_search import BoundSearch
 from gridsim.results.metrics.bounds import Bound, exact_bound
 from gridsim.support.arrays import Floats
 
-#: Maximum number of values of b* between 0 and inf that are tried, quantiles of those of the applications.
+#: Maximum number of values of b* between 0 and inf that are tried: quantiles of the applications' values.
 _MAX_VALUES = 12
-#: Factor of T(J), which is computed in floats, that exceeds all rounding errors.
+#: Factor that lowers T(J) by more than all rounding errors of its computation.
 _ROUNDING_FACTOR = 1.0 - 1e-11
 
 

@@ -14,7 +14,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats
 
-#: Number of values converted to Python floats at a time, which take four times the memory.
+#: Number of values that are converted to Python floats in one step; as floats they take four times the
+#: memory.
 _BLOCK = 1 << 16
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from gridsim.results.metrics.bounds import Bound
 from gridsim.support.arrays import Floats, Integers
 
-#: Maximum number of sets of machines that are tried, from the slowest to the fastest set.
+#: Maximum number of sets of machines that are tried; they are chosen evenly by their speeds.
 _MAX_SETS = 12
 
 

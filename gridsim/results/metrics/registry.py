@@ -540,8 +540,8 @@ UNITS = {
     "wall_seconds": "s",
     "peak_memory": "B",
 }
-#: Metric by which schedulers are compared -> the metrics shown by default; metrics that a run does not have
-#: are left out.
+#: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not
+#: have.
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
@@ -553,7 +553,7 @@ ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mea
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
 _OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s")
-#: Metrics that take time quadratic in the number of applications.
+#: Metrics whose computation takes time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 
 

@@ -26,7 +26,7 @@ from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.extras import import_extra
 
-#: Port of a node: it sends to one child at a time, or to all at once, each over its own link.
+#: Port of a node, which sends to one child at a time, or to all children at once, each over its own link.
 Port = Literal["one", "many"]
 
 
@@ -103,7 +103,7 @@ def optimal_throughput(
     one_of("port", port, get_args(Port))
     master_limit = real("master_bandwidth", master_bandwidth, above=0, unit="bytes/s", finite=False)
     parents = _tree(parent, machines)
-    # this unit of time scales rates to about 1, for which the tolerances of the solver are suitable
+    # in this unit of time, rates are about 1, which suits the tolerances of the solver
     time_unit, mean_share = float(sizes.mean() / speeds.mean()), float(shares.mean())
     program = _Program(speeds * time_unit, links * time_unit, sizes, input_per_task, output_per_task, parents)
     optimum = program.solve(shares / mean_share, port, master_limit * time_unit)

@@ -13,7 +13,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Longest duration, and last instant, ns; longer durations are reduced to it.
+#: Latest instant, and longest duration, ns; longer durations are reduced to it.
 _MAX_TIME = 9.2e18
 #: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
@@ -65,12 +65,12 @@ class BatchMode(Policy):
         self.unstarted_tasks = np.zeros(applications, np.int64)  # unstarted tasks, mapped or not
         self.unreleased_count = applications
         self.resubmitted = np.zeros(applications, np.int64)
-        #: int64[4, tasks]: mapped unstarted tasks, by machine and then by start
+        #: int64[4, tasks]: tasks that are mapped but not started, by machine, then by start
         self.plan = np.zeros((4, 0), np.int64)
         self.started: list[Integers] = []  # started tasks, in arrays like `plan`
         self.started_count = 0
         self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; time of the loss, ns)
-        # of the last task started on each machine: its end or loss (ns), its number and its application
+        # for the last task started on each machine: its end or loss (ns), its number, and its application
         self.free_at = np.zeros(machines, np.int64)
         self.last = np.zeros(machines, np.int64)
         self.running = np.zeros(machines, np.int64)
@@ -151,7 +151,7 @@ class BatchMode(Policy):
         by_row = np.argsort(row_of, kind="stable")
         application = np.empty_like(row)
         application[np.argsort(row, kind="stable")] = np.repeat(waiting[by_row], count[by_row])
-        # each machine runs its tasks one after another, in the order in which they were mapped
+        # each machine runs its tasks in the order in which they were mapped
         by_machine = np.argsort(machine, kind="stable")
         row, machine, application = row[by_machine], machine[by_machine], application[by_machine]
         length = task_durations[row, column[machine]].astype(np.int64)

@@ -15,7 +15,7 @@ from gridsim.schedulers.centralized.immediate import ImmediateMode
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 
-#: Relative tolerance of the smallest stretch, which is approximated from above.
+#: Relative tolerance of the minimum stretch, which is approximated from above.
 STRETCH_TOLERANCE = 1e-9
 #: Texts of the decisions of `ExactStretch`.
 BOUND_WORDS: DecisionTexts = {
@@ -39,7 +39,7 @@ class ExactStretch(ImmediateMode):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)
-        # application and promised stretch (s/Mflop) of each request
+        # of each request: its application, and the promised stretch (s/Mflop)
         self.bound: list[int] = []
         self.promised: list[float] = []
         suited = run.applications.suited
@@ -96,12 +96,12 @@ class ExactStretch(ImmediateMode):
         """
         applications = self.run.applications
         size, task_size = float(applications.size[application]), float(applications.task_size[application])
-        # Lower bound: an empty platform whose machines could run parts of tasks.
+        # lower bound of the stretch: an empty platform whose machines could run parts of tasks
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
         high = max(low, self.promised[-1] if self.promised else 0.0)
         eligible = self.eligible(application)
         counts = self._count * eligible[self._first]
-        # room of the first machine of each kind: `room` at high, `low_room` at low or below
+        # room of the first machine of each kind: `room` at stretch `high`, `low_room` at `low` or below
         low_room = np.zeros(len(self._first), np.int64)
         room = self._room(high, application, now, self._first)
         while room @ counts < tasks:

@@ -35,7 +35,7 @@ class ImmediateMode(Policy):
 
     STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-    #: Action of the decisions in table ``decisions``.
+    #: Action of its decisions in table ``decisions``.
     action: ClassVar[str] = "bound"
 
     def __init__(self, run: Run) -> None:
@@ -45,7 +45,7 @@ class ImmediateMode(Policy):
         columns = applications.release, applications.size, applications.task_size
         self.queues.add_applications(*columns, **moved_bytes(run))
         self.total = int(applications.tasks.sum())
-        # application -> tasks to bind; they wait here while no machine is up
+        # application -> number of unbound tasks, which wait while no machine is up
         self.unbound: dict[int, int] = {}
         self.resubmitted = np.zeros(len(applications), np.int64)
         if run.faults:

@@ -126,7 +126,7 @@ class PowerNode(PlacingNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        # `request`: number of the undecided request in each slot; -1: none
+        # of each slot: the number of its undecided request (`request`), -1: none
         self.next_request, self.request = room, np.full(room, -1)
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
@@ -217,7 +217,8 @@ class StealingNode(PlacingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # machines to ask before the next pause; the last time at which it received work while it had none
+        # number of machines to ask before the next pause; last time at which it received work when it had
+        # none
         self.attempts, self.work_began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -252,7 +253,7 @@ class StealingNode(PlacingNode):
         self.ask(view)
 
     def on_steal(self, view: Any, message: Any) -> None:
-        # a task that starts at this instant is still counted as waiting
+        # a task that starts at this instant still counts as waiting
         left = (view.waiting - int(self.work_began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")

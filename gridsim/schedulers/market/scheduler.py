@@ -63,7 +63,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
-        # in this order, since the awards of a call must arrive before the next call for its remaining tasks
+        # awards first, since those of a call must arrive before the next call for its remaining tasks
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
         "announce": Message(96, application=int, call=int, tasks=int, deadline=float),

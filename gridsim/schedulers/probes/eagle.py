@@ -36,7 +36,7 @@ from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
-#: Rounds of a probe, each to a kind of worker: any; without long tasks, as far as known; reserved.
+#: Rounds of a probe, by the workers that it may go to: all; those without known long tasks; reserved ones.
 ANY_WORKER, SHORT_WORKER, RESERVED_WORKER = 1, 2, 3
 
 
@@ -62,9 +62,9 @@ class SrptNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # replaces `queue`: job, scheduler, task size and sum of the sizes that overtook it (Mflop)
+        # replaces `queue`: job, scheduler, task size, and total size of the tasks that overtook it (Mflop)
         self.reservations: list[list[Any]] = []
-        self.smallest = math.inf  # Mflop, a lower bound of the task sizes in the queue
+        self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
         self.current_reservation: list[Any] = []  # the reservation in service
 
     # -- a scheduler --------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class EagleNode(SrptNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # the newest known bits of workers with long tasks, and the version of this information
+        # the newest known bits of the workers that have long tasks, and their version
         self.version, self.bits = -1, np.zeros(0, np.int64)
         self.refusals: list[tuple[int, int]] = []  # job and round of each refused probe
 

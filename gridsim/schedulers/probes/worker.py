@@ -20,7 +20,7 @@ for _kernel in (WaitingTimes, StaleTimes):
     kept_in_checkpoints(_kernel)
 
 Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
-#: Time that a worker with tasks needs to fetch another one; it makes the center prefer idle workers.
+#: Time that a worker with tasks takes to fetch the next one; it makes the center prefer idle workers.
 Fetch = Annotated[float, Limits(low=0, unit="s")]
 Share = Annotated[float, Limits(low=0, high=1)]
 

@@ -91,17 +91,17 @@ class _AsapPolicy(Policy):
         durations, estimates = run_and_reserved_times(
             run.applications, float(run.speeds[0]), parameters.estimate
         )
-        # slots of each job: duration, and first and last start
+        # of each job, in slots: its duration, and its first and last possible start
         self.lengths = -(-estimates // self.slot)
         self.first_slots, self.last_slots = allowed_start_slots(run.applications, estimates, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
         self.runs = Runs(run, durations)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
-        #: Jobs that need more machines than are up.
+        #: Jobs that wait because they need more machines than are up.
         self.waiting: list[int] = []
-        #: Jobs whose earliest starts did not meet their deadlines.
+        #: Jobs that were rejected because their earliest starts did not meet their deadlines.
         self.rejected: list[int] = []
-        #: Planned start (ns) and number of each displaced job, until it is placed at the same instant.
+        #: Planned start (ns) and number of each displaced job, until it is placed again at the same instant.
         self.displaced: list[tuple[int, int]] = []
         self.next_cleanup = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)

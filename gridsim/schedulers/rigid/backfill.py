@@ -17,7 +17,7 @@ from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
-#: The last instant at which a job of the kernel may end, ns.
+#: The latest end of a job in the kernel, ns.
 _LAST_INSTANT = 2**62
 
 
@@ -83,7 +83,7 @@ class BackfillPolicy(Policy):
         # decisions, and the machines of each run if machines fail, are derived from the log
         log = run.record or run.faults or run.decisions is not None
         self.queue = BackfillQueue(len(run.speeds), tasks, durations, self.estimate, easy=easy, log=log)
-        #: Time (ns) -> number of machines that are up from then on, if decisions are recorded.
+        #: Time of a change (ns) -> number of machines that are up after it, if decisions are recorded.
         self.up: dict[int, int] = {}
         self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
         self.resubmitted = np.zeros(len(tasks), np.int64)

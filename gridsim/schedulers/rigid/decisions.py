@@ -80,7 +80,7 @@ class Replay:
         self.estimate: list[int] = estimate.tolist()
         self.tasks: list[int] = tasks.tolist()
         self.waiting: list[int] = []
-        #: Job -> its estimated and its true end, ns.
+        #: Running job -> its estimated and its true end, ns.
         self.running: dict[int, tuple[int, int]] = {}
         self.blocked: set[int] = set()  # jobs that did not fit as the head of the queue
         starts: dict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -30,15 +30,15 @@ class RendezvousNode(SearchNode):
         self.points: dict[int, int] = {}  # known point -> hops to it
         self.silent_points: dict[int, None] = {}  # known points that have not answered
         self.free_hosts: dict[int, None] = {}  # the list of a point
-        # points whose answers are pending, as a host and as a client; -1: none
+        # points from which it expects an answer, as a host and as a client; -1: none
         self.pending_registration = self.pending_lookup = -1
         self.asked_points: dict[int, None] = {}  # points asked in this search
-        self.has_asked_neighbours = False  # whether they were asked for points and have named none
+        self.has_asked_neighbours = False  # whether neighbours were asked for points and named none
 
     def on_join(self, view: View) -> None:
         if view.random.random() < self.parameters.share:
             self.become_point(view)
-        # the announcements of points have arrived by then
+        # by then, the announcements of points have arrived
         view.timer((self.parameters.scope + 1) * self.parameters.hop_time, "refresh")
 
     def become_point(self, view: View) -> None:

@@ -57,7 +57,7 @@ class MasterTreeNode(NodeProgram, ABC):
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
         self.stock: dict[int, int] = {}  # application -> tasks that are neither enqueued here nor sent
-        # link bandwidths and subtree speeds of the children that have sent requests
+        # child that has sent requests -> bandwidth of its link, and speed of its subtree
         self.links: dict[int, float] = {}
         self.speeds: dict[int, float] = {}
         self.requests: dict[int, int] = {}  # child -> requested tasks that were not sent yet
@@ -264,7 +264,7 @@ class SortedNode(RateNode):
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
-        # applications of the tasks that a worker has received, the number for each, and the total
+        # applications of the tasks that a worker has received, the number of tasks of each, and the total
         self.applications = np.zeros(0, np.int32)
         self.task_counts = np.zeros(0, np.int32)
         self.total = 0

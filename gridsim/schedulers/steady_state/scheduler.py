@@ -167,7 +167,7 @@ class Plan:
         self.parent = scheduler.parents(len(run.speeds))
         self.applications: list[int] = []  # those with tasks at the master
         self.version = 0
-        #: node -> application -> child, or the node itself -> tasks/s, all > 0; None until `rates` is called
+        #: node -> application -> child, or the node itself -> tasks/s > 0; None until `rates` is called
         self._rates: dict[int, dict[int, dict[int, float]]] | None = None
 
     def change(self, application: int, is_present: bool) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-#: Halvings of the range of the throughput.
+#: Number of bisections of the range of the throughput.
 _STEPS = 40
 
 

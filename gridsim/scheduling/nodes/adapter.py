@@ -125,11 +125,11 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         check_handlers(self.policy, tuple(self.messages))
 
 
-#: A run counts as endless after this many events in which no task is queued or run: a constant number, plus
-#: a number per node, plus a number per task.
+#: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
+#: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
-#: Mflop that replace a stated size of 0.
-MIN_STATED_SIZE = 1e-3
+#: Size (Mflop) that replaces an estimated size of 0.
+MIN_ESTIMATED_SIZE = 1e-3
 
 
 def _check_one_program(scheduler: Any) -> None:
@@ -155,7 +155,7 @@ class Adapter(CorePolicy):
 
     takes_releases = True
 
-    #: The condition that ends the run, as `NodeCore` takes it: ``"done"`` when all tasks are completed.
+    #: The argument `until` of `NodeCore`: ``"done"`` ends the run when all tasks are completed.
     until = "done"
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
@@ -180,8 +180,8 @@ class Adapter(CorePolicy):
         if parameters.ticks and "on_timer" not in handlers:
             raise ScenarioError(f"{parameters.name}.ticks requires {policies[0].__name__}.on_timer")
         self.queues = self.make_queues(ends="on_done" in handlers)
-        self.task_size, self.size = stated_sizes(bags)
-        # A size per task is needed even for equal tasks if submitters state another size than the true one.
+        self.task_size, self.size = estimated_sizes(bags)
+        # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
         has_sizes = bags.unequal or bags.estimate is not None
         columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(run)
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
@@ -238,9 +238,9 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
-        # 0 for programs that do not place tasks in queues: they are not checked for progress.
+        # 0 for programs that do not put tasks into queues; these are not checked for progress.
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # At one instant all tasks may be submitted, and all nodes may request tasks.
+        # Sufficient for an instant at which all tasks are submitted and all nodes request tasks.
         self.patience = (
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
@@ -266,7 +266,7 @@ class Adapter(CorePolicy):
         handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
         if handlers is not None:
             return handlers
-        # A compiled form that is written by hand need not exist for all parameters.
+        # A hand-written compiled form need not support all parameters.
         if type(parameters).hand_compiled is not Declarations.hand_compiled:
             if nodes is None:
                 return None
@@ -559,12 +559,12 @@ class Adapter(CorePolicy):
         return outcome
 
 
-def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
+def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:
     """Return the estimated size of a task, and of all tasks, of each application, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
-    # Queues plan with positive sizes; a stated size of 0 stands for one below the resolution of the log.
-    task_size = np.maximum(bags.estimate, MIN_STATED_SIZE)
+    # Queues require positive sizes; an estimate of 0 stands for one below the resolution of the log.
+    task_size = np.maximum(bags.estimate, MIN_ESTIMATED_SIZE)
     return task_size, task_size * bags.tasks
 
 

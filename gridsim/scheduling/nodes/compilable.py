@@ -39,7 +39,7 @@ class NotCompiled(Exception):
 
 # -- the source ----------------------------------------------------------------------------------------------
 
-#: Syntax that a compiled method cannot have -> text with the syntax to write instead.
+#: Syntax that cannot be compiled -> text that tells what to write instead.
 _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",

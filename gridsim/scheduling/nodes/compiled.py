@@ -33,7 +33,7 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram
 
 __all__ = ["CompiledProgram", "compile_program"]
 
-#: Handlers of events other than messages, with the kind of entry that each needs (`numba_methods.entry`).
+#: Handler of an event other than a message -> the kind of entry that it needs (`numba_methods.entry`).
 _EVENTS = {
     "on_start": "event",
     "on_release": "release",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arrays import Integers
 
-#: The number of levels of nodes by which messages may be counted.
+#: The largest number of levels of nodes; messages are counted by level.
 LEVELS = 64
 
 

@@ -183,7 +183,7 @@ def _shift(op: Any, scalar: Any) -> Any:
 
 
 _WHOLE_TYPES = (types.Integer, types.Boolean)
-#: Functions of `math` whose result may be too large.
+#: Functions of `math` whose result may overflow.
 _OVERFLOW_ERRORS = ("exp", "expm1", "cosh", "sinh")
 _DOMAIN_ERRORS = (
     "acos",
@@ -264,19 +264,20 @@ def _replacement(func_ir: Any, value: Any) -> Any:
 
 # -- unsupported operations ----------------------------------------------------------------------------------
 
-#: Functions, and methods of arrays with the same names, whose order of additions differs from Python's.
+#: Functions whose compiled form adds in another order than Python or NumPy; so do methods of arrays with
+#: these names.
 _SUMS = (
     sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean, np.nanstd, np.nanvar,
     np.cov, np.corrcoef, np.linalg.norm, np.trapezoid,
 )  # fmt: skip
 _NAMES_OF_SUMS = {function.__name__ for function in _SUMS}
-#: Functions that the C library rounds differently than Python or NumPy.
+#: Functions whose results the C library rounds differently than Python or NumPy.
 _INEXACT_FUNCTIONS = (math.gamma, math.lgamma, np.tanh)
 
-#: Classes whose methods, on one global generator, are the functions of `random` and of the module of NumPy.
+#: Classes of the global random generators, whose methods are the functions of `random` and `numpy.random`.
 _GLOBAL_GENERATORS = ("Random", "RandomState")
 
-#: The types whose attributes are read-only in handlers, and their names in errors.
+#: Type whose attributes are read-only in handlers -> its name in errors.
 _READ_ONLY = {
     ViewType: "view",
     MessageType: "message",

@@ -297,7 +297,7 @@ def _row(builder: Any, words: int) -> Any:
     return builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, words))), I64.as_pointer())
 
 
-#: The keyword arguments of `View.decide`, their types and defaults.
+#: Keyword argument of `View.decide` -> its type and default.
 _DECISION_ARGUMENTS: dict[str, tuple[type, float]] = {
     "machine": (int, -1), "task": (int, -1), "tasks": (int, 0), "among": (int, -1),
     "saw": (float, float("nan")), "limit": (float, float("nan")), "age": (float, float("nan")),
@@ -472,7 +472,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core holds the GIL, and raises the error again in Python.
+                # The core, which holds the GIL, raises the error again in Python.
                 target.call_conv.raise_error(builder, target.get_python_api(builder), status)
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 

@@ -292,7 +292,7 @@ def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> 
 
 # -- attributes ----------------------------------------------------------------------------------------------
 
-#: type -> name -> (function that returns the type of the attribute, function that loads it)
+#: type -> attribute -> (function that returns its type, function that loads it)
 _ATTRIBUTES: dict[type, dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]]] = {}
 METHODS: dict[type, dict[str, Any]] = {}
 
@@ -417,7 +417,7 @@ def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     count = call_core(context, builder, view.context, "queued", I64, view.node, null)
     entries = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
     entries.size = count
-    # An entry of the list has the same layout as what the core writes: two numbers.
+    # The core can write to the list, since an entry of the list has the layout of its rows: two numbers.
     rows = builder.bitcast(entries._gep(ir.Constant(I64, 0)), I64.as_pointer())
     call_core(context, builder, view.context, "queued", I64, view.node, rows)
     return entries.value
@@ -571,7 +571,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     return context.get_constant_generic(builder, kind, attribute)
 
 
-#: The types of class variables that compiled nodes can read.
+#: Types of the class variables that compiled nodes can read.
 _CONSTANTS = (bool, int, float, str, tuple)
 
 

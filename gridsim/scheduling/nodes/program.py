@@ -62,7 +62,7 @@ def array(kind: type) -> ArrayField:
     return ArrayField(kind)
 
 
-#: The largest `Message` delay, s.
+#: The largest `delay` of a `Message`, s.
 MAX_DELAY = 2.0e9
 
 
@@ -158,7 +158,8 @@ class Message:
                 "a message with deferred=True requires a fixed size, and does not support moves_tasks, "
                 "delay or arrays"
             )
-        # A record holds numbers only, so for an array it has the number under which the core stores it.
+        # A record holds only numbers; for an array, it holds the number under which the core stores the
+        # array.
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
 
