@@ -253,7 +253,7 @@ def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, 
         set_all(objects, snapshot, name)
 
 
-def test_a_queue_without_room_is_rejected(snapshot: dict[str, dict[str, Any]]) -> None:
+def test_a_state_of_queues_without_room_for_shares_is_rejected(snapshot: dict[str, dict[str, Any]]) -> None:
     objects, machines = fresh("queues"), len(snapshot["queues"]["first"])
     nothing = {name: np.zeros(machines, np.int32) for name in ("first", "count")}
     bad = {**snapshot["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}

@@ -27,7 +27,7 @@ def grid_log(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["task_trace", "grid_log"])
-def test_seeds_have_different_bags_of_a_log_at_one_load(source, request):
+def test_each_seed_has_other_bags_of_the_log_at_the_same_load(source, request):
     make = AtLoad(request.getfixturevalue(source))
     scenarios = [make(seed) for seed in (1, 2, 3, 4)]
     made = [each.workload.realize(each.platform) for each in scenarios]

@@ -1,4 +1,4 @@
-"""What is held does not grow with the length of a run but by tables, and nothing that kernels had stays."""
+"""Only tables take more memory in longer runs, and the memory of kernels is returned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check(lines: list[str]) -> None:
 
 
 def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:
-    """Where there is about half the work that the machines can do, so that queues come to an end."""
+    """The load is about one half, so that queues become empty."""
     check(
         counted(
             "flat.py", "1,5,10", "fair-tree", "dgs-asap", "rjss", "backfill", "rendezvous", "GreatET-AllInfo"

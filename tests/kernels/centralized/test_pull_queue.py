@@ -228,7 +228,7 @@ def test_no_task_starts_at_the_end_of_a_run() -> None:
     assert queue.backlog(5 * 10**8 + 2 * 10**9) == 0.5
 
 
-def test_machines_wait_for_work() -> None:
+def test_machines_wait_until_tasks_arrive() -> None:
     queue = central.PullQueue([2.0, 1.0], 1)
     left = np.zeros(1, np.int64)
     assert queue.run(5 * 10**9, [0], left, [2.0]) == 0

@@ -73,7 +73,7 @@ def test_meets_deadlines_equals_reference(entries, speed):
     assert edf.meets_deadlines(work[::-1], due[::-1], speed=speed, now=1.0) is expected or len(entries) > 1
 
 
-def test_a_deadline_is_met_within_a_millionth_of_a_millionth():
+def test_deadlines_are_met_within_a_relative_tolerance():
     assert edf.meets_deadlines([2000.0], [1.0], speed=2000.0, now=0.0)
     assert edf.meets_deadlines([2000.0], [1.0 - 5e-13], speed=2000.0, now=0.0)
     assert not edf.meets_deadlines([2000.0], [1.0 - 5e-12], speed=2000.0, now=0.0)

@@ -221,7 +221,7 @@ def test_kernel_and_reference_raise_equal_errors(call):
 
 
 @BOTH
-def test_a_further_bag_has_no_further_bags(module):
+def test_a_resubmitted_bag_must_name_a_submitted_application(module):
     store = simple(module)
     store.add_applications([1.0], [2.0], [1.0], [0])
     with pytest.raises(ValueError, match=r"^whose\[0\]"):

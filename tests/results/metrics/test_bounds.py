@@ -183,7 +183,7 @@ def divisible(linprog, release, size, speeds, due, whole=False):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_fluid_is_the_optimum_of_the_divisible_problem(seed):
+def test_the_fluid_bound_is_the_optimum_of_divisible_tasks(seed):
     optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
     random = np.random.default_rng(seed)
     n = int(random.integers(1, 7))
@@ -376,7 +376,7 @@ def test_bounds_depend_on_neither_order_nor_time_of_day(instance, random, later)
 @given(
     st.lists(st.sampled_from((1.0, 1.1, 2.0, 3.0, 1e-3, 1e6)), min_size=1, max_size=12), st.integers(1, 100)
 )
-def test_ends_of_slots_equal_exact_ones(speeds, count):
+def test_ends_of_slots_equal_exact_fractions(speeds, count):
     exact = float(exact_end(count, tuple(speeds)))
     slots = Slots(np.array(speeds))
     assert slots.end(count) == exact and slots.end(count) == exact  # the second call uses the cache
