@@ -44,7 +44,7 @@ def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
         assert first in text and row["what"], row
 
 
-def test_lists_have_all_schedulers_and_formats() -> None:
+def test_lists_have_all_registered_schedulers() -> None:
     rows = json.loads(good("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
     found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}

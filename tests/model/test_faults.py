@@ -246,7 +246,7 @@ def test_the_number_of_displayed_changes_is_limited() -> None:
 
 
 def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
-    """A host that is up at the end and the beginning has one up time; a host that is always up never fails."""
+    """A host that is up at the end and the beginning has one up time; one that is always up never fails."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
     course = Faults.trace(path, seed=1).course(3)
     blocks = [rows_of(block) for block in islice(course.blocks, 2)]

@@ -363,7 +363,9 @@ def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str)
 
 
 @pytest.mark.parametrize("handler", ["start", "on_share"])
-def test_exit_of_the_process_breaks_the_invariant_runs(handler: str, wrong: Any, tmp_path: Path) -> None:
+def test_exit_of_the_process_breaks_the_invariant_named_runs(
+    handler: str, wrong: Any, tmp_path: Path
+) -> None:
     """The scheduler is saved although its name is too long for a file name."""
 
     class Exits(wrong.SharesPolicy):
@@ -383,7 +385,7 @@ def test_exit_of_the_process_breaks_the_invariant_runs(handler: str, wrong: Any,
     assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
 
 
-def test_error_with_cut_cohorts_breaks_the_invariant_cohorts(wrong: Any, tmp_path: Path) -> None:
+def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, tmp_path: Path) -> None:
     """The scheduler fails with single rows, but not with whole cohorts."""
 
     class Alone(wrong.SharesPolicy):

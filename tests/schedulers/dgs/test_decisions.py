@@ -1,4 +1,4 @@
-"""What DGS_ASAP notes of its decisions: ages and truths worked out by hand, and that no run depends on it."""
+"""Recorded decisions of DGS_ASAP: ages and true values computed by hand, and no effect on runs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_ages_of_pulled_and_polled_schedules_are_recorded() -> None:
 
 
 def test_reasons_to_search_further_are_recorded() -> None:
-    """Of five machines that a searcher may know two at first, and three are wanted."""
+    """A searcher knows at most two machines at first, and the job needs three."""
     jobs = gs.Workload.jobs_of([0.0], 3, 60.0, submitter=[0])
     _, rows = decided(jobs, 9, forward=1, degree=2, slot=10.0)
     ((searcher, opened, own, saw, limit, true),) = said(

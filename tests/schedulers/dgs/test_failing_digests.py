@@ -1,4 +1,4 @@
-"""Digests of runs with failures, as two independent forms of DGS_ASAP had them.
+"""Digests of runs with failures, computed by two independent forms of DGS_ASAP.
 
 Until handlers of cohorts were replaced by the node program, both gave these digests and these decisions.  The
 file was written by the handlers; see tests/golden/test_golden_digests.py for what to do if a digest changes.

@@ -107,7 +107,9 @@ def test_node_program_equals_the_compiled_protocol(
 
 @settings(max_examples=10, deadline=None)
 @given(scenario=scenarios(fails=True), scheduler=schedulers())
-def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
+def test_both_forms_have_valid_and_equal_runs_with_failures(
+    scenario: gs.Scenario, scheduler: gs.DgsAsap
+) -> None:
     one, other = (
         run(scenario, scheduler, record=record, nodes=nodes)
         for record, nodes in ((True, "compiled"), ("decisions", "interpreted"))

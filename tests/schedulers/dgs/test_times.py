@@ -1,4 +1,4 @@
-"""Starts in the future, deadlines, users who cancel: DGS_ASAP, DGS_ACAP, the search of all machines."""
+"""Stated starts, deadlines and cancellations in DGS_ASAP, DGS_ACAP and ASAP."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
 
 
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
-def test_both_forms_are_equal_and_keep_the_times(
+def test_both_forms_of_nodes_have_equal_and_valid_runs(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
 ) -> None:
     scenario = data.draw(stating(fails=fails))
@@ -59,7 +59,7 @@ def test_both_forms_are_equal_and_keep_the_times(
 
 @pytest.mark.parametrize("cancel_at", [2.0, 2.5])
 def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
-    """Also at 2 s, when the other job ends, and more events are due in the wave that ends the run."""
+    """One cancellation is at 2 s, in the wave in which the other job ends the run."""
     jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 1], [30.0, 1.0], cancel_at=[cancel_at, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(7), jobs, gs.Network(latency=0.0, bandwidth=1e6))
     one, other = (gs.simulate(scenario, gs.DgsAsap(slot=1.0), nodes=form) for form in FORMS)
@@ -71,7 +71,7 @@ def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), fails=st.booleans())
-def test_asap_keeps_the_times(data: st.DataObject, fails: bool) -> None:
+def test_asap_runs_with_stated_times_are_valid(data: st.DataObject, fails: bool) -> None:
     result = run(data.draw(stating(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
     assert isinstance(result, str) or validate_result(result) == []
 
@@ -132,7 +132,7 @@ def test_waiting_time_counts_from_the_earliest_permitted_start() -> None:
 
 
 def test_machines_stop_when_the_cancellation_arrives() -> None:
-    """A cancelled run goes on for the latency of the message, and the rest of its slots is free."""
+    """A cancelled job runs on for the latency of the message, and the rest of its slots is freed."""
     scenario = gs.Scenario(
         gs.Platform.equal(3),
         gs.Workload.jobs_of([0.0], 3, 600.0, submitter=[0], cancel_at=100.0),

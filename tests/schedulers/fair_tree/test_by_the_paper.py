@@ -436,7 +436,7 @@ def compared(case: Case) -> list[Request]:
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
 def test_random_cases_equal_the_algorithm_of_the_paper(seeds: range) -> None:
-    """Who accepts what and when, at what stretch, and what becomes of it, to the nanosecond."""
+    """Accepted requests, promises, starts and ends are equal to the nanosecond."""
     requests, applications, below_the_root = 0, 0, 0
     for seed in seeds:
         case = drawn(seed)
@@ -448,10 +448,10 @@ def test_random_cases_equal_the_algorithm_of_the_paper(seeds: range) -> None:
 
 
 def test_summary_that_differs_only_in_its_time_is_sent() -> None:
-    """Machine 0 runs eight tasks from 6 s on, and at the end of each tells the same of a later instant.
+    """Machine 0 runs eight tasks from 6 s on, and after each it reports the same values for a later instant.
 
     Machine 1 joins at 8 s, takes the other bag's task at 17 s, and loses it at 24 s.  At 29 s machine 0 is
-    taken until 36 s, so that the task cannot end there by 17 + 2 * 10 s; the summary of 16 s would have room.
+    busy until 36 s, so that the task cannot end there by 17 + 2 * 10 s; the summary of 16 s would have room.
     """
     bags = [Bag(6.0, 8, 10.0, 0), Bag(17.0, 1, 10.0, 0)]
     faults = gs.Faults.of([1, 1], [0.0, 24.0], [8.0, 24.0])

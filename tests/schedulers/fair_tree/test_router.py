@@ -410,7 +410,7 @@ class Still:
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
-    """Requests enter at the root; what it promises is kept, but by later requests that were promised more."""
+    """Requests enter at the root; its promises are kept unless later requests were promised more."""
     speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=6))
     grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))
     row = st.tuples(st.one_of(st.just(0.0), quarters), quarters, quarters)

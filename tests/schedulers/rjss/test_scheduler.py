@@ -1,4 +1,4 @@
-"""RJSS and its rivals: small runs worked out by hand, replays in a few lines, what is refused."""
+"""RJSS and compared schedulers: small runs computed by hand, short replays, and rejected input."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_moves_and_its_result_comes_back() -> None:
-    """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
+    """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
     result = gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
     names = "application", "machine", "probes", "predicted", "waited", "turnaround"
     assert rows(result, "jobs", *names) == [(0, 1, 1, 0.0, 0.0, 7.2)]
@@ -142,7 +142,7 @@ def test_probe_takes_as_long_as_two_packets() -> None:
 
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
 def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> None:
-    """Asking takes 4 s, and both stay: the second is decided on at 8 s, and the result of the first waits."""
+    """Probes take 4 s, and both jobs stay: the second is decided at 8 s, and the first result waits."""
     scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
     result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
     assert rows(result, "arrivals", "application", "time") == [(0, 4.0), (1, 8.0)]
@@ -229,7 +229,7 @@ def test_best_node_equals_that_of_a_replay() -> None:
 # -- rules and parameters -------------------------------------------------------------------------------
 
 
-def test_rules_differ_only_for_long_transfers() -> None:
+def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
     def found(network: gs.Network, data: float) -> list[gs.Table]:
         scenario = streams(60, network, data=data, interarrival=20.0, processing_time=30.0)
         rules = ("exactly-one", "at-least-one", "none")
@@ -298,7 +298,7 @@ def test_schedulers_without_probes_do_not_migrate() -> None:
 
 
 def test_number_of_probed_nodes_is_limited() -> None:
-    """ceil(k * nodes), but no more than there are others; a job asks on until one is good enough."""
+    """A job probes at most ceil(k * nodes) other nodes, until one is good enough."""
     scenario = streams(25)
     for k, asked in ((0.1, 3), (0.04, 1), (0.041, 2), (1.0, 24)):
         result = gs.simulate(scenario, gs.Rjss(k=k))
@@ -321,7 +321,7 @@ def test_runs_are_valid_and_reproducible(name: str) -> None:
     assert gs.simulate(streams(30, seed=6), ALL[name]).digest != one.digest
 
 
-def test_schedulers_are_registered() -> None:
+def test_each_scheduler_has_a_registered_name() -> None:
     assert make_scheduler("rjss") == gs.Rjss() and make_scheduler("rjss-best") == gs.Rjss(pick="best")
     assert make_scheduler("resource-exclusion", {"k": 0.2}) == gs.ResourceExclusion(k=0.2)
     assert make_scheduler("resource-exclusion-fastest") == gs.ResourceExclusion(reading="fastest")

@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion where owners come and go: runs worked out by hand, and what is refused."""
+"""RJSS and resource exclusion where owners come and go: runs computed by hand, and rejected input."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
 
 
 def test_job_that_arrives_after_the_owner_returns_home() -> None:
-    """The owner is back while the job is on its way: it turns round, and nothing is lost."""
+    """The owner returns while the job is in transit: the job goes back, and nothing is lost."""
     faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0))
     assert stays_of(result) == [(0, 2.2, 12.2, 1, 0.0)]
@@ -86,7 +86,7 @@ def test_job_that_arrives_after_the_owner_returns_home() -> None:
 
 @pytest.mark.parametrize(("home", "begins", "machine", "probes"), [(80.0, 61.1, 1, 3), (20.0, 20.0, 0, 2)])
 def test_job_without_a_free_node_waits(home: float, begins: float, machine: int, probes: int) -> None:
-    """It is looked after again each 30 s, and when the owner of its node leaves."""
+    """The search is repeated every 30 s, and when the owner of its node leaves."""
     faults = gs.Faults.of([0, 1], [0.0, 0.0], [home, 50.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
     assert rows(result, "jobs", "machine", "probes") == [(machine, probes)]
@@ -161,7 +161,7 @@ def test_predictors_return_expected_ends() -> None:
     ids=repr,
 )
 def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None:
-    """As the compiled protocol has it, which knows no owners."""
+    """The result is that of the compiled protocol, which has no owners."""
     scenario = streams(20, horizon=200.0)
     alone = gs.simulate(scenario, scheduler)
     owned = ran(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
@@ -192,7 +192,7 @@ def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message:
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:
-    """They are the same as outages of another kind: nothing is sent that could be lost."""
+    """Owners equal other outages for them, as they send no messages that could be lost."""
     scenario = few([100.0, 200.0], second(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
     digests = {ran(scenario, faults, gs.Wave(mode="migration-immediate")).digest for faults in (BACK, down)}

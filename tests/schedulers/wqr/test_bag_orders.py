@@ -1,4 +1,4 @@
-"""The orders of bags of WQR-FT, as its decisions and schedules show them, and machines that are left out."""
+"""Orders of bags in WQR-FT, checked by decisions and schedules, and excluded machines."""
 
 from __future__ import annotations
 

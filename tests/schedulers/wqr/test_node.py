@@ -1,4 +1,4 @@
-"""The node programs of WQR-FT: they do exactly what the compiled kernel does, and do it themselves."""
+"""The node programs of WQR-FT equal the compiled kernel, without calling it."""
 
 from __future__ import annotations
 

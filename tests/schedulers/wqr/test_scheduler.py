@@ -1,4 +1,4 @@
-"""WQR-FT and its information-aware policies: parameters, the printed example, what is told of cycles."""
+"""WQR-FT and its information-aware policies: parameters, the printed example, and cycles."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROSE)
-def test_examples_in_the_text_hold_for_another_platform(name: str) -> None:
+def test_examples_in_the_text_of_the_paper_hold_for_another_platform(name: str) -> None:
     said, _ = PROSE[name]
     assert _slowest(name, assigned(Example(*ANOTHER)(1), policy(name))) == said
     holds = _slowest(name, assigned(Example()(1), policy(name))) == said
@@ -241,7 +241,7 @@ def total(result: Result) -> float:
 
 @pytest.mark.slow
 @NINE
-def test_cycles_sum_to_the_work_of_the_machines(name: str) -> None:
+def test_cycles_add_up_to_the_work_of_the_machines(name: str) -> None:
     result = gs.simulate(desktops(), named(name, max_replicas=3), record=True)
     assert validate_result(result) == []
     worked = float(result.machines["busy"] @ result.machines["speed"])
@@ -283,7 +283,7 @@ def test_checkpoint_interval_is_that_of_young() -> None:
 
 
 def test_local_checkpoints_serve_only_their_machine() -> None:
-    """One machine: the same.  Two tasks in turn: what a machine saved of the one is gone."""
+    """On one machine both stores are equal; on two, the other machine cannot read a local checkpoint."""
     faults = gs.Faults.of([0], [35.0], [35.0])
     scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 1, 60_000.0), faults=faults)
     rules: dict[str, Any] = {"checkpoint_interval": 10.0, "checkpoint_cost": 0.0, "restore_cost": 0.0}
