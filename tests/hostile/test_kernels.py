@@ -1,6 +1,6 @@
 """Errors found by fuzzing the kernels: invalid calls are rejected and change nothing.
 
-Each of these calls once crashed the process, never returned, or wrote to memory of others.
+Each of these calls once crashed the process, never returned, or wrote to memory outside of its arrays.
 """
 
 from __future__ import annotations
@@ -317,7 +317,7 @@ def test_a_tree_is_empty_after_a_rejected_state() -> None:
 
 
 def test_binding_too_many_tasks_raises_an_error_at_once() -> None:
-    """The tasks were once bound one by one, also if they take no time on a machine."""
+    """The tasks were once bound one by one, even if they take no time on a machine."""
     free, speed = np.zeros(3, np.int64), [1.0, 2.0, 3.0]
     with pytest.raises(OverflowError, match="a task would end after the last instant"):
         bind_earliest(free, speed, 1.0, 2**62, 0)

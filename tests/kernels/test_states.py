@@ -427,7 +427,7 @@ def test_a_job_with_two_searches_is_rejected() -> None:
 
 
 def test_invalid_jobs_that_wait_for_a_dispatcher_are_rejected() -> None:
-    """Each waits once, behind a job with a pending decision, for its own decision or after its run."""
+    """A job waits once, behind one with a pending decision, for its own decision or after its run."""
     state = deep_copy(walks(20)[1].getstate())
     line, deciding = state["dispatchers"], state["searches"][0, 0]
     waits, ends = line[state["machine"][line] < 0], state["ending"][0, 1]

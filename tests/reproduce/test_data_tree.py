@@ -11,7 +11,7 @@ from gridsim.reproduce.others.data_tree import AWARE, SAME, Moving
 
 
 def test_at_a_load_of_1_links_are_busy_as_long_as_processors():
-    """On average over applications, whose tasks fetch 0, 1 or 2 times the mean."""
+    """The times are means over applications, whose tasks fetch 0, 1 or 2 times the mean."""
     scenario = Moving(1.0, applications=3000)(seed=1)
     made = scenario.workload.realize(scenario.platform)
     assert made.input_bytes is not None and scenario.platform.bandwidth is not None

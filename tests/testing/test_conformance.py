@@ -422,7 +422,7 @@ def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_up_time_counts_as_known(seed: int) -> None:
-    """Checkpoint intervals by Young's formula use it, also for a list of failures."""
+    """Checkpoint intervals by Young's formula use it, even for a list of failures."""
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)

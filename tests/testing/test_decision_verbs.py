@@ -1,4 +1,4 @@
-"""Verbs, not sentences, declare to `check_scheduler` what decisions do with their tasks."""
+"""Verbs of actions declare to `check_scheduler` whether decisions move their tasks."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
 def test_machines_of_a_kind_are_mapped_like_single_machines(problem: Any, rule: Any, kind: list[int]) -> None:
-    """With whole numbers, whose sums are exact."""
+    """Times are whole numbers, whose sums are exact."""
     etc, counts, _ = problem
     etc = np.ceil(etc)
     kind = [k % etc.shape[1] for k in kind]

@@ -314,7 +314,7 @@ def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any]) -> None:
-    """Three nodes know one another: the searcher is found once, at the second hop, up to date, not opened."""
+    """Three nodes know one another: the searcher is found once, at the second hop, and up to date."""
     schedules = kind(3, stale=True)
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
 

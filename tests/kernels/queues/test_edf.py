@@ -169,7 +169,7 @@ def test_many_stretches_equal_reference():
             assert result == reference.optimal_stretch(*entries, **options, **more)
 
 
-def test_rounding_that_makes_the_fixed_point_late_is_repaired():
+def test_a_stretch_that_is_too_small_by_rounding_is_corrected():
     # deadlines are small differences of large numbers: S w - 1e9, which is rounded to 1e-7
     random = np.random.default_rng(7)
     for _ in range(60):
@@ -251,7 +251,7 @@ def test_work_must_be_whole_tasks(module):
 
 
 @pytest.mark.parametrize("module", [edf, reference])
-def test_a_queue_that_has_not_started_may_take_longer_than_float64_can_hold(module):
+def test_a_waiting_queue_may_take_longer_than_float64_can_represent(module):
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
     left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
     assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])

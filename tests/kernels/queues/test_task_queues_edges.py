@@ -257,7 +257,7 @@ def test_many_shares_on_one_machine_equal_reference():
 
 
 def test_machines_of_very_many_applications_are_counted():
-    """With too many applications for a bit per machine, the totals are the same, also from a checkpoint."""
+    """With too many applications for a bit per machine, totals are the same, even after a restart."""
     machines, few, many = 4096, 6, 2**17 + 8
 
     def fresh(count):

@@ -395,7 +395,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
 
 @given(logs(), st.booleans())
 def test_schedules_keep_the_invariants(log: Any, easy: bool) -> None:
-    """Each job runs once, with its nodes and run time, after its submission; machines run one at a time."""
+    """Each job runs once, with its nodes and run time, after its submission, and alone on its machines."""
     *load, at = log
     machines, nodes, run, _ = load
     queue = BackfillQueue(*load, easy=easy, log=True)

@@ -44,7 +44,7 @@ def test_the_compiled_protocol_numbers_all_actions() -> None:
 
 
 def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
-    """The machine of the answer that comes first commits at 0.15 s to job 0; it is free again at 180 s."""
+    """The machine of the first answer commits to job 0 at 0.15 s; it is free again at 180 s."""
     jobs = gs.Workload.jobs_of([0.0, 0.06, 0.12], 1, 100.0, submitter=[0, 0, 0])
     result, rows = decided(jobs, **THREE)
     assert said(rows, "asked", 0, "time", "decider", "machine", "among") == [(0.0, 0, 1, 2), (0.0, 0, 2, 2)]

@@ -1,4 +1,4 @@
-"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, tables and facts."""
+"""The node program of DGS_ASAP equals the compiled protocol: same digests, tables and facts."""
 
 from __future__ import annotations
 

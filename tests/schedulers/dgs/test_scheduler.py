@@ -312,7 +312,7 @@ def sent(result: gs.Result, kind: str) -> int:
     return int(table["schedules"][table["kind"].tolist().index(kind)])
 
 
-def test_push_and_pull_count_sent_schedules() -> None:
+def test_the_policies_push_and_pull_count_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
@@ -329,7 +329,7 @@ def test_push_and_pull_count_sent_schedules() -> None:
     assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
 
 
-def test_poll_counts_sent_schedules() -> None:
+def test_the_policy_poll_counts_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
     found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
     # until 6600 s: 66 polls of each node, whenever its first one was
@@ -346,7 +346,7 @@ def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
 
-def test_conflicts_of_poll_fall_with_the_period() -> None:
+def test_shorter_periods_of_poll_cause_fewer_conflicts() -> None:
     shares = []
     for period in (600.0, 60.0, 1.0):
         found = run(one_at_a_time(250), 100, policy="poll", poll_period=period, degree=8, rounds=10)

@@ -1,8 +1,8 @@
 """The fair tree where machines fail, against a simulator of eight machines written from the papers' text.
 
-Messages take no time here and their rate has no limit.  So after each instant everybody knows everything
-that was told, and the simulator needs no messages but requests: leaves, what they told last, and routers that
-divide requests.  It shares no code with `gridcore` or `gridsim`: the smallest stretch of a queue is found
+Messages take no time here and their rate has no limit.  So after each instant all nodes know all reports,
+and the simulator needs no messages but requests: it has leaves, their last reports, and routers that divide
+requests.  It shares no code with `gridcore` or `gridsim`: the smallest stretch of a queue is found
 from its end (Lawler), room by Algorithm 3, the lowest stretch by trying the samples in turn, and time passes
 from one task to the next.  What the papers leave open is as `docs/background/fair_tree.md` says.
 """

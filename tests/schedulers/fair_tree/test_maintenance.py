@@ -83,7 +83,7 @@ def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
 
 
 def test_restarted_machine_claims_its_router_at_once() -> None:
-    """One way for the claim, one back for the summaries of the children: 0.1 s; then one to the parent."""
+    """The claim and the summaries of the children take 0.1 s, and a message to the parent follows."""
     result = run(gs.Faults.of([1], [35.0], [35.0]))
     (row,) = rows(result)
     assert row[:4] == (1, 35.0, 1, 35.0)
@@ -215,7 +215,7 @@ def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
     """Each machine runs its second task from 210 s on.
 
     Machine 0 is reset at 240 s, and gets a new bag of one task, which ends at 340 s.  The task of machine 1,
-    which is silent since 210 s, is missed at 360 s all the same.
+    which has been silent since 210 s, is still detected as lost at 360 s.
     """
     faults = gs.Faults.of([1, 0], [211.0, 240.0], [511.0, 240.0])
     result = run(
@@ -228,7 +228,7 @@ def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
 def test_lost_request_is_sent_again() -> None:
     """The root's machine is down when the request arrives there.  Nobody has accepted it after a heartbeat.
 
-    At 80 s it is lost again, since machine 1 stands in from 90 s on, and not at 120 s.
+    It is lost again at 80 s, but not at 120 s, as machine 1 replaces the root from 90 s on.
     """
     faults = gs.Faults.of([0], [9.99], [5000.0])
     result = run(faults, heartbeat=40.0)
@@ -279,7 +279,7 @@ def test_record_counts_missing_tasks() -> None:
 
 
 def test_repair_times_use_the_first_events_after_a_failure() -> None:
-    """Router 1 failed twice; the parent heard of it again at 9 ns and 21 ns."""
+    """Router 1 failed twice; its summaries reached the parent again at 9 ns and 21 ns."""
     events = [
         (1, 3, 5, TAKEN),
         (1, 3, 7, WHOLE),

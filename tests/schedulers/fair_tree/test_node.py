@@ -1,4 +1,4 @@
-"""The node program of the fair tree: it does what the compiled protocol does."""
+"""The node program of the fair tree equals the compiled protocol."""
 
 from __future__ import annotations
 

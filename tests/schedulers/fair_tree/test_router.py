@@ -221,7 +221,7 @@ def test_tasks_beyond_all_samples_are_divided_by_speed() -> None:
     assert one.ask(0, 9) == [5, 4]  # nobody is left below either child
 
 
-def test_limits_of_the_grid_belong_to_it() -> None:
+def test_the_largest_samples_belong_to_the_grid() -> None:
     one = Bench(applications=[Application(0, 1, 3.0, 1.0, 0.0)])
     one.tell(0, 5)
     one.tell(1, 5)
@@ -277,7 +277,7 @@ def test_old_requests_are_looked_up_at_their_remaining_size() -> None:
 
 
 def test_sizes_above_an_unguaranteed_request_have_no_room() -> None:
-    """Four tasks of B (w = 2) where two can be hosted: at w = 8 four would seem to be left, but B is late."""
+    """Four tasks of B (w = 2) get room for two: at w = 8 four more would seem to fit, but B is late."""
     grid = SummaryGrid([1.0], [2.0, 8.0], [1.0])
     one = Bench(grid=grid, applications=[Application(0, 2, 1.0, 2.0, 0.0)])
     for which in range(2):

@@ -383,7 +383,7 @@ def test_a_promise_with_time_to_spare_is_kept() -> None:
 
 
 def test_counters_count_requests_outside_the_window() -> None:
-    """Two machines, one router, three decisions: how many are at the lowest sample, how many at none."""
+    """Two machines and one router make three decisions, at the lowest sample or above all samples."""
     load: dict[str, Any] = {"release": (1.0, 100.0, 100.2), "tasks": (2, 4, 100), "submitter": (0, 0, 0)}
     # at the lowest sample S w is 1.02 s for the first and 2.04 s for the second; the third comes while the
     # second, on machine 1 since 100.051 s, cannot keep 102.04 s
@@ -652,7 +652,7 @@ def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
 
 
 def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
-    """Two machines with tasks of 100 s; a bag of 10 s tasks comes after 92 s, 2 s after the last refresh."""
+    """Two machines with tasks of 100 s; a bag of 10 s tasks arrives at 92 s, 2 s after the last refresh."""
     what = gs.Scenario(
         gs.Platform.of([1000.0, 1000.0]),
         gs.Workload.of(release=[0.0, 92.0], tasks=[2, 2], task_size=[1e5, 1e4], submitter=[0, 0]),

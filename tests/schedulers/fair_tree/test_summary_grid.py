@@ -92,7 +92,7 @@ def test_derived_grid_has_the_expected_samples() -> None:
     assert np.diff(np.log(grid.stretch)).tolist() == pytest.approx([np.log(8) / 4] * 4)
 
 
-def test_the_load_widens_the_window() -> None:
+def test_a_higher_load_widens_the_window() -> None:
     speeds = np.full(10, 1000.0)
     load = applications(np.zeros(30), 100, 50.0)
     grid = derive_grid(speeds, load, (5, 1, 1))

@@ -68,7 +68,7 @@ def test_decision_records_the_stale_and_the_true_value() -> None:
 
 
 def test_rejected_nodes_are_recorded_with_reasons() -> None:
-    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1)."""
+    """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1)."""
     release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
     for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
         scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]

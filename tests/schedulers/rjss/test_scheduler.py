@@ -80,7 +80,7 @@ def test_a_job_moves_and_its_result_comes_back() -> None:
 
 
 def test_a_bag_moves_task_by_task() -> None:
-    """The first task finds an idle home; the others find node 1 idle as long as none is there."""
+    """The first task starts at home; the others find node 1 idle until one has arrived there."""
     bag = few([100.0, 100.0], tasks=4)
     result = gs.simulate(bag, gs.Rjss(k=1.0, rule="none"), record=True)
     assert rows(result, "jobs", "application", "machine", "predicted", "waited", "turnaround")[1:] == [
@@ -119,7 +119,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
 
 
 def test_tasks_of_different_sizes_are_placed() -> None:
-    """20 s of work moves (5 + 2 there and back), 1 s does not; no data, so 1 s a way."""
+    """A task of 20 s moves (5 s, and 1 s each way without data), and a task of 1 s does not."""
     bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
     scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, second(), seed=1)
     result = gs.simulate(scenario, gs.Rjss(k=1.0, rule="none"), record=True)
@@ -131,7 +131,7 @@ def test_tasks_of_different_sizes_are_placed() -> None:
 
 
 def test_probe_takes_as_long_as_two_packets() -> None:
-    """100 bytes: 1.1 s to the other node, and 1.1 s back; the job leaves at 2.2 s."""
+    """A probe of 100 bytes takes 1.1 s each way, so the job leaves at 2.2 s."""
     scenario = few([100.0, 200.0])
     result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
     assert rows(result, "jobs", "machine", "turnaround") == [(1, 9.4)]
@@ -243,7 +243,7 @@ def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
 
 
 def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None:
-    """1.1 s to go and nothing to wait for at home: the job stays, though it would be back 2.8 s earlier."""
+    """A transfer takes 1.1 s and home is idle: the job stays, although it would return 2.8 s earlier."""
     two = few([100.0, 200.0], release=(0.0, 5.0))
     result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
     assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
@@ -251,7 +251,7 @@ def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None
 
 
 def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
-    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
+    """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1) = 0.667."""
     jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
     for threshold, machine in ((0.66, 0), (0.67, 1)):

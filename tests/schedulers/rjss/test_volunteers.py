@@ -68,7 +68,7 @@ def test_job_leaves_when_the_owner_returns(on_return: Any, last: tuple[Any, ...]
 
 
 def test_waiting_jobs_leave_when_the_owner_returns() -> None:
-    """The second job waits at the fast node; both come home, and run there one after the other."""
+    """The second job waits at the fast node; both return home, and run there one after the other."""
     scenario = few([100.0, 400.0], tasks=2)
     result = ran(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
     # the first, 1.1 s to 3.1 s there: 800 Mflop; the second begins at home
@@ -76,7 +76,7 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     assert result.machines["peak_queue"].tolist() == [1, 1]
 
 
-def test_job_that_arrives_after_the_owner_returns_home() -> None:
+def test_a_job_that_arrives_after_the_owner_goes_back_home() -> None:
     """The owner returns while the job is in transit: the job goes back, and nothing is lost."""
     faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0))
@@ -126,7 +126,7 @@ def test_exact_predictions_change_the_chosen_node(
 
 
 def test_node_predicts_from_its_own_past() -> None:
-    """The owner of node 1 was away for 10 s twice, and left at 40 s: at 42 s there is time, at 46 s not."""
+    """The owner of node 1 was away for 10 s twice, and left at 40 s: a job fits at 42 s, but not at 46 s."""
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
     machines = [
         int(ran(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"]["machine"][0])

@@ -44,7 +44,7 @@ def named(name: str, **parameters: Any) -> gs.WqrFt:
 
 @NINE
 def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
-    """All nine as intended; as printed, all but those whose search begins with a machine that is not free."""
+    """As intended, all nine do; as printed, those whose search begins with a free machine."""
     _, wanted, (finish, done) = TABLES[name]
     seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
     found = [assigned(Example()(seed), policy(name)) for seed in seeds]
@@ -96,7 +96,7 @@ def test_nine_policies_are_registered() -> None:
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails, unequal=True)))
 def test_named_rules_equal_their_functions(order: str, choice: str, scenario: gs.Scenario) -> None:
-    """The compiled indices find what the small functions find among everything there is."""
+    """The compiled indices choose the same as functions that search all tasks or machines."""
     rules = {"checkpoint_interval": 2.0, "checkpoint_cost": 0.5, "restore_cost": 0.25, "max_replicas": 3}
     by_name = gs.simulate(scenario, gs.WqrFt(task_order=order, machine_choice=choice, **rules))
     by_function = gs.simulate(
@@ -344,9 +344,9 @@ def test_prediction_errors_change_the_result() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_prediction_errors_multiply_up_times(seed: int) -> None:
-    """Both machines come up late: 0, on which the task takes 200 s, for 1000 s; 1, the faster one, for 10 s.
+    """Machine 0, on which the task takes 200 s, is up for 1000 s; machine 1, the faster one, for 10 s.
 
-    The factor is 0.2 at least and 10 at most: that is eight standard deviations, and eleven.
+    A factor below 0.2 or above 10 is eight or eleven standard deviations away.
     """
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 2000.0]),
@@ -372,7 +372,7 @@ def test_bags_are_served_in_order_of_release() -> None:
 
 
 def test_oldest_failed_task_restarts_first() -> None:
-    """Tasks 0 and 1 run; 1 fails before 0; then one machine is back."""
+    """Tasks 0 and 1 run; 1 fails before 0; then one machine recovers."""
     scenario = gs.Scenario(
         gs.Platform.equal(2),
         gs.Workload.of([0.0], 3, 100_000.0),
