@@ -46,7 +46,7 @@ def rigid() -> gs.Scenario:
 
 
 def alike() -> gs.Scenario:
-    """Rigid jobs that may run on any machine."""
+    """Return a scenario of rigid jobs on equal machines."""
     return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of([0.0, 10.0], [3, 8], [50.0, 60.0]))
 
 
@@ -55,7 +55,7 @@ NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"
 
 
 def check(result: gs.Result) -> None:
-    """Every task once, and all that is checked of a recorded schedule."""
+    """Check that each task is completed once, and that the recorded schedule is valid."""
     assert validate_result(result) == []
     assert result.provenance["emulation"]["processes"] == 2
 
@@ -164,14 +164,14 @@ def setup(**further: Any) -> Setup:
 
 
 class Odd(Exception):
-    """Its text cannot be sent."""
+    """Error whose text cannot be encoded."""
 
     def __str__(self) -> str:
         return "half \ud800"
 
 
 class Silent(Exception):
-    """It has no text."""
+    """Error whose text cannot be computed."""
 
     def __str__(self) -> str:
         raise ValueError
@@ -234,7 +234,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
 
 @pytest.fixture
 def child() -> Iterator[int]:
-    """A process that has ended, for which nobody has waited."""
+    """Return the number of an ended process (a zombie)."""
     pid = os.fork()
     if not pid:
         os._exit(0)
@@ -301,7 +301,7 @@ def test_a_run_ends_with_an_error_if_no_process_stays_up() -> None:
 
 
 def processes(field: int, number: int) -> list[int]:
-    """Processes that have this parent (field 1) or are in this group (field 2), those that ended included."""
+    """Return processes with this parent (field 1) or group (field 2), including zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -324,7 +324,7 @@ gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed
 
 @pytest.fixture
 def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process with two that emulate, in a group of their own; outside the source tree (not compiled)."""
+    """Start an emulation of two processes in its own process group, outside of the source tree."""
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", EMULATE],
@@ -357,7 +357,7 @@ def test_processes_end_with_the_coordinator(emulating: subprocess.Popen[str]) ->
 
 
 def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something is true."""
+    """Wait until a condition is true."""
     until = time.monotonic() + 60.0
     while not true():
         assert time.monotonic() < until

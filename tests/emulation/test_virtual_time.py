@@ -26,7 +26,7 @@ from gridsim.validation.results import validate_result
 
 
 class Instrument(Coordinator):
-    """The coordinator of a process that it can call."""
+    """Coordinator that calls its only process directly."""
 
     alone: Alone
 
@@ -37,7 +37,7 @@ class Instrument(Coordinator):
 
 
 class Alone(Worker):
-    """All nodes in one process, without sockets: messages are encoded, decoded, and arrive when due."""
+    """Process with all nodes, without sockets; messages are encoded and decoded, and arrive when due."""
 
     def __init__(self, setup: Setup, coordinator: Instrument) -> None:
         self.coordinator = coordinator
@@ -53,11 +53,11 @@ class Alone(Worker):
         self.coordinator.records[name](0, *values)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
-        """Receive what was sent."""
+        """Deliver a message."""
         self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
 
     def run(self) -> None:
-        """Handle what is due, in order, until all is done."""
+        """Handle events in order of time until the run is over."""
         engine, core = self.engine, self.core
         core.begin(np.flatnonzero(self.policy.up))  # type: ignore[attr-defined]
         for index, at in enumerate(core.release):
@@ -71,7 +71,7 @@ class Alone(Worker):
 
 
 class Slow(Alone):
-    """What its nodes note is reported at the end, node by node: as if each were in a process of its own."""
+    """Process that reports recorded values at the end, node by node, like one process per node."""
 
     def __init__(self, setup: Setup, coordinator: Instrument) -> None:
         self.noted: list[tuple[Any, ...]] = []
@@ -92,7 +92,7 @@ class Slow(Alone):
 
 
 class Signals:
-    """In the place of the messages that take no time: they take some, in order between two nodes."""
+    """Messages that usually take no time; here they take some, and stay in order between two nodes."""
 
     def __init__(self, worker: Alone, longest: float) -> None:
         self.core, self.engine, self.longest = worker.core, worker.engine, longest
@@ -109,12 +109,12 @@ class Signals:
         self.engine.push(due, ARRIVES, self.deliver, *sent)
 
     def deliver(self, kind: Kind, message: Any) -> None:
-        """Let it arrive, also in another life of the node than it was sent to."""
+        """Deliver a message, even if its receiver has restarted since."""
         self.core._deliver(kind, message, self.core.lives[message.node], True)
 
 
 class LateSignals(Alone):
-    """Signals between its nodes take up to some seconds."""
+    """Process whose signals between nodes take up to `longest` seconds."""
 
     longest = 3.0
 
@@ -161,7 +161,7 @@ def bags(**further: Any) -> gs.Scenario:
 
 
 def rigid(asked: float = 1.0) -> gs.Scenario:
-    """Users ask for `asked` times as long as their jobs run."""
+    """Return rigid jobs whose requested times are `asked` times their run times."""
     run_time = [30.0 + 11.0 * k for k in range(30)]
     jobs = gs.Workload.jobs_of(
         release=[7.3 * k for k in range(30)],
@@ -209,7 +209,7 @@ def test_table_rows_of_several_processes_are_sorted_by_time(monkeypatch: pytest.
 def late_signals(
     monkeypatch: pytest.MonkeyPatch, longest: float, tasks: float, size: float, faults: gs.Faults | None
 ) -> gs.Result:
-    """20 machines under WQR-FT, whose signals take up to `longest` s."""
+    """Run WQR-FT on 20 machines with signals that take up to `longest` s."""
     monkeypatch.setattr(LateSignals, "longest", longest)
     workload = gs.Workload.bags(
         applications=3, interarrival=10.0, tasks_per_node=tasks, task_size=(size, 3 * size), seed=1

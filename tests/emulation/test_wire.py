@@ -27,7 +27,7 @@ GREETING = frame(Greeting(TOKEN, 3, 0))
 
 
 class Server:
-    """Listens as a process of an emulation does, and notes what it would handle."""
+    """Server that listens like a process of an emulation, and stores received messages."""
 
     def __init__(self) -> None:
         self.handled: list[Any] = []

@@ -21,7 +21,7 @@ SEEDS = range(1, 7)
 
 
 class Unmeasured(Run):
-    """Gives values in place of measuring: those of `VALUES` for a metric and a scheduler, else 1."""
+    """Experiment run with the values in `VALUES` for a metric and a scheduler, else 1."""
 
     VALUES: dict[tuple[str, str], float] = {}
 

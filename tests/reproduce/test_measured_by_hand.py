@@ -32,14 +32,14 @@ pytestmark = pytest.mark.slow
 
 
 def result(**tables):
-    """Tables of applications, machines, messages; all others under `tables`."""
+    """Return a result with tables of these columns."""
     made = {name: columns(**given) for name, given in tables.items()}
     here = {name: made.pop(name) for name in ("applications", "machines", "messages") if name in made}
     return SimpleNamespace(tables=made, **here)
 
 
 class Table(dict):
-    """Columns by name; as long as they are."""
+    """Table of columns, whose length is that of a column."""
 
     def __len__(self):
         return len(next(iter(self.values())))

@@ -17,7 +17,7 @@ from gridsim.reproduce.others.probes import LOGS, Log, allowed, log_of, names
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A log of 40 jobs, every fourth of them long, in place of Google's."""
+    """Return a log of 40 jobs, every fourth of them long, instead of Google's."""
     random, lines = np.random.default_rng(1), []
     for job in range(40):
         took = random.integers(5, 9, size=4) * (30 if job % 4 == 0 else 1)

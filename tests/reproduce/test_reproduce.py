@@ -278,7 +278,7 @@ def test_link_use_is_a_percentage_or_missing():
 
 @pytest.fixture
 def log(tmp_path):
-    """A log of 400 jobs, of 1 to 16 processors, the n-th after 3 n minutes; two of a time each."""
+    """Return a log of 400 jobs on 1 to 16 processors, two of which are submitted every 6 minutes."""
     jobs = [
         f"{n + 1} {n // 2 * 360} 0 {60 + n * 7} {1 + n % 16} -1 -1 {1 + n % 16} 5000 -1 1 7"
         for n in range(400)

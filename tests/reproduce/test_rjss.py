@@ -45,7 +45,7 @@ def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
 
 
 def made(**values):
-    """Six seeds of everything."""
+    """Return replications over six seeds."""
     return Replicates(tuple(range(6)), {metric: values for metric in METRICS})
 
 

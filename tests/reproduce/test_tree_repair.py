@@ -13,7 +13,7 @@ from gridsim.reproduce.others.tree_repair import CLAIMS, SAFE, Dropped, Lasts, R
 
 
 def result(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
-    """A result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
+    """Return a result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
     failed, taken, whole = (np.array(column) for column in zip(*repairs, strict=True))
     return SimpleNamespace(
         applications={"finish": np.array([finish, 50.0])},

@@ -20,7 +20,7 @@ def invoke(*arguments):
 
 @pytest.fixture
 def hosts(tmp_path):
-    """A hundred hosts over three days and an hour, most of them up from 9 to 17 h."""
+    """Return a trace of a hundred hosts over three days and an hour, most of them up from 9 to 17 h."""
     days = [f"{day * 86_400 + 9 * 3600} {day * 86_400 + 17 * 3600 + 600}" for day in range(3)]
     lines = [f"h{u} 3 {' '.join(days)}" for u in range(98)]
     path = tmp_path / "hosts.avt"

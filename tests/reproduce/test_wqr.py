@@ -47,7 +47,7 @@ def test_the_intended_rules_reproduce_the_printed_tables(tmp_path):
 
 @pytest.fixture
 def desktops(tmp_path):
-    """Eight hosts over three days, and a log of two bags, the second of which is too small."""
+    """Return a trace of eight hosts over three days, and a log of two bags, the second too small."""
     day = 86_400
     lines = [
         f"h{u} 3 {u * 900} {day + u * 500} {day + 9000} {2 * day} {2 * day + 5000} {3 * day}"

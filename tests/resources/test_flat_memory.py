@@ -23,7 +23,7 @@ STARTS, OF_START = ("min-min", "max-min", "sufferage"), 160
 
 
 def check(lines: list[str]) -> None:
-    """Of a run of twice the length the peaks are higher by tables at most, of kernels a third for chance."""
+    """Check that twice the length adds only tables to the peaks, and at most a third to those of kernels."""
     for entry in map(json.loads, lines):
         (_, short, long), (_, less, more) = entry["peaks"], entry["applications"]
         table = any(name in entry["case"] for name in TASKS)

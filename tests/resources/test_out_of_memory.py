@@ -29,7 +29,7 @@ WITHOUT = {"dgs.overlay"}
 
 
 def check(lines: list[str], cases: Any) -> set[str]:
-    """That nothing was wrong; the kernels in which allocations failed."""
+    """Check that no case is wrong, and return the kernels in which allocations failed."""
     found = [json.loads(line) for line in lines]
     assert [entry["case"] for entry in found] == list(cases)
     assert [entry["wrong"] for entry in found if entry["wrong"]] == []
@@ -52,7 +52,7 @@ def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any)
 
 
 class Greedy(gs.Scheduler, frozen=True):
-    """One that wants more memory than there is."""
+    """Scheduler that runs out of memory at its start."""
 
     name = "greedy"
 
@@ -98,7 +98,7 @@ def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: py
 
 
 def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own, in which the code `first` runs before."""
+    """Run a command in another process, after the code `first`."""
     return subprocess.run(
         [sys.executable, "-c", f"{first}\nfrom gridsim.cli.main import main\nmain()", *command],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -165,7 +165,7 @@ def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, me
 
 
 def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
-    """Threads whose name has `which` in it find no memory."""
+    """Make threads with `which` in their names fail to start."""
     start = threading.Thread.start
 
     def no(thread: threading.Thread) -> None:

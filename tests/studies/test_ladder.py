@@ -93,7 +93,7 @@ def test_each_run_has_the_time_limit() -> None:
 
 
 def made_up() -> Ladder:
-    """Three steps and one beside, of values made up."""
+    """Return a ladder of three steps and one run beside them, with invented values."""
     steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
     values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [4.0, 6.0]}
     columns = {name: np.array(column) for name, column in values.items()}

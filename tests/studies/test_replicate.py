@@ -61,7 +61,7 @@ def test_a_lower_confidence_gives_a_narrower_interval() -> None:
 
 
 class Backwards(Executor):
-    """Runs everything when the first result is asked for, the last job first."""
+    """Executor that runs six jobs when the last one is submitted, in reverse order."""
 
     def __init__(self) -> None:
         self.jobs: list = []

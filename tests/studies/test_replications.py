@@ -92,7 +92,7 @@ def test_streams_equal_those_of_numpy_seed_sequences(seed: int) -> None:
 
 
 class Watched(gs.Scheduler, frozen=True, kw_only=True):
-    """A scheduler whose policy is watched: what fails when is noted in `SEEN`, what slows in `PACES`."""
+    """Wrapper of a scheduler that stores failures in `SEEN` and background load in `PACES`."""
 
     name: ClassVar[str] = "watched"
     fluctuating: ClassVar[bool] = True

@@ -20,7 +20,7 @@ SCENARIO = gs.Scenario(
 
 
 class _Tags(HTMLParser):
-    """Checks that tags are closed in the order in which they were opened."""
+    """Parser that checks that tags are closed in the reverse order of opening."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -66,7 +66,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
     def add_further(self, data, age, size):
-        """Add a further bag, and an application."""
+        """Add a bag of resubmitted tasks, and an application."""
         n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
         original = data.draw(st.sampled_from(here), label="whose")
         task_size = self.rows[original][2]

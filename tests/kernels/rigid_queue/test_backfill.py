@@ -34,7 +34,7 @@ def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[int, list[int], list[int], list[int], list[int]]:
-    """Draw the same, and the submission of each job."""
+    """Draw machines, nodes, run times, estimates and submissions."""
     load = draw(loads())
     n = len(load[1])
     return (*load, sorted(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))))

@@ -17,14 +17,14 @@ NETWORK = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
 
 
 def case(machines: int, *jobs: tuple[float, int, float, int], **more: Any) -> gs.Scenario:
-    """Jobs as (release, machines, run time, submitter)."""
+    """Return a scenario of jobs given as (release, machines, run time, submitter)."""
     release, nodes, run_time, submitter = (list(column) for column in zip(*jobs, strict=True))
     workload = gs.Workload.jobs_of(release, nodes, run_time, submitter=submitter)
     return gs.Scenario(gs.Platform.equal(machines), workload, NETWORK, 1, **more)
 
 
 def sent(result: gs.Result) -> dict[str, int]:
-    """Messages sent, by kind, of those that were."""
+    """Return the number of sent messages by kind, without zeros."""
     kinds = zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True)
     return {kind: count for kind, count in kinds if count}
 

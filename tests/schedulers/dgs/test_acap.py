@@ -47,7 +47,7 @@ def scenario(nodes: int, workload: gs.Workload, **more: Any) -> gs.Scenario:
 
 
 def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
-    """The overlay of a run when it begins."""
+    """Return the overlay at the beginning of a run."""
     run = Simulation(scenario(nodes, gs.Workload.jobs_of([0.0], 1, 1.0)), scheduler, Options())
     return run.policy.overlay  # type: ignore[attr-defined]
 

@@ -22,7 +22,7 @@ Row = dict[str, Any]
 def decided(
     workload: gs.Workload, nodes: int, network: gs.Network = EQUAL, **parameters: Any
 ) -> tuple[gs.Result, list[Row]]:
-    """The run, and its decisions in order of time."""
+    """Return the result of a run, and its decisions in order of time."""
     faults = parameters.pop("faults", None)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=1, faults=faults)
     result = gs.simulate(scenario, gs.DgsAsap(**parameters), record="decisions")
@@ -30,7 +30,7 @@ def decided(
 
 
 def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any, ...]]:
-    """These columns of a job's decisions of a kind, to a microsecond."""
+    """Return columns of a job's decisions of a kind, rounded to microseconds."""
     chosen = [row for row in rows if row["action"] == action and row["application"] == job]
     return [tuple(round(row[name], 6) for name in names) for row in chosen]
 

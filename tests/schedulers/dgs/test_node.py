@@ -18,7 +18,7 @@ from gridsim.validation.results import validate_result
 
 @st.composite
 def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
-    """Failures at whole seconds, where releases, messages and timers may be due as well; or drawn ones."""
+    """Draw failures at whole seconds, at which other events may be due, or at drawn times."""
     if draw(st.booleans()):
         return gs.Faults.exponential(up=2000.0, down=200.0, seed=draw(st.integers(0, 99)))
     free = [0] * nodes
@@ -84,7 +84,7 @@ def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
 
 
 def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Result | str:
-    """The result, or why there is none: with failures some runs do not end."""
+    """Return the result, or the error: with failures some runs do not end."""
     try:
         return gs.simulate(scenario, scheduler, time_limit=1e5, **options)
     except gs.ScenarioError as error:

@@ -29,7 +29,7 @@ def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parame
 
 
 def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
-    """Jobs of which no two are released at one instant."""
+    """Return jobs of which no two are released at one instant."""
     made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
     given = made.realize(gs.Platform.equal(100))
     release = given.release + np.arange(jobs) * 1e-3
@@ -278,7 +278,7 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
 
 
 def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
-    """Several attempts to place a job want one machine from the same slot on."""
+    """Return a run in which several attempts to place a job need one machine from the same slot on."""
     few: dict[str, Any] = {"degree": 3, "candidates": "others", "retry": 20.0}
     if case == "lost":  # a machine of an earlier attempt fails, which the job no longer needs
         jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4], origin=0.0), 6, 1904

@@ -26,7 +26,7 @@ IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
 
 @st.composite
 def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
-    """Scenarios whose jobs state times, at instants at which other things happen as well."""
+    """Draw scenarios whose jobs state times, at which other events may happen, too."""
     made = draw(scenarios(fails=fails))
     recipe: Any = made.workload.recipe
     later = st.sampled_from([1.0, 30.0, 60.0, 61.0, 100.0, 400.0])
@@ -77,7 +77,7 @@ def test_asap_runs_with_stated_times_are_valid(data: st.DataObject, fails: bool)
 
 
 def workload(**times: Any) -> gs.Workload:
-    """Two jobs of both machines, of 100 s each, and one of one machine."""
+    """Return two jobs of 100 s on both machines, and one on one machine."""
     return gs.Workload.jobs_of([0.0, 10.0, 20.0], [2, 2, 1], [100.0, 100.0, 50.0], **times)
 
 

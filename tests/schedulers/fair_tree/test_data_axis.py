@@ -30,7 +30,7 @@ platforms = st.lists(machines_, min_size=1, max_size=3)
 
 
 class Leaves:
-    """A few machines, what they have, and the axis with which they report."""
+    """A few machines with their queues, and the axis of their reports."""
 
     def __init__(self, machines, applications):
         self.speeds, self.links = (np.array(column) for column in zip(*machines, strict=True))

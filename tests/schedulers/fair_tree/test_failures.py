@@ -157,7 +157,7 @@ IN_STEP = [300.0 * k + 1.0 for k in range(9)]
 def starts(
     faults: gs.Faults, *, machines: int = 1, release: float = 0.0, tasks: int = 1, task_size: float = 1000.0
 ) -> list[tuple[int, float]]:
-    """(machine, start) of each task that was started, by machine and start."""
+    """Return (machine, start) of each started task, by machine and start."""
     scenario = gs.Scenario(
         gs.Platform.of([1.0] * machines),
         gs.Workload.of([release], [tasks], task_size, [0], origin=0.0),

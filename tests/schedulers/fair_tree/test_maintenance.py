@@ -49,13 +49,13 @@ def run(
 
 
 def rows(result: gs.Result) -> list[tuple[Any, ...]]:
-    """The table of repairs."""
+    """Return the rows of the table of repairs."""
     table = result.tables["repairs"]
     return list(zip(*(table[name].tolist() for name in table), strict=True))
 
 
 def kinds(result: gs.Result) -> dict[str, int]:
-    """The messages of each kind that were sent."""
+    """Return the number of sent messages of each kind."""
     return dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
 
 
@@ -100,7 +100,7 @@ def test_router_returns_to_its_recovered_machine() -> None:
 
 
 def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
-    """The policy at the end of a run, long after the last failure."""
+    """Return the policy at the end of a run, long after the last failure."""
     found: list[TreeMembers] = []
     finish = TreeMembers.finish
 
@@ -116,7 +116,7 @@ def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
 
 @st.composite
 def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
-    """Failures of many machines, often at one instant, also that of a release; all are back by 1500 s."""
+    """Draw failures of many machines, often at the instant of others or of a release; all end by 1500 s."""
     machines = draw(st.integers(2, 12))
     instants = st.sampled_from([10.0, 20.0, 31.0, 95.0, 300.0, 1000.0])
     down = draw(st.lists(instants, min_size=machines, max_size=machines))

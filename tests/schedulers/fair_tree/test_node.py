@@ -21,7 +21,7 @@ LONG, LONG_FAILING = settings(QUICK, max_examples=200), settings(QUICK, max_exam
 
 
 def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -> None:
-    """Both forms give the same digest and the same records; to record decisions changes nothing."""
+    """Check that both forms give the same digest and records, and that recording changes nothing."""
     compiled, interpreted = (
         gs.simulate(scenario, scheduler, nodes=nodes, **{"record": BOTH, **options})
         for nodes in ("compiled", "interpreted")

@@ -26,7 +26,7 @@ APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 
 
 
 class Seen:
-    """What a node sees, and what it sends."""
+    """View of a node that stores sent messages."""
 
     def __init__(self, node: int, now: int, applications: list[Application]) -> None:
         self.node, self.now_ns, self.now, self.applications = node, now, now / NS, applications
@@ -51,7 +51,7 @@ class Seen:
 
 
 class Bench:
-    """A router with two leaves below it, as in a tree of so many leaves."""
+    """A router with two leaves below it, in a tree of `leaves` leaves."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Bench:
     def tell(
         self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
     ) -> Any:
-        """A child reports `value` everywhere."""
+        """Handle a summary of a child with `value` in all cells."""
         if number is None:
             number = self.numbers[which]
             self.numbers[which] += 1
@@ -95,7 +95,7 @@ class Bench:
         self.router.on_summary(self.see(), message)
 
     def ask(self, application: int, tasks: int, now: float = 0.0, **fields: Any) -> Any:
-        """A request comes; return the tasks that go to each child, or None if it climbs."""
+        """Handle a request; return the tasks for each child, or None if it is passed up."""
         view = self.see(now)
         message = SimpleNamespace(
             **{"number": CLIMBING, "minimum": math.nan, "hops": 0, "application": application,
@@ -336,7 +336,7 @@ def samples(most: int) -> Any:
 
 
 class Still:
-    """All nodes of a tree while time stands still; messages are in flight for as long as the test likes."""
+    """All nodes of a tree at one instant; the test decides when messages arrive."""
 
     def __init__(self, speeds: list[float], grid: SummaryGrid, applications: list[Application]) -> None:
         columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
@@ -366,7 +366,7 @@ class Still:
         self.up[node] += view.sent
 
     def hear(self, node: int) -> None:
-        """The parent of `node` gets its next summary."""
+        """Deliver the next summary of `node` to its parent."""
         parent = (node - 1) // 2
         self.nodes[parent].on_summary(self.see(parent), self.up[node].pop(0))
 
@@ -380,7 +380,7 @@ class Still:
         return decision
 
     def go_on(self, node: int) -> None:
-        """`node` gets the next request from its parent."""
+        """Deliver the next request of its parent to `node`."""
         message = self.down[node].pop(0)
         if node < self.first_leaf:
             assert self.route(node, message)["sample"] >= 0
@@ -391,7 +391,7 @@ class Still:
         self.queues.reschedule(machine, 0)
 
     def known(self, node: int) -> Any:
-        """What the parent of `node` counts on."""
+        """Return the debited summary that the parent of `node` has."""
         parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
         return 0 if parent.cells[which] is None else parent.debited(self.see((node - 1) // 2), which)
 

@@ -30,7 +30,7 @@ LATENCY = 50 * MS
 
 
 class Log(list[tuple[int, str, Any]]):
-    """(when, kind, row as a dict) of everything that was said, or that arrived."""
+    """List of (time, kind, row as a dict) of all sent or received messages."""
 
     def of(self, kind: str, **wanted: int) -> list[tuple[int, dict[str, Any]]]:
         return [
@@ -47,7 +47,7 @@ class Log(list[tuple[int, str, Any]]):
 
 
 class Logged(FairTree, frozen=True, kw_only=True):
-    """The fair tree, with every message that is sent written down; of the node program, those that arrive."""
+    """Fair tree that logs sent messages, or received ones if it runs as a node program."""
 
     said: Log
     got: Log
@@ -64,14 +64,14 @@ class Logged(FairTree, frozen=True, kw_only=True):
 
 
 class Heard(TreeNodes):
-    """The node program, with every message that arrives written down."""
+    """Node program that logs every received message."""
 
     def program(self, node: int) -> Any:
         return HeardLeaf(self.tree) if node >= self.tree.first_leaf else HeardRouter(self.tree, node)
 
 
 def hearing(kind: str, base: Any) -> Any:
-    """The handler of `kind` in the class `base`, which writes down what arrives."""
+    """Return the handler of `kind` in the class `base`, with a log of received messages."""
     fields = messages(FairTree(**BY_THE_PAPER))[kind].fields
 
     def handler(self: Any, view: Any, message: Any) -> None:
@@ -113,7 +113,7 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
 
 
 def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, Log, Log]:
-    """Result, what was said by the compiled protocol, and what arrived in the node program."""
+    """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
         Logged(said=Log(), got=Log(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}) for _ in range(2)
     )
@@ -610,7 +610,7 @@ def test_facts_contain_the_explicit_grid() -> None:
 
 
 def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
-    """Maximum stretch, decided at the root on nearly exact summaries, relative to MinCent's; and how many
+    """Return the maximum stretch relative to MinCent's, with nearly exact summaries at the root; and how many
     decisions found no room in the stretch window."""
     what = gs.Scenario(
         gs.Platform.desktop_grid(64, seed=seed),

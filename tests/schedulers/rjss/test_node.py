@@ -44,7 +44,7 @@ _MFLOP = st.sampled_from([100.0, 250.0, 1000.0, 2000.0]) | st.floats(10.0, 3000.
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> gs.Scenario:
-    """Few machines and round times, so that much happens at one instant."""
+    """Draw few machines and round times, so that many events coincide."""
     speeds = draw(st.lists(st.sampled_from([100.0, 200.0, 150.0, 333.3]), min_size=1, max_size=7))
     count = draw(st.integers(1, 14))
     release = draw(st.lists(_SECONDS, min_size=count, max_size=count))

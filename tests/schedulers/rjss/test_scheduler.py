@@ -30,7 +30,7 @@ ALL: dict[str, gs.Scheduler] = {
 
 
 def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
-    """A message of b bytes takes 1 s + b / bandwidth."""
+    """Return a network in which a message of b bytes takes 1 s + b / bandwidth."""
     return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def few(
     data: int = 100,
     release: tuple[float, ...] = (0.0,),
 ) -> gs.Scenario:
-    """Jobs that are all released at machine 0."""
+    """Return a scenario of jobs that are all released at machine 0."""
     bags = gs.Workload.of(release, tasks, size, [0] * len(release), data, origin=0.0)
     return gs.Scenario(gs.Platform.of(speeds), bags, network or second(), seed=1)
 
@@ -51,7 +51,7 @@ def few(
 def streams(
     nodes: int = 60, network: gs.Network | None = None, seed: int = 5, **workload: Any
 ) -> gs.Scenario:
-    """Job streams of a load below 1."""
+    """Return a scenario of job streams with a load below 1."""
     usual: dict[str, Any] = {"horizon": 400.0, "interarrival": 20.0, "processing_time": 16.0, "seed": seed}
     jobs = gs.Workload.job_streams(**{**usual, **workload})
     return gs.Scenario(gs.Platform.normal(nodes, seed), jobs, network or gs.Network.star(), seed=seed)
@@ -172,7 +172,7 @@ def test_without_migration_each_node_is_a_plain_queue() -> None:
 
 
 def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
-    """Machines and turnarounds where every node is asked, without interfaces or conditions.
+    """Return machines and turnarounds if all nodes are probed, without interfaces or conditions.
 
     choose : (turnarounds in ns at each node, home) -> node.
     """
@@ -332,7 +332,7 @@ def test_each_scheduler_has_a_registered_name() -> None:
 
 
 class Cut(Exception):
-    """The run ends here."""
+    """Exception that ends a run."""
 
 
 def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ BACK = gs.Faults.of([1], [3.1], [100.0], reachable=True)
 
 
 def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Result:
-    """Run with everything recorded, and check the result."""
+    """Run with all records, and check the result."""
     with_owners = gs.Scenario(
         scenario.platform, scenario.workload, scenario.network, scenario.seed, faults=faults
     )
@@ -30,7 +30,7 @@ def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Re
 
 
 def stays_of(result: Result) -> list[tuple[Any, ...]]:
-    """Where jobs ran, from when to when, whether they ended there, and Mflop done before."""
+    """Return (machine, start, end, completed, Mflop done before) of each run of a job."""
     return [
         (machine, pytest.approx(start), pytest.approx(end), completed, pytest.approx(begin))
         for machine, start, end, completed, begin in sorted(

@@ -26,7 +26,7 @@ NINE = pytest.mark.parametrize("name", NAMES)
 
 
 def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
-    """Three bags on machines that fail."""
+    """Return a scenario of three bags on machines that fail."""
     usual = {
         "workload": gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
         "faults": gs.Faults.exponential(7200.0, 900.0, seed),
@@ -308,7 +308,7 @@ def test_local_checkpoints_serve_only_their_machine() -> None:
 
 
 def first_machine(faults: gs.Faults, nodes: int, release: float, **parameters: Any) -> int:
-    """Where the only task goes."""
+    """Return the machine of the only task."""
     scenario = gs.Scenario(
         gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0, origin=0.0), faults=faults
     )

@@ -55,7 +55,7 @@ def test_kernel_and_simpy_agree_on_simultaneous_events(
 
 
 def in_steps(speeds: Any, sizes: Any, sequence: Any, first: Any, failures: Any) -> tuple[Any, ...]:
-    """The same, with all that happens at whole multiples of 60 s."""
+    """Return the same scenario with all times at multiples of 60 s."""
     step = 60 * 10**9
     time, machine, up, until = failures
     sizes = np.ceil(sizes / 120000) * 120000

@@ -90,7 +90,7 @@ def speechless(result):
 
 @pytest.fixture
 def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The class, of a module that workers can import, too."""
+    """Return a scheduler class in a module that workers can import."""
     (tmp_path / "fatal_scheduler.py").write_text(FATAL)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "fatal_scheduler", raising=False)
@@ -287,7 +287,7 @@ def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch
 
 
 class Counted(Executor):
-    """Runs what is submitted at once, and counts."""
+    """Executor that runs each batch at once, and stores its size."""
 
     _max_workers = 1
 
@@ -355,7 +355,7 @@ def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> N
 
 
 def lose_one(pool: Processes) -> None:
-    """One worker is killed, and the pool has noticed."""
+    """Kill a worker, and wait until the pool has detected it."""
     inner: Any = pool._pool
     os.kill(next(iter(inner._processes)), signal.SIGKILL)
     until = time.monotonic() + 20
@@ -373,7 +373,7 @@ def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
 
 
 class LosesOne(Processes):
-    """A worker is lost between the first task and the second."""
+    """Pool that loses a worker between the first two submissions."""
 
     sent = 0
 
@@ -390,7 +390,7 @@ def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
 
 
 class OneBreaks(Processes):
-    """Of the first two tasks one is lost with its worker, the other is not over; later ones are run here."""
+    """Pool that loses the first batch and never completes the second; it runs later batches itself."""
 
     def __init__(self) -> None:
         self._max_workers = 1
@@ -448,7 +448,7 @@ def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path
 
 
 class Dropping(Counted):
-    """Drops what was submitted first, and each cell whose number of task is `always`."""
+    """Executor that drops the first batch once, and the cell with number `always` each time."""
 
     def __init__(self, always: int) -> None:
         super().__init__()
@@ -483,7 +483,7 @@ def test_a_broken_pool_is_reported(fatal: Any) -> None:
 
 
 class Breaking(Counted):
-    """Two at a time; breaks with the task of this number, which it refuses or loses."""
+    """Executor with two workers that breaks at the batch `number`, which it refuses or loses."""
 
     _max_workers = 2
 
@@ -547,7 +547,7 @@ if __name__ == "__main__":
 
 
 def _lives(process: int) -> bool:
-    """Whether it does anything: one that nobody has waited for stands in the list, but is over."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(process, 0)
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

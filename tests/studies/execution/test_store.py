@@ -68,7 +68,7 @@ def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> No
 
 
 def in_order_of_time(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
-    """Let shards be read in the order in which they were written, or backwards."""
+    """Make stores read shards in the order in which they were written, or backwards."""
     ages: list[Path] = []
     write, shards = Store._write, Store._shards
     monkeypatch.setattr(Store, "_write", lambda *args: ages.append(write(*args)))
