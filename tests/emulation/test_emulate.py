@@ -89,7 +89,7 @@ def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> N
     assert "emulated" in both.format()
 
 
-def test_the_command_saves_a_result(tmp_path: Path) -> None:
+def test_the_command_emulate_saves_a_result(tmp_path: Path) -> None:
     flags = (
         "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
     )

@@ -246,7 +246,7 @@ def without_values(trace: list[Any]) -> list[Any]:
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.tuples(st.integers(1, UNTIL), st.integers(0, 4)), min_size=1, max_size=8))
-def test_a_source_has_the_effect_of_posting_ahead(
+def test_a_source_equals_events_posted_in_advance(
     setup: list[Any], script: list[Any], due: list[Any]
 ) -> None:
     ahead, polled = Program([], script, None), Program([], script, None)

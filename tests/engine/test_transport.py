@@ -103,7 +103,7 @@ def test_messages_with_equal_delays_arrive_in_one_cohort() -> None:
 @BOTH
 @pytest.mark.parametrize("bandwidth", [1000.0, inf])
 @pytest.mark.parametrize("latency", [0.0, 0.25])
-def test_one_message_takes_the_same_time_in_both_modes(
+def test_one_message_takes_the_same_time_in_both_modes_of_interfaces(
     interfaces: str, bandwidth: float, latency: float
 ) -> None:
     setup = Setup(interfaces=interfaces, latency=latency, bandwidth=bandwidth)

@@ -90,7 +90,7 @@ def test_pull_queue_equals_reference_with_many_machines() -> None:
     st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
     st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
 )
-def test_run_released_equals_reference(
+def test_the_method_run_released_equals_reference(
     speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
 ) -> None:
     """A machine fails at each stop, and the one that failed before recovers."""
@@ -238,7 +238,7 @@ def test_machines_wait_until_tasks_arrive() -> None:
     assert queue.totals()["first_start"].tolist() == [5 * 10**9]
 
 
-def test_nodes_used_is_exact_when_applications_alternate() -> None:
+def test_the_number_of_used_nodes_is_exact_if_applications_alternate() -> None:
     queue = central.PullQueue([1.0, 1.0], 2)
     left = np.array([10, 10])
     for second in range(1, 10):

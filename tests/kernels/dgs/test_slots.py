@@ -501,7 +501,7 @@ def test_a_search_sees_schedules_as_of_the_given_instants(kind: Callable[..., An
     assert start(0) == 0
 
 
-def test_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
+def test_the_argument_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
     for kind in BOTH:
         with pytest.raises(ValueError, match="^as_of"):
             kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])

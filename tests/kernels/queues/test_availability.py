@@ -34,7 +34,7 @@ def test_gap_and_task_count_equal_reference(case, stretch, release, size, task_s
 
 
 @given(queues(max_entries=4), quarter, quarter, quarter, st.integers(0, 32))
-def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, lead):
+def test_gap_equals_the_best_of_all_orders(case, stretch, size, task_size, lead):
     node = node_of(case)
     release = case.free_at - lead / 4.0
     exact = gap_by_orders(node, Fraction(stretch), Fraction(release), Fraction(size))

@@ -25,7 +25,7 @@ def test_optimal_stretch_equals_reference(case, method):
 
 
 @given(queues(max_entries=4))
-def test_optimal_stretch_is_the_best_of_all_orders(case):
+def test_optimal_stretch_equals_the_best_of_all_orders(case):
     exact = stretch_by_orders(node_of(case))
     assert exact == minimum_stretch(node_of(case))
     value = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at, **case.running)
@@ -44,7 +44,7 @@ def test_the_optimal_stretch_is_feasible_and_no_lower_one_is(case, shift):
 
 
 @given(queues(exact=False, max_entries=12), st.sampled_from([1e-3, 1e-6, 1e-9, 1e-15]))
-def test_bisection_is_feasible_and_close(case, rtol):
+def test_the_stretch_of_bisection_is_feasible_and_close_to_the_optimum(case, rtol):
     exact = edf.optimal_stretch(*case.entries, speed=case.speed, now=case.free_at)
     value = edf.optimal_stretch(
         *case.entries, speed=case.speed, now=case.free_at, method="bisection", rtol=rtol
