@@ -112,12 +112,12 @@ cdef inline void sink(Item* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
 
 
 cdef inline double completion(const double* at, const double* etc, int column) noexcept nogil:
-    """Return when a task of row `etc` would end in a column; if `etc` is NULL, when it could begin."""
+    """Return the completion time of a task of row `etc` in `column`; its ready time if `etc` is NULL."""
     return at[column] + etc[column] if etc != NULL else at[column]
 
 
 cdef inline void rebuild(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
-    """Update the times of all entries, and make them a heap again."""
+    """Update the times of all entries, and restore the heap."""
     cdef Py_ssize_t k
     for k in range(n):
         heap[k].at = completion(at, etc, heap[k].column)
@@ -143,7 +143,7 @@ cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* fir
 
 cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* first_machine,
                         const double* etc) noexcept nogil:
-    """Update entries until entry k is the first of its subtree by the current ready times."""
+    """Update entries until entry k is the earliest of its subtree at the current ready times."""
     cdef double end
     cdef int c
     while k < n:
@@ -159,7 +159,7 @@ cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at
 
 cdef inline double second_best(Item* heap, Py_ssize_t n, const Columns* machine_columns,
                                const double* etc) noexcept nogil:
-    """Return the second earliest completion time of a heap whose top is settled; infinite for one machine."""
+    """Return the second earliest completion time of a heap with a settled top; infinite if n is 1."""
     cdef double second = machine_columns.second_ready[heap[0].column] + etc[heap[0].column]
     settle(heap, n, 1, machine_columns.first_ready, machine_columns.first_machine, etc)
     settle(heap, n, 2, machine_columns.first_ready, machine_columns.first_machine, etc)
@@ -225,7 +225,7 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
 def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
                 rule: Literal["mct", "met", "olb", "switching", "kpb"], *, double percent=20.0, double low=0.6,
                 double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
-    """Map tasks one by one, in the order of rows, each without regard to later ones.
+    """Map tasks one by one in the order of rows, without regard to later tasks.
 
     The balance is computed from the given ready times.  Late in a run, absolute ready times are all large and their
     balance is near 1 for any load, so pass the remaining times instead.
@@ -347,7 +347,7 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
 
 def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["min-min", "max-min", "sufferage"], *,
               kind: ArrayLike | None = None) -> tuple[Integers, Integers]:
-    """Map all tasks, with a choice among all remaining tasks for each assignment.
+    """Map all tasks; each assignment chooses among all remaining tasks.
 
     Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
     Takes rows * columns * 16 bytes of memory.  An assignment, or a pass of sufferage, takes O(rows), and mostly

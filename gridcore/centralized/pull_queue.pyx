@@ -60,7 +60,7 @@ if sizeof(Machine) != _MACHINE.itemsize:
 
 
 cdef const long long[::1] instants(object values):
-    """Return `values` as an int64 vector, copied only if needed, since there may be many calls."""
+    """Return `values` as an int64 vector; it is copied only if needed, since calls are frequent."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 \
             and values.flags.c_contiguous and values.flags.aligned:
         return plain(values)
@@ -73,7 +73,7 @@ cdef struct Progress:                   # the progress of `PullQueue.run_release
 
 
 cdef int _raise_error_of(long long done) except -1:
-    """Raise the error of a negative result."""
+    """Raise the error for which a negative `done` stands; return 0 if there is none."""
     if done == -1:
         raise MemoryError
     if done == -2:
@@ -93,7 +93,7 @@ cdef class PullQueue:
     applications
         The number of applications, which are identified by index.
     log
-        Keep the start of every task for `starts`.
+        Whether to keep the start of every task for `starts`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ cdef class PullQueue:
         self._place()
 
     cdef int _make_machines(self, speed) except -1:
-        """Allocate the table of machines, which are up and idle."""
+        """Allocate the table of machines; all are up and idle."""
         cdef unsigned char[::1] raw
         order = np.argsort(-speed, kind="stable")
         size = self.machines * _MACHINE.itemsize
@@ -164,7 +164,7 @@ cdef class PullQueue:
         return 0
 
     cdef void _place(self) noexcept nogil:
-        """Put each machine that is up into its heap; one that is free by now waits."""
+        """Put each machine that is up into the heap of busy or of waiting machines."""
         cdef Py_ssize_t r
         radix_clear(&self.ends)
         self.n_idle = 0
@@ -210,15 +210,15 @@ cdef class PullQueue:
 
     @property
     def free_at(self) -> Integers:
-        """When the last task of each machine ends or was lost (ns), int64[machines], a copy; 0 before its first task."""
+        """The end or loss of the last task of each machine, int64[machines] ns, a copy; 0 if it has had no task."""
         return self._by_id("free")
 
     cdef object _by_id(self, str name):
-        """Return a copy of a column of machines, by id."""
+        """Return a copy of column `name` of the table of machines, in order of id."""
         return self.table[name][np.asarray(self.rank)].astype(_TYPES[name])
 
     def backlog(self, long long now) -> float:
-        """Return the Mflop of started tasks that remain after `now` ns, summed in the order of machines."""
+        """Return the Mflop of started tasks that are left at `now` ns, summed in the order of machines."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t u
         cdef double work = 0.0
@@ -392,12 +392,12 @@ cdef class PullQueue:
 
     def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
                      Py_ssize_t first, Py_ssize_t n_released, long long waiting) -> tuple[int, int, int, int]:
-        """Start tasks as `run` does, in order of application, each application from its release on.
+        """Start tasks as `run` does, in order of application; each application takes part from its release on.
 
         Running to t1 and then to t2 equals running to t2.
 
         Returns (first, n_released, waiting, peak): the parameters as of `until`, and the largest number of waiting
-        tasks, at the beginning or just after a release.  Entries of the arrays are checked when they are used.
+        tasks, counted at the beginning and after each release.  Entries of the arrays are checked when used.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ cdef class PullQueue:
         n_released
             The number of applications released so far.
         waiting
-            The number of their unstarted tasks.
+            The number of unstarted tasks of released applications.
 
         Raises
         ------
@@ -504,7 +504,7 @@ cdef class PullQueue:
             self._wait(r)
 
     cdef inline long long _next_free(self) noexcept nogil:
-        """Return when the next machine is free, which is then the first in its heap; NEVER if there is none."""
+        """Bring the machine that is free next to the front of its heap; return that instant (ns), else `NEVER`."""
         while self.n_idle > 0 and self.machine[self.idle[0].number].down:
             self.machine[self.idle[0].number].is_waiting = False
             heap_pop(self.idle, self.n_idle)
@@ -512,7 +512,7 @@ cdef class PullQueue:
         return self.now if self.n_idle > 0 else self._next_end()
 
     cdef inline long long _next_end(self) noexcept nogil:
-        """Return when the next busy machine is free, then the first of `ends`; NEVER if there is none."""
+        """Bring the busy machine that is free next to the front of `ends`; return that instant (ns), else `NEVER`."""
         cdef Py_ssize_t k
         cdef const Entry* first
         cdef const Machine* m
@@ -615,7 +615,7 @@ cdef class PullQueue:
 
     cdef inline bint _count_released(self, long long until, const long long[::1] released, const long long[::1] left,
                             Progress* t) noexcept nogil:
-        """Count the applications released before `until`; False if one is released before the one before it."""
+        """Count the applications released before `until`; return False if their releases are not ascending."""
         while t.n_released < self.applications and released[t.n_released] < until:
             if t.n_released > 0 and released[t.n_released] < released[t.n_released - 1]:
                 return False
@@ -627,7 +627,7 @@ cdef class PullQueue:
         return True
 
     cdef inline bint _count_machine(self, long long i, Machine* m) noexcept nogil:
-        """Set the application of the last task of a machine; count the machine once for application `i`."""
+        """Make `i` the last application of a machine, and count the machine once for it; False if memory runs out."""
         cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         m.last = <int> i

@@ -30,7 +30,7 @@ cdef inline bint violates(double value, int rule) noexcept nogil:
 
 
 cdef const double[::1] doubles(object values, str name):
-    """Return `values` as a contiguous float64 vector, copied only where needed."""
+    """Return `values` as a contiguous float64 vector, copied only if needed."""
     array = np.asarray(values)
     if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
         if array.dtype.kind not in "fiu":
@@ -42,17 +42,17 @@ cdef const double[::1] doubles(object values, str name):
 
 
 cdef object doubles_copy(object values, str name):
-    """Return a copy of `doubles(values)`, which the caller cannot change later."""
+    """Return `doubles(values)` as a copy that the caller cannot change."""
     return np.array(doubles(values, name))
 
 
 cdef object plain(object values):
-    """Return an array as a plain ndarray on the same memory, since a subclass may report wrong attributes."""
+    """Return a plain ndarray on the memory of an array, since a subclass may report wrong attributes."""
     return np.asarray(values) if isinstance(values, np.ndarray) else values
 
 
 cdef object integers(object values, str name):
-    """Return a copy of `values` as an int64 vector, which the caller cannot change after the check."""
+    """Return a copy of `values` as an int64 vector; the caller cannot change it after the check."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
@@ -62,7 +62,7 @@ cdef object integers(object values, str name):
 
 
 cdef object indices(object values, str name, long long low, long long high):
-    """Return `integers(values)`, each of which must be in low..high - 1."""
+    """Return `integers(values)`; raise ValueError unless each is in low..high - 1."""
     array = integers(values, name)
     cdef const long long[::1] entries = array
     cdef Py_ssize_t k
@@ -141,10 +141,10 @@ cdef class _Guard:
 
 
 cdef _Guard guard(bint* occupied, _Guard inner=None):
-    """Reserve an object, and those of `inner`, until the result is deleted.
+    """Mark an object, and those of `inner`, as in use until the result is deleted.
 
-    Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
-    the GIL or calls Python, another thread or a callback could move its memory.
+    Each public method of a kernel with a state begins with this call.  Otherwise another thread or a callback
+    could reallocate its memory while a method has released the GIL or calls Python.
 
     Raises
     ------

@@ -16,6 +16,6 @@ def closest(known: Iterable[str], name: object) -> str:
 
 
 def listed(known: Iterable[str], name: object) -> str:
-    """Return the end of an error about an unknown name: the closest known name, and all known names."""
+    """Return the end of an error text about an unknown name: the closest known name, and all known names."""
     known_names = list(known)
     return f"{closest(known_names, name)}known: {', '.join(known_names) or 'none'}"

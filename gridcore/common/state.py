@@ -51,7 +51,7 @@ AMOUNT: Limits = (0.0, float("inf"))
 
 @dataclass(frozen=True)
 class NumberEntry:
-    """A whole number."""
+    """The declaration of a whole number, `low` <= number < `end`."""
 
     low: int = 0
     end: int | str = 2**63
@@ -66,7 +66,7 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """An array of a type and a shape (None: any length) with elements within limits."""
+    """The declaration of an array: its type, its shape (None: any length) and limits of its elements."""
 
     dtype: Any
     shape: Sequence[Size] = (None,)
@@ -84,7 +84,7 @@ class ArrayEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table: int64[length, columns], or rows of a structured type; columns may have limits."""
+    """The declaration of a table, with limits by column: int64[length, columns], or structured rows."""
 
     columns: Mapping[str, Limits]
     length: Size = None
@@ -106,7 +106,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ArraysEntry:
-    """Arrays of a type and a shape, checked one by one."""
+    """The declaration of an iterable of arrays of one type and shape, which are checked one by one."""
 
     dtype: Any
     shape: Sequence[Size]
@@ -122,7 +122,7 @@ Entry: TypeAlias = "NumberEntry | ArrayEntry | TableEntry | ArraysEntry"
 
 
 def array_entries(columns: Mapping[str, NDArray[Any]], default: Limits, **limits: Limits) -> dict[str, Entry]:
-    """Return entries with the types and shapes of the given arrays, and the limits of each."""
+    """Return declarations with the types and shapes of `columns`, and with limits by name or `default`."""
     return {
         name: ArrayEntry(column.dtype, column.shape, limits.get(name, default))
         for name, column in columns.items()
@@ -130,7 +130,7 @@ def array_entries(columns: Mapping[str, NDArray[Any]], default: Limits, **limits
 
 
 def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, Any]:
-    """Return the entries of a state, checked.
+    """Check the entries of a state, and return them by name.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def _range_text(limits: Limits, sizes: Mapping[str, int]) -> str:
 
 
 def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]) -> list[list[int]]:
-    """Return the index of the first element outside the limits in a list, which is empty if there is none."""
+    """Return a list with the index of the first element outside the limits; it is empty if there is none."""
     low, high = (_size(limit, sizes) for limit in limits)
     if low is None:
         return []
@@ -199,6 +199,6 @@ def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) 
 
 
 def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
-    """Raise ValueError for the first row of entry `name` that is marked in `bad`; it must be `condition`."""
+    """Raise ValueError if `bad` marks a row of entry `name`: the first such row must be `condition`."""
     for k in np.flatnonzero(bad)[:1]:
         raise ValueError(f"state[{name!r}][{k}] must be {condition}")

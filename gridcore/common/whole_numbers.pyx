@@ -11,7 +11,7 @@ cdef int _DIGITS = 18
 
 
 def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] | None":
-    """Return the first numbers of each line.
+    """Parse the first `columns` words of each line as whole numbers.
 
     Parameters
     ----------
@@ -22,8 +22,8 @@ def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] 
 
     Returns
     -------
-    int64[lines, columns], or None if a line has fewer than `columns` words, or one of these is not a whole number
-    of at most 18 digits with an optional sign.
+    int64[lines, columns]; None if a line has fewer than `columns` words, or one of them is not a whole number of at
+    most 18 digits with an optional sign.
     """
     cdef Py_ssize_t size, row = 0, max_rows = text.count("\n") + 1
     cdef const char* at = PyUnicode_AsUTF8AndSize(text, &size)
@@ -48,7 +48,7 @@ cdef inline bint is_blank(char c) noexcept nogil:
 
 
 cdef const char* read_line(const char* at, const char* end, long long* numbers, Py_ssize_t columns) noexcept nogil:
-    """Read the numbers of a line; return the beginning of the next line, or NULL if this one is invalid."""
+    """Read the numbers of a line; return the start of the next line, or NULL if this line is invalid."""
     cdef Py_ssize_t k
     cdef long long value
     cdef bint negative

@@ -138,7 +138,7 @@ cdef class Negotiations:
         self._waiting, self._rejections, self._cancellations, self._displacements = [], [], [], []
 
     def bind(self, dict jobs, dict nodes, counts: Integers):
-        """Replace the arrays that are shared with the policy."""
+        """Use these arrays, which are shared with the policy, from now on."""
         cdef _Guard access = self._guard()
         def column(values, name, n, dtype=np.int64):
             values = plain(values)
@@ -212,7 +212,7 @@ cdef class Negotiations:
         return 0
 
     cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil:
-        """Return the scheduling node of a job, or the next node that is up and acts for it; -1 if none is."""
+        """Return the scheduling node of a job, or the next node that is up in its place; -1 if none is up."""
         cdef Py_ssize_t k, node = self.submitter[job]
         for k in range(self.nodes if self.faults else 0):
             if self.up[node]:
@@ -221,7 +221,7 @@ cdef class Negotiations:
         return -1 if self.faults else node
 
     cdef int _watch(self, Py_ssize_t job) except -1:
-        """Schedule the end of the reservations of a job, if it is placed and will outlive them."""
+        """Schedule the end of the reservations of a job if it is placed and runs longer than they last."""
         cdef long long ends
         if self.phase[job] != PLACED or self.negotiation[job] == NULL:
             return 0
@@ -242,13 +242,13 @@ cdef class Negotiations:
 
     @property
     def last_reported_end(self) -> int:
-        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
+        """The last instant (ns) that `advance` returned for the end of a job or of a wait."""
         return self.reported_end
 
     def read_outcomes(self) -> tuple[list[int], list[tuple[int, str]]]:
         """Return (jobs that must wait, [(rejected job, reason), ...]) since the last call.
 
-        reason : "too_large", "too_late" (for its deadline), or empty if all its searches failed.
+        The reason is "too_large", "too_late" (for the deadline), or "" if all searches for the job failed.
         """
         cdef _Guard access = self._guard()
         result = self._waiting, self._rejections
@@ -258,7 +258,7 @@ cdef class Negotiations:
     def cancellations(self) -> list[tuple[int, int, int, int]]:
         """Return the cancellations since the last call that may have stopped a run: [(job, node, attempt, ns), ...].
 
-        These are, in order, cancellations of jobs that have lost a machine or were cancelled by their users.
+        They are in order, and concern jobs that lost a machine or were cancelled by their users.
         """
         cdef _Guard access = self._guard()
         result, self._cancellations = self._cancellations, []
@@ -267,7 +267,7 @@ cdef class Negotiations:
     def displacements(self) -> list[tuple[int, int]]:
         """Return the displaced placements since the last call: [(job, attempt), ...], in order.
 
-        A message to the scheduling node of each is under way, which may be lost.  Empty without failures.
+        For each, a message to the scheduling node is under way, and may be lost.  Empty without failures.
         """
         cdef _Guard access = self._guard()
         result, self._displacements = self._displacements, []
@@ -367,8 +367,8 @@ cdef class Negotiations:
     def setstate(self, state):
         """Continue from a state that `getstate` returned.
 
-        Restore the arrays of the policy (`bind`) and the other kernels before.  Raises ValueError for a state that
-        does not fit.
+        Before, restore the arrays of the policy (`bind`) and the other kernels.  Raises ValueError if the state is
+        invalid.
         """
         cdef _Guard access = self._guard()
         cdef Py_ssize_t job, k

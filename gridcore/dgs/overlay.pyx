@@ -93,7 +93,7 @@ cdef class Views:
         return 0
 
     cdef int _draw_views(self) except -1:
-        """Draw the first views by a partial shuffle of all other nodes, which is fast if a node knows most of them."""
+        """Draw the first views by a partial shuffle of all other nodes, which is fast even for large views."""
         cdef Py_ssize_t u, k, j, n_others = self.nodes - 1
         cdef int card
         cdef int[::1] cards = np.empty(n_others, np.int32)
@@ -213,7 +213,7 @@ cdef class Views:
     # -- nodes that leave and join --------------------------------------------------------------------------
 
     def leave(self, nodes: ArrayLike):
-        """Empty the views of `nodes` (int64[k]); other nodes drop their entries when they next contact them."""
+        """Empty the views of `nodes` (int64[k]); other nodes drop entries for them when they next contact them."""
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] node_ids = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
@@ -225,9 +225,9 @@ cdef class Views:
     def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up: Bools | None = None):
         """Add `node`, whose view is empty, through `introducer` by `degree` random walks of `steps` steps.
 
-        At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and the replaced
-        entry goes to `node`.  If that node has an empty place, or knows `node` already, nothing is replaced, and
-        `node` gets an entry for that node instead.  A walk skips steps to `node` and to nodes that are down (`up` as
+        At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and `node` gets the
+        replaced entry.  If the view there has an empty place or already has `node`, nothing is replaced, and `node`
+        gets an entry for that node instead.  A walk skips steps to `node` and to nodes that are down (`up` as
         for `cycle`).
         """
         cdef _Guard access = guard(&self.occupied)

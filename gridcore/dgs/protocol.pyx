@@ -45,7 +45,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 cdef class DgsProtocol(Negotiations):
     """The negotiations about jobs over `links`.
 
-    Raises ValueError for arrays that do not fit.
+    Raises ValueError if an array has the wrong type or shape.
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ cdef class DgsProtocol(Negotiations):
         Objects that are shared with the policy.
     kinds
         For cancel, request, answer, commit, reply and displaced: (number in `links`, bytes of a message).
-        The number of displaced is -1 if no job outlives what it reserves.
+        The number of displaced is -1 if no job outlives its reservations.
     jobs
         Name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done, group, earliest and latest (the slots between which each job may start), and held, the reserved
-        slots of a placed job, which grow while it outlives them (int64).
+        done, group, earliest and latest (the slots between which each job may start), and held (the reserved
+        slots of a placed job, which grow if it outlives them; int64).
     nodes
         Name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll;
         int64); up, away (whether the failure of the node has been detected; bool).
@@ -168,14 +168,14 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _limit_wait(self, Py_ssize_t job, long long now) except -1:
-        """Limit the wait for answers or replies where machines fail, since they may be lost."""
+        """Limit the wait for answers or replies if machines may fail, since messages may then be lost."""
         if not self.faults:
             return 0
         self.negotiation[job].due = now + self.patience
         return pending_push(&self.wait_ends, now + self.patience, job, <int> job)
 
     cdef int _choose(self, Py_ssize_t job, long long now) except -1:
-        """Try to reserve the best answer that is left; if there is none, search again, wait, or reject the job."""
+        """Try to reserve the nodes of the best remaining answer; without one, search again, wait, or reject the job."""
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Py_ssize_t k, best = -1, home = self._home(job)
         cdef Row* row
@@ -219,7 +219,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _abort(self, Py_ssize_t job, long long now) except -1:
-        """Release the machines that have committed, and try the next answer."""
+        """Release the machines that have committed to the job, and try the next answer."""
         cdef Negotiation* negotiation = self.negotiation[job]
         self._log_decision(RELEASED, job, negotiation.n_reserved, negotiation.n_nodes, NAN, negotiation.n_reserved, now,
                            age=NAN)
@@ -230,7 +230,7 @@ cdef class DgsProtocol(Negotiations):
         return self._choose(job, now)
 
     cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
-        """Cancel the job at `n` nodes, unless all nodes are down: these have lost it."""
+        """Cancel the job at `n` nodes; if all nodes of the grid are down, do nothing, since they have lost the job."""
         cdef Py_ssize_t k, home = self._home(job)
         cdef Row* row
         for k in range(n if home >= 0 else 0):
@@ -253,7 +253,7 @@ cdef class DgsProtocol(Negotiations):
                             <int> job)
 
     cdef int _end_waits(self, long long now) except -1:
-        """End the waits for answers or replies that were to end by `now` ns."""
+        """End the waits for answers or replies that are due by `now` ns."""
         cdef const Event* first
         cdef Py_ssize_t job
         while True:
@@ -312,7 +312,7 @@ cdef class DgsProtocol(Negotiations):
     # -- failures -------------------------------------------------------------------------------------------
 
     def fail(self, nodes: ArrayLike):
-        """Drop the searches under way at `nodes` (int64[k]), which fail now."""
+        """Drop the searches under way at `nodes` (int64[k]), which have just failed."""
         cdef _Guard access = self._guard()
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -342,12 +342,12 @@ cdef class DgsProtocol(Negotiations):
         return NEW
 
     def detect_failure(self, Py_ssize_t job, long long now, failed: float = NAN):
-        """Detect at `now` ns, at the scheduling node of a job, that one of its machines has failed; search again.
+        """Detect at `now` ns, at the scheduling node of a job, that a machine has failed; find other nodes for the job.
 
         Parameters
         ----------
         failed
-            The number of its machines that have failed so far, for the log of decisions.
+            The number of machines of the job that have failed so far, for the log of decisions.
         """
         cdef _Guard access = self._guard()
         self._check(job)
@@ -643,14 +643,14 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     def search_displaced(self, Py_ssize_t job, long long attempt, long long now):
-        """Search again at `now` ns for a job whose attempt a machine has displaced, as its scheduling node notices."""
+        """Find other nodes for `job` at `now` ns if `attempt`, which was displaced, is still its current attempt."""
         cdef _Guard access = self._guard()
         self._check(job)
         check_instant(now, "now", _LAST)
         self._search_displaced(job, attempt, now)
 
     cdef int _search_displaced(self, Py_ssize_t job, long long attempt, long long now) except -1:
-        """Search again for a job if this attempt to place it is still current."""
+        """Find other nodes for `job` if `attempt` is still its current attempt."""
         cdef Negotiation* negotiation = self.negotiation[job]
         if negotiation == NULL or attempt != self.attempt[job]:
             return 0
@@ -666,12 +666,12 @@ cdef class DgsProtocol(Negotiations):
     # -- jobs that end --------------------------------------------------------------------------------------
 
     def finish(self, long long now):
-        """End the jobs whose runs end by `now` ns, on all their machines."""
+        """End the jobs that are due by `now` ns, on all their machines."""
         cdef _Guard access = self._guard()
         self._finish_all(now)
 
     def end_waits(self, long long now):
-        """End the waits for answers or replies that were to end by `now` ns; messages are sent by `flush`."""
+        """End the waits for answers or replies that are due by `now` ns; messages are sent by `flush`."""
         cdef _Guard access = self._guard()
         check_instant(now, "now", _LAST)
         self._end_waits(now)
@@ -714,7 +714,7 @@ cdef class DgsProtocol(Negotiations):
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
-        Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
+        Messages that arrive at `limit` are handled here, since messages come first at an instant.
         Jobs, waits and reservations that end at `limit` are left to the caller, which calls `finish`, `end_waits`
         and `extend_reservations`, in this order.  The caller must always call `flush`, since messages that take no
         time are handled only after it has acted.
@@ -778,7 +778,7 @@ cdef class DgsProtocol(Negotiations):
         return <double> (slot * self.slot) / _NS
 
     cdef double _age(self, long long as_of, long long now) noexcept nogil:
-        """Return the age (s) of knowledge as of `as_of` ns; before the time 0 nothing has changed."""
+        """Return the age (s) of knowledge as of `as_of` ns, at most `now`: nothing changed before the time 0."""
         return <double> (now - max(as_of, 0)) / _NS
 
     cdef int _log_decision(self, int action, Py_ssize_t job, double saw, double limit, double true_, long long tasks,
@@ -798,7 +798,7 @@ cdef class DgsProtocol(Negotiations):
         return self._log_decision(action, job, self.failed_searches[job], limit, self.failed_searches[job], 0, now)
 
     cdef int _log_requests(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t n, long long now) except -1:
-        """Log that a scheduling node asks the `n` nodes that it has picked to search."""
+        """Log that a scheduling node requests a search from the `n` nodes that it has picked."""
         cdef Py_ssize_t k, known = 0
         cdef Decision* d
         cdef int other_job
@@ -812,7 +812,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _log_choice(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
-        """Log the answers that are dropped because a commit would come too late, and the one that is chosen."""
+        """Log the answers that are dropped because a commit would arrive too late, and the chosen answer."""
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Py_ssize_t k, best, at = -1
         cdef long long left, start = -1, since = now + self.one_way
@@ -837,8 +837,8 @@ cdef class DgsProtocol(Negotiations):
                                Py_ssize_t job, Py_ssize_t home, long long left, long long now) except -1:
         """Log a choice among `left` answers.
 
-        The true value is the first start, from that of the answer on, at which its machines are all free.  If the start
-        of the answer is past, it is the first one from now on: earlier reservations are not stored.
+        The true value is the first slot, from the start in the answer on, from which all its machines are free.  If
+        that start is past, the search begins at the present slot, since earlier reservations are not stored.
         """
         cdef const int* nodes = negotiation.pool + answer.place * <Py_ssize_t> negotiation.n_nodes
         cdef long long since = max(answer.start, self._slot_at(now))
@@ -867,7 +867,7 @@ cdef class DgsProtocol(Negotiations):
         first
             The first slot that the search considered.
         left
-            The first slot that leaves time for all messages.
+            The first slot that leaves enough time for all messages.
         """
         cdef SlotSchedules schedules = self.schedules
         cdef Negotiation* negotiation = self.negotiation[request.job]
@@ -899,7 +899,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _log_answer(self, const Row* answer, long long now) except -1:
-        """Log that a searcher answers; the true value is the first start of its candidates now."""
+        """Log that a searcher answers; the true value is the earliest start on its candidates at present."""
         cdef Negotiation* negotiation = self._current_negotiation(answer.job, answer.a)
         cdef SearchRecord* record
         cdef Decision* d
@@ -928,7 +928,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _log_refusal(self, const Row* commit, long long now) except -1:
-        """Log that a machine refuses to commit; the threshold is its first free start, or the present time."""
+        """Log that a machine refuses a commit; the threshold is its first possible start; `now` for a late commit."""
         cdef bint timely = commit.b * self.slot >= now
         cdef Decision* d
         cdef Observation node

@@ -36,7 +36,7 @@ cdef inline long long instant_of(const long long[::1] as_of, Py_ssize_t k) noexc
 
 
 cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Return the k-th smallest (from 0) of n values; reorders them (Hoare's quickselect)."""
+    """Return the k-th smallest (from 0) of n values, which are reordered (Hoare's quickselect)."""
     cdef Py_ssize_t low = 0, high = n - 1, i, j
     cdef long long pivot, swap
     while low < high:
@@ -70,7 +70,7 @@ cdef class SlotSchedules:
     Parameters
     ----------
     stale
-        Whether to store released reservations, for readers that saw a node before; `forget` drops them.
+        Whether to store released reservations, for readers with older knowledge of a node; `forget` drops them.
 
     Raises
     ------
@@ -106,7 +106,7 @@ cdef class SlotSchedules:
     def reserve(self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, long long now) -> Bools:
         """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots at `now` ns, in order of k.
 
-        All are int64[k].  Returns bool[k]: whether the node was free in these slots; otherwise nothing is reserved.
+        All arrays are int64[k].  Returns bool[k], whether the node was free in these slots; if not, it is not reserved.
         """
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
@@ -133,7 +133,7 @@ cdef class SlotSchedules:
         return True
 
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
-        """Make room for one more reservation, in place of forgotten ones or in a longer row; adjust index `k`."""
+        """Make room for a reservation by removing forgotten ones or enlarging the row; adjust index `k`."""
         cdef Py_ssize_t room
         if 2 * node.first > node.room:
             memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
@@ -161,7 +161,7 @@ cdef class SlotSchedules:
         return low
 
     cdef Py_ssize_t _first_after_hint(self, Node* node, long long slot) noexcept nogil:
-        """Return the result of `_first_after`, faster for successive searches from about the same slot on."""
+        """Return the result of `_first_after`; this is faster if successive calls have nearby slots."""
         cdef Py_ssize_t low = min(max(node.first, node.hint), node.n), step
         for step in range(4):
             if low > node.first and node.row[low - 1].end > slot:
@@ -184,9 +184,9 @@ cdef class SlotSchedules:
         Parameters
         ----------
         ends
-            int64[k], the first slot to release of each, for jobs that end early; by default all slots are released.
+            int64[k], the first slot to release of each reservation, if jobs end early; by default all its slots.
         jobs
-            int64[k], the jobs for which the reservations must be; by default any job.
+            int64[k], the job to which each reservation must belong; by default any job.
         """
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
@@ -206,7 +206,7 @@ cdef class SlotSchedules:
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint any_job, long long now) except -1:
         """Release, from slot `end` on, the reservation that begins at `start`; return whether there was one.
 
-        It must be for `job`, unless `any_job`.
+        Unless `any_job`, it must belong to `job`.
         """
         cdef Py_ssize_t i = self._first_after(node, start)
         if i == node.n or node.row[i].start != start or node.row[i].end <= end:
@@ -221,7 +221,7 @@ cdef class SlotSchedules:
 
     def extend(self, Py_ssize_t node, long long start, long long end, long long job,
                long long now) -> tuple[Integers, Integers] | None:
-        """Extend the reservation of `node` for `job` that begins at slot `start` to slot `end`.
+        """Extend to slot `end` the reservation of `node` for `job` that begins at slot `start`.
 
         Reservations that overlap it are released at `now` ns.  Returns their (jobs, starts), int64[m], in order of
         time; None if there is no such reservation that ends before `end`.
@@ -334,7 +334,7 @@ cdef class SlotSchedules:
         return is_free_array
 
     cdef inline bint _knows_all(self, const Node* node, long long as_of) noexcept nogil:
-        """Return whether all reservations of the node had been made at `as_of`."""
+        """Return whether a reader as of `as_of` ns knows all reservations of the node."""
         return not self.stale or node.latest <= as_of
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
@@ -423,7 +423,7 @@ cdef class SlotSchedules:
             candidate is seen as of the time at which the node that first led to it saw its neighbours.
         poll_period
             ns; if it is not 0, each node sees its neighbours first at `as_of` and then every `poll_period` ns, up to
-            `until` (ns).  Before that, it takes their schedules to be empty.
+            `until` (ns).  Before that, it assumes that their schedules are empty.
         """
         cdef _Guard access = guard(&self.occupied)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
@@ -520,9 +520,10 @@ cdef class SlotSchedules:
     cdef int _open(self, const SearchQuery* query, const int[:, :] views, const unsigned char[::1] known_down,
                    const long long[::1] instants, Py_ssize_t searcher, Py_ssize_t u,
                    long long* free_now) except -1 nogil:
-        """Add the neighbours of node `u` to the candidates of `searcher`, which sees itself as it is now.
+        """Add the neighbours of node `u` to the candidates of `searcher`.
 
-        Adds the number of those that are free at `not_before` to `free_now`.
+        The number of those that are free at `not_before` is added to `free_now`.  The searcher knows its own present
+        schedule.
         """
         cdef Py_ssize_t j, n = self.n_candidates
         cdef int neighbour
@@ -549,7 +550,7 @@ cdef class SlotSchedules:
         return 0
 
     cdef void _begin_search(self) noexcept nogil:
-        """Begin a new search, in which no node has been visited."""
+        """Begin a new search: mark all nodes as not visited."""
         cdef Py_ssize_t u
         self.n_candidates = self.n_visited = 0
         self.searches += 1
@@ -559,7 +560,7 @@ cdef class SlotSchedules:
                 self.last_search[u] = 0
 
     cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil:
-        """Visit node `u`, which becomes a candidate if it `suits` the job; False if it has been visited before."""
+        """Visit node `u`, which becomes a candidate if it `suits` the job; return False if it was visited before."""
         cdef Candidate* candidate
         if self.last_search[u] == self.searches:
             return False
@@ -635,7 +636,7 @@ cdef class SlotSchedules:
     cdef long long _earliest_start(self, long long n_nodes, long long slots) noexcept nogil:
         """Return the first start that suits `n_nodes` candidates.
 
-        Call `_next_interval` for each candidate before; there must be at least `n_nodes` of them.
+        Call `_next_interval` for each candidate first; there must be at least `n_nodes` candidates.
         """
         cdef Py_ssize_t k, j
         cdef long long at, end, fits = 0
@@ -684,7 +685,7 @@ cdef class SlotSchedules:
         Parameters
         ----------
         start, picks
-            That slot as far as the reader knew, and the nodes that it took to be free then.
+            The start that the reader computed from its knowledge, and the nodes that it expected to be free.
         """
         cdef Py_ssize_t k, j, fits = 0
         cdef bint has_additions = False, has_releases = not self.stale
@@ -728,7 +729,7 @@ cdef class SlotSchedules:
     cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil:
         """Add the possible starts of a candidate to the window at `at`, gap by gap.
 
-        A branch on whether the job fits a gap could not be predicted, so there is none.
+        Whether the job fits a gap is computed without a branch, which could not be predicted.
         """
         cdef const Node* node = &self.node[candidate.node]
         cdef const ReservationInfo* info = NULL if self._knows_all(node, candidate.as_of) else node.info
@@ -769,7 +770,7 @@ cdef class SlotSchedules:
         return indices(nodes, "nodes", 0, self.nodes)
 
     cdef const unsigned char[::1] _flags(self, value, str name):
-        """Return bool[nodes] as bytes; None for None."""
+        """Return `value`, bool[nodes], as bytes; None if it is None."""
         if value is None:
             return None
         value = plain(value)

@@ -31,19 +31,19 @@ _JOB = 2**32 - 1
 def claimed(job: int, attempt: int) -> int:
     """Return the number under which nodes reserve slots for one attempt to place a job.
 
-    It has the attempt, too, because a cancellation must not release the reservation of a later attempt from
-    the same slot on.
+    It includes the attempt, since a cancellation must not release the reservation of a later attempt that
+    begins at the same slot.
     """
     return (attempt << 32) | job
 
 
 def claimant(claims: Integers) -> tuple[Integers, Integers]:
-    """Return the jobs and the attempts of numbers of `claimed`."""
+    """Return the job and the attempt of each number that `claimed` returned."""
     return claims & _JOB, claims >> 32
 
 
 def check_ending(ending: Integers, placed: Bools, has_lost_runs: bool) -> None:
-    """Check rows of instant and job for the ends of runs.
+    """Check the scheduled ends of runs, rows of (instant, job).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def check_negotiations(
 
 
 def check_search_records(records: Integers, candidates: Integers, rows: int) -> None:
-    """Check that each of `rows` searches has a record, and that the candidates of all records are there."""
+    """Check that each of `rows` searches has a record, and that no candidates of a record are missing."""
     if len(records) != rows:
         raise ValueError(f"state['looked'] must have {rows} rows, one for each search, got {len(records)}")
     if int(records[:, 2].sum()) != len(candidates):

@@ -87,10 +87,10 @@ cdef class _NodeSet:
 
 
 cdef class FairTreeProtocol:
-    """The protocol of `tree` and `queues` over `links`.
+    """The scheduling protocol of the nodes of `tree`, with the task queues `queues` and the network `links`.
 
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
-    Its summaries are sampled for a release at the next multiple of `cell` ns, or now if `cell` is 0.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or at present if `cell` is 0.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ cdef class FairTreeProtocol:
         return self.queues.enqueued >= self.goal
 
     cdef int _act(self, long long now) except -1:
-        """Order the queues of leaves that received shares, and send the reports of nodes with news."""
+        """Order the queues of leaves that received shares, and send the reports of the marked nodes."""
         self._reorder(now)
         if self.placed_at == NEVER and self._all_placed():
             self.placed_at = now
@@ -233,7 +233,7 @@ cdef class FairTreeProtocol:
         return 0
 
     cdef bint _arrive(self, long long now) except -1:
-        """Deliver the summaries, spreads and requests that arrive at `now`, and send what follows; False if none did."""
+        """Handle the summaries, spreads and requests that arrive at `now`; return False if there are none."""
         cdef Py_ssize_t k, n, summaries, spreads
         cdef Summary summary
         cdef Spread spread
@@ -286,7 +286,7 @@ cdef class FairTreeProtocol:
         return summaries > 0 or spreads > 0 or n > 0
 
     cdef int _spread(self, Py_ssize_t m, bint force, long long now) except -1:
-        """Send the minimum stretch of the rest of the tree from router m to its children, if it is new or `force`."""
+        """Send the child routers of m the minimum stretch of the rest of the tree, if it has changed or `force`."""
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, force, out)
         for k in range(n):
@@ -300,7 +300,7 @@ cdef class FairTreeProtocol:
 
     cdef int _post_down(self, const Kind* kind, const void* record, double largest, long long copy,
                         long long now) except -1:
-        """Send a message, with the bytes of its fields for a rule of acceptance."""
+        """Send a message; its size includes its optional fields for a rule of acceptance."""
         cdef Kind sized = kind[0]
         if not isnan(largest):
             sized.nbytes += _LARGEST_BYTES
@@ -311,7 +311,7 @@ cdef class FairTreeProtocol:
         return self._post(&sized, record, now)
 
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
-        """Send a message, and show it to `observe`."""
+        """Send a message, and pass it to `observe`."""
         cdef Py_ssize_t width
         if self.observe is not None:
             width = self.links.width[kind.number]
@@ -319,7 +319,7 @@ cdef class FairTreeProtocol:
         return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
     cdef bint task_lost(self) noexcept nogil:
-        """Free the payloads of dropped messages; True if any but summaries were dropped, which the caller handles."""
+        """Free the payloads of dropped messages; return True if spreads or requests are left for the caller."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload
@@ -342,7 +342,7 @@ cdef class FairTreeProtocol:
         return left > 0
 
     cdef long long* _copy_of(self, int slot) noexcept nogil:
-        """Return the field of a spread or a request for a copy of the root's summary; NULL for other messages."""
+        """Return a pointer to the `copy` field of a spread or a request; NULL for other kinds of messages."""
         cdef char* record = self.links.data + slot * self.links.stride
         if self.links.message[slot].kind == self.spread.number:
             return &(<Spread*> record).copy
@@ -538,7 +538,7 @@ cdef class FairTreeProtocol:
     # -- the work of threads -----------------------------------------------------------------------------
 
     cdef int _run_work(self, bint sample, Py_ssize_t n, long long now) except -1:
-        """Sample the first `n` leaves of the batch, or else order the queues of `orders`, in threads if there are many."""
+        """If `sample`, sample the first `n` leaves of the batch; else order the queues of `orders`."""
         if self.threads == 1 or n < _MIN_THREADED:
             self._work(sample, 0, n, now, 0)
             return 0
@@ -602,7 +602,7 @@ cdef class FairTreeProtocol:
         return count
 
     def add_submitters(self, nodes: ArrayLike):
-        """Append the submitters of applications that were appended to tree and queues before."""
+        """Append the submitters of the applications that were just appended to the tree and the queues."""
         cdef _Guard access = self._guard()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
@@ -622,9 +622,7 @@ cdef class FairTreeProtocol:
         self.touched_at = now
 
     def begin_spread(self, long long now):
-        """Prepare at `now` ns the messages of the root to the routers below it about the rest of the tree.
-
-        `post_spread` sends them at the same instant.
+        """Prepare at `now` ns the spreads of the root to its child routers; `post_spread` sends them at this instant.
         """
         cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
@@ -649,7 +647,7 @@ cdef class FairTreeProtocol:
             self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
 
     def act(self, long long now):
-        """Run the actions of nodes at `now` ns that follow after all messages of an instant have arrived."""
+        """Run the actions of nodes at `now` ns, after all messages of the instant have arrived."""
         cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
@@ -658,7 +656,8 @@ cdef class FairTreeProtocol:
     def read_log(self, Py_ssize_t max_rows, long long now) -> tuple[NDArray[Any], int]:
         """Return (`gridcore.fair_tree.decision_log.LOG_ROW` rows up to `now` ns, number of unlogged rows).
 
-        These are the rows since the last call.  Of these and later rows, at most `max_rows` are logged.
+        The rows are those since the last call.  `max_rows` limits these and all later rows together; rows beyond it
+        are only counted.
         """
         cdef _Guard access = self._guard()
         cdef Py_ssize_t k

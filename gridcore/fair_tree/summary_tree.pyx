@@ -130,8 +130,8 @@ cdef class SummaryTree:
     bound
         The factor of that rule; 0: only the root accepts requests.
     unknown
-        The value of a minimum stretch that a router does not know yet, of the rest of the tree or of a child that
-        has not reported; 0 sends requests up.
+        The value that a router assumes for a minimum stretch that it does not know yet, of the rest of the tree or
+        of a child that has not reported; with 0, requests go up.
     common_release
         Whether summaries are sampled for a release in the future, which all leaves share for some time.
         Summaries for different releases are then not added, and an application released later than the
@@ -215,7 +215,7 @@ cdef class SummaryTree:
         free(self.rooms)
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
-        """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
+        """Append applications: release (s), total size (Mflop), task size (Mflop); indices are consecutive."""
         cdef _Guard access = guard(&self.occupied)
         self._add_applications(release, size, task_size)
 
@@ -240,12 +240,12 @@ cdef class SummaryTree:
         return release if self.common_release else fmin(release, now)  # inf for idle leaves: they do not change
 
     cdef void _compute_debit(self, Py_ssize_t child, double now) noexcept nogil:
-        """Compute the debit of the summary of `child` by its debts, into `drops` and `limits`."""
+        """Write the debit of the summary of `child`, which follows from its debts, to `drops` and `limits`."""
         debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].n_leaves),
                      self._release_of(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
-        """Return the debited summary of `child`, a lower bound at `now` s; NULL without a report."""
+        """Return the debited summary of `child`, a lower bound at `now` s; NULL if it has not reported."""
         if self.node[child].summary < 0:
             return NULL
         if self.node[child].debt < 0:
@@ -256,7 +256,7 @@ cdef class SummaryTree:
         return room
 
     cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil:
-        """Return the debited summary of a child whose summary is narrow, in 16 bits."""
+        """Return the debited summary of a child whose summary has cells of 16 bits."""
         cdef const unsigned short* cells = <const unsigned short*> payloads_at(&self.payloads, self.node[child].summary)
         if self.node[child].debt < 0:
             return cells
@@ -370,7 +370,7 @@ cdef class SummaryTree:
                     i += step
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
-        """Return the smallest minimum stretch that router `u` knows of."""
+        """Return the smallest minimum stretch of which router `u` knows."""
         return min(self.node[u].outer_minimum, min(self.node[2 * u + 1].minimum, self.node[2 * u + 2].minimum))
 
     cdef double _limit(self, Py_ssize_t u, const Request* row, double now) noexcept nogil:
@@ -411,7 +411,7 @@ cdef class SummaryTree:
         return NAN
 
     cdef void _learn_outlook(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
-        """Store the information of router `u` about the rest of the tree from a message of its parent."""
+        """Store what a message of the parent tells router `u` about the rest of the tree."""
         if self.by_largest and not isnan(largest):
             self.outlook[u].outer_largest = largest
         if copy < 0:
@@ -423,7 +423,7 @@ cdef class SummaryTree:
         self.outlook[u].copy, self.outlook[u].copy_made_at = <int> copy, made
 
     cdef int _renew_copy(self, long long now) except -1:
-        """Renew the root's copy of its summary, not debited, if this covers all leaves."""
+        """Renew the root's copy of its undebited summary, if the summary covers all leaves."""
         cdef Py_ssize_t child, last = -1, n = 0
         cdef long long present_leaves = 0, covers = 0
         cdef int handle = -1, left = self.node[1].summary, right = self.node[2].summary
@@ -462,7 +462,7 @@ cdef class SummaryTree:
 
     cdef void _fill_outlook(self, Py_ssize_t u, Py_ssize_t child, bint force, double* largest, long long* copy,
                     long long* made) noexcept nogil:
-        """Fill in the fields of a message from router `u` to a child about the rest of the tree, except the minimum.
+        """Fill in the message from router `u` to a child about the rest of the tree, except the minimum stretch.
 
         Parameters
         ----------
@@ -482,7 +482,7 @@ cdef class SummaryTree:
             payloads_add_reference(&self.payloads, self.outlook[u].copy)
 
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
-        """Fill `rooms` with the tasks that each child of `u` can take; False if the application is beyond the grid."""
+        """Write the tasks that each child of `u` can take to `rooms`; False if the application is beyond the grid."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
             memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
@@ -493,8 +493,8 @@ cdef class SummaryTree:
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
         """Compute how many tasks of an application `child` can take at `now` s, at each stretch sample.
 
-        The results are cells of `_read`, without a debit of all cells: these are monotone before the debit, so the
-        closure raises a cell only to values from its own row.
+        The results equal cells of `_read`, but only these cells are debited: cells are monotone before the debit, so
+        the closure takes values only from the row of a cell.
         """
         cdef Py_ssize_t i
         cdef int handle = self.node[child].summary
@@ -510,12 +510,12 @@ cdef class SummaryTree:
 
     cdef void _look_up(self, int handle, bint has_debts, double at, long long leaves, double total_speed,
                        Py_ssize_t application, double now, long long* rooms) noexcept nogil:
-        """Compute the tasks of an application that a summary of so many leaves, sampled for release `at` (s), hosts.
+        """Compute how many tasks of an application a summary of `leaves` leaves, sampled for release `at` (s), hosts.
 
         Parameters
         ----------
         has_debts
-            Whether to debit it by `drops` and `limits`.
+            Whether to debit the summary by `drops` and `limits`.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
         cdef double w = self.size[application], age = now - self.release[application], lost = 0.0
@@ -600,7 +600,7 @@ cdef class SummaryTree:
         prefetch(&self.node[(row.sender - 1) // 2].last_report)
 
     cdef void _prefetch_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch the headers of a summary, of those to which it is added, and of the one that the sum replaces."""
+        """Prefetch the headers of a summary, of its sibling, and of the summary that their sum replaces."""
         cdef int[3] handle
         cdef Py_ssize_t k
         if not 0 < row.sender < self.nodes:
@@ -648,7 +648,7 @@ cdef class SummaryTree:
         return handle
 
     cdef double _release_in_sum(self, Py_ssize_t child, double now) noexcept nogil:
-        """Return the release (s) that the summary of `child` has in a sum: `_release_of` if anything was debited."""
+        """Return the release (s) of the summary of `child` in a sum: `_release_of` if the child has debts."""
         return (self._release_of(child, now) if self.node[child].debt >= 0
                 else payloads_release(&self.payloads, self.node[child].summary)[0])
 
@@ -668,10 +668,10 @@ cdef class SummaryTree:
 
     cdef bint _make_report(self, Py_ssize_t m, long long now, int handle, double least, double largest,
                    Summary* out) noexcept nogil:
-        """Fill in the summary that a node sends to its parent; False if it is unchanged and need not be sent.
+        """Fill in the summary that a node sends to its parent; return False if it need not be sent.
 
-        It is sent nevertheless if the node has received a request since its last summary, which its parent must
-        remove from the debts.
+        An unchanged summary is sent only if the node has received a request since its last summary, since the parent
+        must remove the request from the debts.
         """
         cdef int last_report = self.node[m].last_report
         cdef long long covers = 0
@@ -711,11 +711,11 @@ cdef class SummaryTree:
     # -- failures -----------------------------------------------------------------------------------------
 
     def reset(self, nodes: ArrayLike):
-        """Return `nodes`, which have failed, to the tree with an empty memory.
+        """Return failed `nodes` to the tree with an empty memory.
 
-        A router has lost the summaries of its children and its debts to them; the children send their next reports
-        even if these are unchanged.  The echo of the next report of `nodes` covers all earlier requests, which thus
-        leave the debts of the parents.
+        A router has lost the summaries and the debts of its children; the children send their next reports even if
+        these are unchanged.  The next report of `nodes` acknowledges all earlier requests, which thus leave
+        the debts of the parents.
         """
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -742,7 +742,7 @@ cdef class SummaryTree:
                         self.node[child].minimum = self.unknown
 
     cdef void _forget_outlook(self, Py_ssize_t m) noexcept nogil:
-        """Clear the data of node m for a rule of acceptance."""
+        """Clear what node m knows about the rest of the tree."""
         if self.outlook == NULL:
             return
         payloads_drop(&self.payloads, self.outlook[m].copy)
@@ -751,7 +751,7 @@ cdef class SummaryTree:
         self.outlook[m].last_report_covers = 0
 
     cdef void _forget_child(self, Py_ssize_t child) noexcept nogil:
-        """Clear the knowledge of the parent of `child` about it."""
+        """Clear what the parent of `child` knows about it."""
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary, self.node[child].minimum, self.node[child].last_sent_minimum = -1, INFINITY, INFINITY
         debts_settle(&self.debts, &self.node[child].debt, self.node[child].requests_sent)
@@ -768,7 +768,7 @@ cdef class SummaryTree:
             self.node[u[k]].presence = max(self.node[u[k]].presence, SILENT)
 
     def leave(self, nodes: ArrayLike):
-        """Remove `nodes` from the tree until `reset`; their parents have detected this, and forget them."""
+        """Remove `nodes` from the tree until `reset`; their parents have detected the failure, and forget them."""
         cdef _Guard access = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -778,7 +778,7 @@ cdef class SummaryTree:
             self._update_leaves(u[k])
 
     cdef void _update_leaves(self, Py_ssize_t m) noexcept nogil:
-        """Update the leaves and the speed below `m`, which has left or returned, and below all its ancestors."""
+        """Update the number of leaves and the speed below `m`, which left or returned, and below its ancestors."""
         while True:
             if self.node[m].presence == GONE:
                 self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
@@ -794,7 +794,7 @@ cdef class SummaryTree:
     # -- spreading the minimum stretch ------------------------------------------------------------------------
 
     def spread(self) -> NDArray[Any]:
-        """Return the `SPREAD` rows of the root to the routers below it, about the rest of the tree of each."""
+        """Return the spreads of the root to its child routers, rows of `SPREAD`."""
         cdef _Guard access = guard(&self.occupied)
         cdef Spread[2] messages
         cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0

@@ -65,7 +65,7 @@ cdef class Links(Transit):
     Parameters
     ----------
     machine_of
-        int64[nodes], the machine on which each node sits.
+        int64[nodes], the machine on which each node runs.
     machines
         Number of machines.
     latency
@@ -75,10 +75,10 @@ cdef class Links(Transit):
     widths
         int64[kinds], 16..2**20, the bytes of a record of each kind.
     deferred
-        bool[kinds], True if a delivery need not be handled at its instant: `drain` returns such messages later,
-        with their true times.  Such a kind cannot be one of `keep`.
+        bool[kinds], True if deliveries need not be handled at their instants: `drain` returns such messages later,
+        with their true times.  A kind must not be in both `deferred` and `keep`.
     fifo
-        Whether messages wait for one another at the interfaces.
+        Whether interfaces transmit one message at a time, in order of arrival.
     keep
         bool[kinds], True if `lost` must return dropped messages, at the instants at which they would have
         arrived.
@@ -147,7 +147,7 @@ cdef class Links(Transit):
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
     cdef int _make_boxes(self, bint fifo) except -1:
-        """Make a mailbox for each deferred kind and machine, in that order, if `fifo` (interfaces are FIFO)."""
+        """If `fifo`, make a mailbox for each deferred kind and machine, ordered by kind, then machine."""
         cdef Py_ssize_t k, boxes = 0, stride = 0
         self.boxes_of = np.full(self.kinds, -1, np.int64)
         for k in range(self.kinds):
@@ -266,7 +266,7 @@ cdef class Links(Transit):
             self.down[u[k]] = down
 
     def restore(self, machines: ArrayLike, long long now):
-        """Bring `machines` up again at `now` ns."""
+        """Make `machines` recover at `now` ns."""
         self.fail(machines, now)
 
     def move(self, nodes: ArrayLike, machines: ArrayLike):
@@ -282,7 +282,7 @@ cdef class Links(Transit):
             self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):
-        """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
+        """Detach `nodes` from their machines until `move`; messages for them are dropped, except deferred ones."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef Py_ssize_t k
@@ -336,9 +336,9 @@ cdef class Links(Transit):
         self.message_log.max_rows, self.subject_at = limit, offsets
 
     def logged(self) -> dict[str, Integers]:
-        """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
+        """Return the logged messages in the order of sending, with the int64 columns `LOGGED`; times are in ns.
 
-        delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
+        delivered is -1 for a message under way, and -2 for a dropped one.
         """
         cdef _Guard reservation = guard(&self.occupied)
         rows = np.empty((self.message_log.n, LOG_COLUMNS), np.int64)
@@ -355,8 +355,8 @@ cdef class Links(Transit):
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Messages are sorted by their queue (those on their way to an interface, then deliveries by kind) and the
-        end of their wait; messages in mailboxes by box and arrival.
+        Messages are sorted by queue (those under way to an interface, then deliveries by kind) and by the end of
+        their wait; messages in mailboxes are sorted by box and arrival.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
@@ -520,6 +520,6 @@ cdef class Links(Transit):
         }
 
     def in_flight(self) -> Integers:
-        """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
+        """Return int64[kinds]: the number of sent messages that are not yet delivered or dropped."""
         cdef _Guard reservation = guard(&self.occupied)
         return self.sent - self.delivered - self.dropped

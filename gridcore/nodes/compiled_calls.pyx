@@ -61,7 +61,7 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
 
 
 cdef int on_finish_send(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message, and send it at once if its kind has its own delay."""
+    """Check the fields of a message; if its kind has its own delay, send it at once."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
     if k.application_at >= 0:
@@ -144,7 +144,7 @@ cdef int on_publish(PyObject* core, long long node, double value, long long fall
 
 
 cdef double* on_board(PyObject* core, long long node) except NULL:
-    """Return the memory of the board, float64[nodes], which may change after the handler has returned."""
+    """Return the memory of the board, float64[nodes]; it may change after the handler has returned."""
     (<NodeActions> core)._check_board(node)
     return (<NodeActions> core).board._read((<NodeActions> core).now)
 
@@ -161,7 +161,7 @@ cdef int on_note(PyObject* core, long long node, long long table, const long lon
 
 
 cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
-    """Record a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    """Record a decision; `row` has application, machine, task, tasks, among, and the floats saw, limit, age."""
     cdef NodeActions c = <NodeActions> core
     cdef const double* floats = <const double*> row
     c._check_known(node, row[0])

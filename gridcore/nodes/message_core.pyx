@@ -60,13 +60,13 @@ cdef class NodeCore(NodeEvents):
     ----------
     links, queues
         The messages in flight and the task queues of the machines, which only the core uses while it runs.
-        The links say on which machine each node sits (`Links.machine_of`).
+        `Links.machine_of` is the machine of each node.
     programs
-        List of the object of each node; `restart` replaces those of failed nodes.
+        List of the program of each node; `restart` replaces those of failed nodes.
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
-        callable that gets the fields and returns the bytes.  A field is ``int``, ``float``, or another type for an
+        callable, fields -> bytes.  A field is ``int``, ``float``, or another type for an
         array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
@@ -202,7 +202,7 @@ cdef class NodeCore(NodeEvents):
     def advance(self, long long limit) -> int:
         """Run all events up to `limit` ns; return the instant at which the engine is needed, else `NEVER`.
 
-        The engine is needed when all tasks are completed or `stop` was called (`finished`), and now and then for
+        The engine is needed when all tasks are completed or `stop` was called (`finished`), and regularly for
         checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not left yet:
         an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
@@ -227,19 +227,19 @@ cdef class NodeCore(NodeEvents):
         self.finished = True
 
     def enter(self, long long now):
-        """Begin an event of the engine at `now` ns that calls handlers itself and then `flush`."""
+        """Begin an event of the engine at `now` ns; the engine calls handlers itself, and `flush` at the end."""
         cdef _Guard reservation = guard(&self.occupied)
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
     def view_of(self, Py_ssize_t node, Py_ssize_t application) -> View:
-        """Return the view of `node`, and make an application known to it."""
+        """Return the view of `node`, and make `application` known to the node."""
         self._check_node(node, application)
         holdings_give(&self.holdings, node, application, 0)
         return self._view(node)
 
     def flush(self):
-        """Send the messages of a wave of the engine on their way."""
+        """Send the messages of a wave that began at an event of the engine."""
         cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
         if self.dirty:
             self._flush()
@@ -261,9 +261,9 @@ cdef class NodeCore(NodeEvents):
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Give lost tasks of `applications` to nodes again (int64[k] both), at an event of the engine at `now` ns.
+        """Give lost tasks to nodes again, at an event of the engine at `now` ns; both arrays are int64[k].
 
-        Timers of this instant belong to the same wave.
+        Timers of this instant fire in the same wave.
         """
         cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
         cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
@@ -278,7 +278,7 @@ cdef class NodeCore(NodeEvents):
             self._release_or_fire()
 
     def give(self, node: int, application: int, tasks: int):
-        """Give `tasks` tasks that are released now to `node`, even if it is down; its messages are then lost."""
+        """Release `tasks` tasks at `node` now, even if it is down; the messages that it sends are then lost."""
         self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
 
@@ -319,7 +319,7 @@ cdef class NodeCore(NodeEvents):
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
     def with_completions(self, long long now) -> list[int]:
-        """Return the machines, ascending, with tasks completed by `now` ns that no node has read."""
+        """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
         cdef _Guard reservation = guard(&self.occupied, guard(&self.queues.occupied))
         self._reach(now)
         self.queues._catch_up(now)
@@ -360,7 +360,7 @@ cdef class NodeCore(NodeEvents):
         return pending_tasks
 
     def begin(self, nodes: ArrayLike):
-        """Call `on_start` of `nodes` at this instant."""
+        """Call `on_start` of `nodes` at the present instant."""
         cdef _Guard reservation = guard(&self.occupied)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -370,7 +370,7 @@ cdef class NodeCore(NodeEvents):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
-        """Return the applications that nodes know, and the tasks that they must place: (node, application, tasks) rows."""
+        """Return (node, application, tasks) rows: the applications that each node knows, and its tasks to place."""
         cdef _Guard reservation = guard(&self.occupied)
         return self._holding()
 
@@ -391,7 +391,7 @@ cdef class NodeCore(NodeEvents):
         Raises
         ------
         RuntimeError
-            If the call is not at the end of a wave.
+            If messages of a wave have not been sent yet.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef Py_ssize_t k
@@ -490,19 +490,19 @@ cdef class NodeCore(NodeEvents):
     # -- queries ------------------------------------------------------------------------------------------------
 
     def machine_of(self, Py_ssize_t node) -> int:
-        """Return the machine on which `node` sits now."""
+        """Return the machine on which `node` runs now."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return self.links.machine_of[node]
 
     def work_of(self, Py_ssize_t machine) -> float:
-        """Return how long `machine` needs for its running and waiting tasks, s."""
+        """Return the time (s) that `machine` needs for its running and waiting tasks."""
         self._check(machine)
         return self._work(machine)
 
     def available(self, double stretch, double release, double size, double task_size, long long now,
                   machines: ArrayLike) -> Integers:
-        """Call `TaskQueues.available` while nodes run; it changes nothing that they see."""
+        """Call `TaskQueues.available` during a run; nodes see no change."""
         cdef bint was_occupied = self.queues.occupied
         self.queues.occupied = False
         try:
@@ -511,7 +511,7 @@ cdef class NodeCore(NodeEvents):
             self.queues.occupied = was_occupied
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
-        """Call `DataQueues.room` while nodes run; it changes nothing that they see."""
+        """Call `DataQueues.room` during a run; nodes see no change."""
         cdef bint was_occupied = self.queues.occupied
         self.queues.occupied = False
         try:
@@ -520,12 +520,12 @@ cdef class NodeCore(NodeEvents):
             self.queues.occupied = was_occupied
 
     def tasks_at(self, Py_ssize_t machine) -> int:
-        """Return how many tasks wait or run at `machine`."""
+        """Return the number of tasks that wait or run at `machine`."""
         self._check(machine)
         return self._tasks_at(machine)
 
     def waiting_at(self, Py_ssize_t machine) -> int:
-        """Return how many tasks wait at `machine`; a running task does not count."""
+        """Return the number of tasks that wait at `machine`; a running task does not count."""
         self._check(machine)
         self._catch_up(machine)
         return self.queues.waiting[machine]
@@ -560,7 +560,7 @@ cdef int _explain_attribute_error(error, long long now) except -1:
 
 
 cdef object active_read(const ActiveSet* t):
-    """Return the machines of a set, ascending, int64[n]."""
+    """Return int64[n], the machines of a set in ascending order."""
     cdef Py_ssize_t k
     return np.array(sorted([t.member[k] for k in range(t.n)]), np.int64)
 

@@ -67,7 +67,7 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
 cdef class NodeEvents(NodeActions):
     """The events of nodes; base class of `NodeCore`, which sets the attributes.
 
-    Methods that are called for each message are final, so that calls do not use the table of virtual methods.
+    Methods that are called for each message are final, which avoids virtual calls.
     """
 
     def __dealloc__(self):
@@ -217,7 +217,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef long long _due(self) except -1:
-        """Return the instant of the next event, ns; `NEVER` if there is none."""
+        """Return the instant (ns) of the next event; `NEVER` if there is none."""
         cdef long long first
         if self._has_active():
             self.links._advance(self.now)
@@ -232,7 +232,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef bint _has_active(self) noexcept:
-        """Return whether machines or nodes act at this instant, besides those with a turn."""
+        """Return whether acts other than `on_act` are due at this instant."""
         return self.reorder.n or self.start.n or self.end.n or self.idle.n
 
     @cython.final
@@ -249,7 +249,7 @@ cdef class NodeEvents(NodeActions):
         return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
 
     cdef int _collect_idle(self) except -1:
-        """Collect the machines whose queues have run idle, or that have ended a task."""
+        """Collect the machines that have become idle or ended a task."""
         cdef TaskQueues queues = self.queues
         cdef int machine
         while queues.change[queues.heap[0]] <= self.now:
@@ -284,7 +284,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _wave(self) except -1:
-        """Handle all messages that have arrived, and send the messages of their handlers."""
+        """Handle all messages that have arrived, and send the messages from their handlers."""
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
@@ -328,7 +328,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1:
-        """Deliver a message to its receiver: that of `slot`, which is freed, or that of `row` unless it is NULL."""
+        """Deliver the message `row` to its receiver; if `row` is NULL, the message of `slot`, which is freed."""
         cdef object message
         cdef long long node
         cdef int i
@@ -478,7 +478,7 @@ cdef class NodeEvents(NodeActions):
         return 0
 
     cdef int _take_turns(self) except -1:
-        """Call `on_act` of the nodes with a turn at this instant."""
+        """Call `on_act` of the nodes that requested it for this instant."""
         cdef Py_ssize_t k, n = 0
         cdef int slot
         while timers_first(&self.turns) <= self.now:
@@ -577,7 +577,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
-        """Give tasks to the home node of the submitter of an application, or of the next machine that is up."""
+        """Give tasks to the home node of the submitter; if that node is down, to the next home node that is up."""
         cdef Py_ssize_t k, node, machine = self.submitter[index]
         for k in range(self.queues.machines):
             node = self.home[machine]

@@ -36,6 +36,6 @@ cdef class Payloads:
         return array
 
     cdef int _read(self, state) except -1:
-        """Read the arrays of a state, which `gridcore.nodes.state.payload_entries` has written."""
+        """Read the arrays of a state from the entries that `gridcore.nodes.state.payload_entries` returned."""
         self.arrays, self.unused = read_payloads(state)
         return 0

@@ -43,12 +43,12 @@ cdef enum:
 
 
 def one_by_one(arrays) -> Any:
-    """Yield arrays one by one, for a state with many of them."""
+    """Yield arrays one by one, as the entry of a state with many arrays."""
     yield from arrays
 
 
 cdef class Srpt(ProbeWorker):
-    """A worker that serves jobs with less remaining work first; base class.
+    """Workers that serve jobs with less remaining work first; base class.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ cdef class Srpt(ProbeWorker):
         self.n_long = np.zeros(nodes, np.int32)
 
     cdef bint _goes_first(self, double size) noexcept:
-        """Return whether tasks of this size at the head of the queue cannot be overtaken."""
+        """Return whether no other task may overtake a task of this size at the head of the queue."""
         return False
 
     cdef int _forget(self, Py_ssize_t node) except -1:
@@ -124,7 +124,7 @@ cdef class Srpt(ProbeWorker):
         return self._ask(core, node, place.job, place.scheduler)
 
     cdef int _select(self, NodeActions core, Py_ssize_t node) except -1:
-        """Choose the reservation to serve next; return whether there is one."""
+        """Choose the next reservation to serve; return whether there is one."""
         cdef ReservationQueue* p = &self.reservations[node]
         cdef Reservation* place = reservations_first(p)
         cdef const double* left = core.board._read(core.now) if p.n else NULL
@@ -158,7 +158,7 @@ cdef class Srpt(ProbeWorker):
         return True
 
     cdef int _leave_queue(self, Py_ssize_t node) except -1:
-        """Remove the reservation that is served."""
+        """Remove the chosen reservation from the queue."""
         cdef int at = self.served_place[node]
         if at >= 0:
             self.n_long[node] -= reservations_first(&self.reservations[node])[at].size > self.cutoff
@@ -252,13 +252,13 @@ cdef class Eagle(Srpt):
         return Srpt._event(self, core, event, node, arguments)
 
     cdef int _add_bits(self, NodeActions core, Py_ssize_t node, long long* fields) except -1:
-        """Fill in the bits that the node knows, and the bytes of the message."""
+        """Write the bits of long tasks that the node knows, and the size of the message, to `fields`."""
         bits = self.bits[node]
         fields[0], fields[1], fields[2] = self.version[node], core.payloads._store(bits), 88 + 8 * len(bits)
         return 0
 
     cdef int _learn(self, NodeActions core, Py_ssize_t node, long long version, long long number) except -1:
-        """Store the bits of long tasks if they are newer than the known ones."""
+        """Store received bits of long tasks if they are newer than the known ones."""
         bits = core.payloads._fetch(number)
         if version > self.version[node]:
             self.version[node], self.bits[node] = version, bits
@@ -318,7 +318,7 @@ cdef class Eagle(Srpt):
         return 0
 
     cdef Py_ssize_t _free_worker(self, const unsigned long long[::1] bits, Py_ssize_t number) noexcept:
-        """Return worker `number` among those whose bit is not set."""
+        """Return the worker at position `number` among those whose bit is not set."""
         cdef Py_ssize_t k
         cdef unsigned long long free
         for k in range(bits.shape[0]):

@@ -60,7 +60,7 @@ cdef struct Profile:               # the entries of a queue in EDF order, in the
 
 
 cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
-    """Fill in the fields that only depend on the order of the entries."""
+    """Fill in the fields of a profile that depend only on the order of the entries."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0
@@ -80,8 +80,8 @@ cdef inline bint update_profile(const Queue* q, double stretch, double start, in
                                 const Profile* p) noexcept nogil:
     """Compute the deadlines at `stretch`, and the slack of each entry; return whether all deadlines are met.
 
-    If `first`, the profile is not filled yet; else it has the order of `order`, which seldom changes from one
-    stretch to the next.
+    With `first`, the profile is filled first; otherwise it must match `order`, which seldom changes from one stretch
+    to the next.
     """
     cdef Py_ssize_t k
     cdef int flags
@@ -235,7 +235,7 @@ cdef double one_gap(double stretch, double release_new, double size_new, _Checke
 def gap(double stretch, double release_new, double size_new, release: ArrayLike, size: ArrayLike, work: ArrayLike, *,
         double speed, double free_at, running_release: float | None = None,
         running_size: float | None = None) -> float:
-    """Return the work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3, corrected).
+    """Return the work h (Mflop) of a new application that one queue can take at `stretch` (Algorithm 3, corrected).
 
     The result is 0 when the queue or the running task misses a deadline at this stretch. It is non-decreasing
     in ``stretch`` and ``size_new``, but not monotone in ``release_new``. Time O(n log n).
@@ -252,10 +252,10 @@ def gap(double stretch, double release_new, double size_new, release: ArrayLike,
         Mflop/s.
     free_at
         s, when the processor can start the queue: the end of the running task, or now. If ``release_new`` is
-        later, it is used instead (exact for an empty queue, otherwise on the safe side; see
-        `gridcore.queues.edf.project_queues` for the queue at a later instant).
+        later, it is used instead: exact for an empty queue, a lower bound otherwise
+        (`gridcore.queues.edf.project_queues` computes the queue at a later instant).
     running_release, running_size
-        The application of the running task, which must itself keep the stretch.
+        Release (s) and size (Mflop) of the application of the running task, which must itself keep the stretch.
     """
     return one_gap(stretch, release_new, size_new,
                    _CheckedQueue(release, size, work, speed, free_at, running_release, running_size))
@@ -286,7 +286,7 @@ cdef object check_grid(object grid):
 
 @cython.auto_pickle(False)
 cdef class _Axes:
-    """The three sample arrays of a grid as C pointers."""
+    """The three sample arrays of a grid, as C pointers."""
 
     cdef Grid grid
     cdef const double[::1] s

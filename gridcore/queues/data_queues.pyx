@@ -54,7 +54,7 @@ cdef long long _nanoseconds(double seconds) noexcept nogil:
 
 @cython.auto_pickle(False)
 cdef class DataQueues(TaskQueues):
-    """The task queues of `len(speed)` machines with links to the data of tasks.
+    """The task queues of `len(speed)` machines, each with a link over which tasks fetch and send their data.
 
     Parameters
     ----------
@@ -98,8 +98,8 @@ cdef class DataQueues(TaskQueues):
         Parameters
         ----------
         input_bytes, output_bytes
-            float64[k], bytes that a task fetches and sends; by default none.  Further bags have those of the
-            application to which they belong.
+            float64[k], bytes that a task fetches and sends; by default none.  A resubmitted bag has those of
+            its application.
         """
         cdef _Guard reservation = guard(&self.occupied)
         if sizes is not None or tasks is not None:
@@ -126,11 +126,11 @@ cdef class DataQueues(TaskQueues):
         return task
 
     cdef long long _taken_at(self, const Pipe* pipe, const Task* task) noexcept nogil:
-        """Return when the next task is taken from the queue."""
+        """Return when the next task is taken from the queue, ns."""
         return pipe.fetching if task.fetch > 0 else pipe.free
 
     cdef ActiveTask _take(self, Pipe* pipe, const Task* task, int application) noexcept nogil:
-        """Put a task through the stages; return its instants."""
+        """Pass a task through the stages of `pipe`; return the instants of its stages."""
         cdef ActiveTask active
         active.application = application
         active.start = pipe.free
@@ -194,7 +194,7 @@ cdef class DataQueues(TaskQueues):
                     self.first[u] = 0
 
     cdef long long _drain_time(self, Py_ssize_t u) noexcept nogil:
-        """Return when `u` has completed all its tasks, ns."""
+        """Return when machine `u` will have completed all its tasks, ns."""
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0], previous
         cdef long long last = self.free_at[u], left
         cdef Py_ssize_t k
@@ -247,9 +247,9 @@ cdef class DataQueues(TaskQueues):
     # -- changes ------------------------------------------------------------------------------------------
 
     cdef void _change(self, Py_ssize_t u, long long now) noexcept nogil:
-        """Update `u`, which has advanced to `now`, for a change of its queue.
+        """Prepare machine `u`, which has advanced to `now`, for a change of its queue.
 
-        A stage that could have started before stood still, and cannot start earlier than now.
+        A stage that was free earlier was idle, so its next task cannot start before `now`.
         """
         self.pipe[u, 0] = max(self.pipe[u, 0], now)
         self.pipe[u, 1] = max(self.pipe[u, 1], now)
@@ -338,9 +338,9 @@ cdef class DataQueues(TaskQueues):
         q.floor = least
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
-        """Return int64[k]: how many more tasks of `application` each of `machines` can surely take at `stretch`.
+        """Return a lower bound of the further tasks of `application` that each of `machines` can take at `stretch`.
 
-        With that many, all tasks of the machine end by their deadlines, release + stretch * size.
+        Returns int64[k].  With so many tasks, all tasks of the machine meet their deadlines, release + stretch * size.
         """
         cdef _Guard reservation = guard(&self.occupied)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)

@@ -21,7 +21,7 @@ cdef class MachineQueues:
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
-    cdef const long long[::1] owner     # the application to which a further bag belongs; else its own index
+    cdef const long long[::1] owner     # the application of a resubmitted bag; else its own index
     cdef TaskNumbers numbers            # of tasks with sizes of their own; None if the tasks of an application are equal
     cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used

@@ -15,9 +15,9 @@ Samples = npt.NDArray[np.float64]
 class SummaryGrid:
     """The sample points of a summary n[S, w, a]: stretches (s/Mflop), sizes w and task sizes a (Mflop).
 
-    The three arrays must be finite, positive and strictly increasing; they are copied and read-only. All
-    summaries that are added must be sampled on one grid.  Kernels rely on the arrays of a grid: they never
-    change, and kernels accept no subclass.
+    The three arrays must be finite, positive and strictly increasing; they are copied and read-only.
+    Summaries can be added only if they are sampled on the same grid.  Kernels rely on arrays that never
+    change, so they accept no subclass.
     """
 
     __slots__ = ("_size", "_stretch", "_task_size")
@@ -57,7 +57,7 @@ class SummaryGrid:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(stretches, sizes, task sizes)."""
+        """Number of samples per axis: (stretches, sizes, task sizes)."""
         return len(self._stretch), len(self._size), len(self._task_size)
 
     @property

@@ -185,7 +185,7 @@ def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:
 def read(
     state: Any, nodes: int, home: NDArray[np.int64], walks: int, queued: bool, log: int
 ) -> dict[str, Any]:
-    """Return the entries of a state, checked.
+    """Check the entries of a state, and return them by name.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def read(
 def _check_dispatchers(
     entries: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
 ) -> None:
-    """Raise ValueError unless the jobs that wait for dispatchers have no machine yet, or have run.
+    """Raise ValueError unless each job that waits for a dispatcher has no machine yet, or has run.
 
     Parameters
     ----------

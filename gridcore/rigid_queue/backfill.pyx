@@ -69,7 +69,7 @@ cdef struct EstimatedEnd:                  # a running job: its end by its estim
 
 
 cdef class BackfillQueue:
-    """Jobs that wait for `machines` identical machines, and jobs that run on them.
+    """A queue of rigid jobs on `machines` identical machines, and the jobs that run on them.
 
     Durations are at most 2**61 ns.  An object supports one thread at a time.
 
@@ -82,9 +82,9 @@ cdef class BackfillQueue:
     estimate
         int64[jobs], ns >= 1, the estimated run time of each job, which may differ from `run`.
     easy
-        Whether to backfill; otherwise no job starts before one that is ahead of it.
+        Whether to backfill; otherwise no job starts before a job that is ahead of it in the queue.
     log
-        Keep every run for `starts`.
+        Whether to keep every run for `starts`.
 
     Raises
     ------
@@ -164,7 +164,7 @@ cdef class BackfillQueue:
         runlog_free(&self.history)
 
     cdef void _clear(self) noexcept nogil:
-        """Empty the queue, drop all running jobs, and make all machines that are up idle."""
+        """Empty the queue, drop all running jobs, and make each machine that is up idle."""
         cdef Py_ssize_t k
         waiting_clear(&self.queue)
         occupancy_clear(&self.occupancy)
@@ -179,7 +179,7 @@ cdef class BackfillQueue:
     # -- results --------------------------------------------------------------------------------------------
 
     def next_end(self) -> int:
-        """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
+        """Return the first instant (ns) at which a running job ends; 2**63 - 1 if no job runs."""
         cdef _Guard reservation = guard(&self.occupied)
         return self.ends[0].at if self.n_running else NEVER
 
@@ -189,7 +189,7 @@ cdef class BackfillQueue:
         Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
         (all ns, -1 for never); cut, the number of runs that were cut off.  Per machine: busy (ns), in runs that have
         ended or were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on
-        it, whichever of their machines failed.
+        it, even if another of their machines failed.
         """
         cdef _Guard reservation = guard(&self.occupied)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
@@ -299,7 +299,7 @@ cdef class BackfillQueue:
         Parameters
         ----------
         now
-            One instant for all, or int64[k], not descending; not before the instant reached, nor before an
+            One instant for all, or int64[k], not decreasing; not before the instant reached, nor before an
             earlier submission.  A job submitted for a later instant joins the queue at that instant.
 
         Raises
@@ -341,7 +341,7 @@ cdef class BackfillQueue:
         Raises
         ------
         OverflowError
-            If a job would end after 2**62 ns; the queue is then as before that start.
+            If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
         """
         cdef _Guard reservation = guard(&self.occupied)
         cdef int failed
@@ -428,7 +428,7 @@ cdef class BackfillQueue:
         return ids
 
     cdef int _run(self, long long until) noexcept nogil:
-        """Do the work of `run`; return 0, or 1 without memory, or 2 if a job would end too late."""
+        """Run the queue to `until` ns; return 0, 1 if memory runs out, or 2 if a job would end too late."""
         cdef long long at
         cdef Py_ssize_t first
         cdef int failed
@@ -462,12 +462,12 @@ cdef class BackfillQueue:
     # -- the queue ------------------------------------------------------------------------------------------
 
     cdef inline void _join(self, int job) noexcept nogil:
-        """Add the job to the queue, at the place of its number."""
+        """Insert the job into the queue at the place of its number."""
         self.status[job] = WAITING
         waiting_join(&self.queue, job, self.nodes[job], self.estimate[job])
 
     cdef int _examine(self, Py_ssize_t first) noexcept nogil:
-        """Start the jobs that start now; those from `first` on are new.  Return the result of `_run`."""
+        """Start the jobs that can start now; those from `first` on are new.  Returns the code that `_run` returns."""
         cdef long long previous_extra
         if not self.blocked or self.machines_changed:
             self.blocked = False
@@ -494,7 +494,7 @@ cdef class BackfillQueue:
         return self._fill(first)
 
     cdef void _reserve(self) noexcept nogil:
-        """Compute the shadow time and the extra of the head, which does not fit."""
+        """Compute the shadow time and the number of extra machines for the head of the queue, which does not fit."""
         cdef long long n = self.occupancy.n_idle, need = self.queue.nodes[self.queue.head]
         cdef Py_ssize_t k = self.n_running
         while k > 0 and n < need:
@@ -510,7 +510,7 @@ cdef class BackfillQueue:
         self.extra = n - need
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
-        """Start the jobs, from j on, that may start before the head."""
+        """Backfill: start the jobs from j on that do not delay the head.  Returns the code that `_run` returns."""
         cdef long long slack = self.shadow - self.now
         while self.occupancy.n_idle > 0:
             j = waiting_next(&self.queue, j, self.occupancy.n_idle, self.extra, slack)
@@ -538,7 +538,7 @@ cdef class BackfillQueue:
         return low
 
     cdef bint _start(self, Py_ssize_t job) noexcept nogil:
-        """Start a job that fits; False if it would end too late."""
+        """Start a job that fits; return False if it would end too late."""
         if self.length[job] > _LAST - self.now:
             return False
         waiting_leave(&self.queue, job)
@@ -562,7 +562,7 @@ cdef class BackfillQueue:
         self.n_running += 1
 
     cdef bint _end(self) noexcept nogil:
-        """End the running job that ends first; False without memory for the log."""
+        """End the running job that ends first; return False if memory for the log runs out."""
         cdef int job = <int> self.ends[0].number
         cdef Py_ssize_t k
         if not self._leave(job, True):
@@ -577,7 +577,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _leave(self, int job, bint completed) noexcept nogil:
-        """Free the machines of a job, which waits again if it is not completed; False without memory for the log."""
+        """Free the machines of a job, which waits again unless `completed`; return False if memory runs out."""
         cdef long long ran = self.now - self.start[job]
         cdef int s = self.spans[job]
         cdef Py_ssize_t base, u
@@ -610,7 +610,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _log_run(self, int job, bint completed) noexcept nogil:
-        """Add the run of a job to the log; False without memory."""
+        """Add the run of a job to the log; return False if memory runs out."""
         cdef const Span* span
         cdef int s = self.spans[job]
         if not runlog_add(&self.history, job, self.start[job], self.now, completed,

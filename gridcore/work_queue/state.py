@@ -69,7 +69,7 @@ ROW = np.dtype(
 
 
 def index_of(name: str, value: Any, known: tuple[str, ...]) -> int:
-    """Return the index of `value` in `known`; raise ValueError if it is not there."""
+    """Return the index of `value` in `known`; raise ValueError if it is missing."""
     if value not in known:
         raise ValueError(f"{name} must be one of {known}, got {value!r}")
     return known.index(value)
@@ -97,7 +97,7 @@ def check_rules(
 
 
 def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
-    """Clear the links between rows and the columns that `setstate` computes again."""
+    """Reset, in place, the links between rows and the other columns that `setstate` recomputes."""
     for table, names in (
         (tasks, ("head", "after")),
         (machines, ("previous", "next", "due")),

@@ -329,7 +329,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the answer a
 @_format
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
-    """Show the size and other properties of a trace; their names end in their units."""
+    """Show the size and other properties of a trace; the name of a property ends in its unit."""
     from gridsim.support.arguments import text
     from gridsim.support.text import to_json
     from gridsim.traces.info import info

@@ -210,7 +210,7 @@ def records(flags: Flags, *destinations: str | None) -> Record:
 
 
 def input_files(flags: Flags) -> dict[str, str | None]:
-    """Return the input files: the flag that names it -> file."""
+    """Return flag -> the input file that it names."""
     files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
     return files | {"--availability": flags.get("availability")}
 
@@ -405,7 +405,7 @@ def _parse_work(part: str) -> float:
 
 
 def parse_setting(setting: str) -> tuple[str, str, Any]:
-    """Split NAME.PARAM=VALUE into three; VALUE is TOML, a list without its brackets, or plain text."""
+    """Return the three parts of NAME.PARAM=VALUE; VALUE is TOML, a list without brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):

@@ -26,7 +26,7 @@ _NO_HORIZON = 1 << 64
 
 
 class Calendar:
-    """A queue of entries (time, rank, ...) with integer times, in order.
+    """A priority queue of entries (time, rank, ...) with integer times.
 
     `front` is the sorted list of all entries that are due before `horizon`.  So either all entries of one
     instant are in it, or none.  The owner of the calendar removes entries from the beginning of `front`, and
@@ -118,7 +118,7 @@ class Calendar:
         return True
 
     def _cut(self, size: int) -> list[Entry]:
-        """Remove and return all but about `size` entries of `front`; the first instant remains complete."""
+        """Shorten `front` to about `size` entries, with its first instant complete; return the rest."""
         front = self.front
         horizon = max(front[size][0], front[0][0] + 1)
         i = bisect_left(front, (horizon,))
@@ -140,7 +140,7 @@ class Calendar:
         self.front_limit = max(2 * _FRONT_SIZE, 2 * len(front))
 
     def _refile(self, shift: int) -> None:
-        """File all entries that are not in `front` again, on pages of 2**shift ns."""
+        """Distribute the entries outside `front` over new pages of 2**shift ns."""
         self._shift = shift = max(shift, 0)
         pages: dict[int, list[Entry]] = {}
         for page in self._pages.values():

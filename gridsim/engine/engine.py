@@ -62,12 +62,13 @@ class Source(Protocol):
 
 
 class Engine:
-    """Event loop, which handles events of several kinds in a total order.
+    """Event loop that handles events of several kinds in a total order.
 
     Parameters
     ----------
     cohort_limit
-        The maximum number of rows in one handler call; None for whole cohorts.
+        The maximum number of rows in one handler call; None for no limit, so that a call gets a whole cohort,
+        all events of one kind and instant.
     """
 
     def __init__(self, *, cohort_limit: int | None = None) -> None:
@@ -165,13 +166,13 @@ class Engine:
             self._post(time, kind, rank, rows)
 
     def touch(self, kind: str, items: Iterable[int], *, time: int | None = None) -> None:
-        """Make each of `items` act once at `time` ns (default: now), after all deliveries of that instant."""
+        """Schedule one act of each item at `time` ns (default: now), after all deliveries at that time."""
         items = items.tolist() if isinstance(items, np.ndarray) else list(items)
         if items:
             self._post(self.now if time is None else time, kind, self._rank[kind], items)
 
     def at(self, time: int, kind: str, item: int = 0) -> None:
-        """Fire timer `kind` with the integer `item` at `time` ns."""
+        """Schedule timer `kind` with the integer `item` at `time` ns."""
         # This is `Calendar.add`, inlined because a call would take a tenth of the time of an event.  The
         # horizon is later than now, so only entries before the horizon can be in the past.
         queue = self._queue
@@ -186,7 +187,7 @@ class Engine:
             queue.add_to_page((time, self._rank[kind], item))
 
     def every(self, period: int, kind: str, *, first: int | None = None) -> None:
-        """Fire timer `kind` every `period` ns, starting at `first` ns (default: one period from now).
+        """Schedule timer `kind` every `period` ns, first at `first` ns (default: one period from now).
 
         A further call for the same kind replaces its period.
         """
@@ -251,7 +252,7 @@ class Engine:
         Raises
         ------
         ValueError
-            If the state is not one of such an engine.
+            If the state is invalid, or comes from an engine with other kinds.
         """
         if state["kinds"] != self._rank:
             raise ValueError(
@@ -293,7 +294,7 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the current handler call, or the next `run` at once; other events stay pending."""
+        """End `run` after the current handler call; outside `run`, end the next one at once."""
         self._stopped = True
 
     @property
@@ -302,9 +303,9 @@ class Engine:
         return self._stopped
 
     def leave(self) -> None:
-        """Call the hooks of the wave that `stop` interrupted; call this if `run` is not called again.
+        """Call the hooks of the wave that `stop` interrupted, if `run` will not be called again.
 
-        The messages of the wave's handlers are then sent; other events of the wave are not handled.
+        They send the messages of the handlers that were called; other events of the wave stay pending.
         """
         if self._is_wave_cut:
             self._is_wave_cut, self._stopped = False, True

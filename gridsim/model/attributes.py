@@ -56,14 +56,14 @@ class Attributes:
     disk: Floats | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the attributes that machines have as columns of a table: memory, disk, kind, x and y."""
+        """Return the stated attributes as columns of a table: memory, disk, kind, x and y."""
         columns = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
         if self.places is not None:
             columns |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
         return {name: column for name, column in columns.items() if column is not None}
 
     def suitable_machines(self, memory: float, kind: str = ANY_KIND, disk: float = 0.0) -> Bools:
-        """Return which machines have at least `memory` and `disk` bytes and are of kind `kind`: bool[n]."""
+        """Return a mask of the machines of kind `kind` with at least `memory` and `disk` bytes: bool[n]."""
         columns = [c for c in (self.memory, self.kind, self.places, self.disk) if c is not None]
         mask: Bools = np.ones(len(columns[0]), np.bool_)
         for minimum, capacity in ((memory, self.memory), (disk, self.disk)):
@@ -282,7 +282,7 @@ class Requirements(NamedTuple):
 
 
 class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requirements on machines of drawn jobs, of jobs of a log, and of tasks of drawn bags.
+    """What drawn jobs, jobs of a log, or tasks of drawn bags require of their machines.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ _MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
-    """Error about faults with too many changes for the display of a result."""
+    """Error about faults that have too many changes to be displayed with a result."""
 
 
 #: Function that is called with a number of changes before they are generated; it may raise `TooManyChanges`.
@@ -37,14 +37,14 @@ ChangeCounter = Callable[[int], None]
 
 
 def no_limit(changes: int) -> None:
-    """Accept any number of changes, as for a run."""
+    """Accept any number of changes, as a run does."""
 
 
 def display_limit(nodes: int) -> ChangeCounter:
     """Return a counter that limits the changes generated to display a result of `nodes` machines.
 
     It raises TooManyChanges after `MAX_DISPLAYED` changes, or after `MAX_DISPLAYED_PER_MACHINE` per machine
-    if that is more.  A reader of a result did not choose its scenario, which may have any number of changes.
+    if that is more.  The scenario of a result is untrusted, and may have any number of changes.
     """
     limit = max(MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE * nodes)
     remaining = limit
@@ -91,7 +91,7 @@ class Events:
 
     @classmethod
     def empty(cls) -> Events:
-        """Return an object without changes."""
+        """Return `Events` without any failure or recovery."""
         column = np.zeros(0, np.int64)
         return cls(column, column, np.zeros(0, np.bool_), column)
 
@@ -144,7 +144,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 def drawn_events(
     seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: ChangeCounter
 ) -> FaultEvents:
-    """Return the changes of machines that are up and down in turn, for independently drawn times.
+    """Return the changes of machines whose alternating up and down times are drawn independently.
 
     All machines begin an up time at 0.
 
@@ -212,7 +212,7 @@ def _drawn_blocks(
 
 
 def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
-    """Yield the failures and then the recoveries of all rounds."""
+    """Yield all failures of the rounds, and then all recoveries."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
         yield Events(failure, machine, np.zeros(len(failure), np.bool_), _drop_after_end(recovery))
@@ -236,9 +236,9 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
     Parameters
     ----------
     pieces
-        Pieces that go on beyond the end of the clock.  Each machine fails and recovers in turn.  Each piece
-        has changes of all machines, all later than those of the piece before; the first has changes of each
-        machine after time 0.
+        Pieces that continue beyond the end of the clock.  Each machine fails and recovers in turn.  A piece
+        has changes of every machine, all later than its changes in the previous piece; in the first piece,
+        every machine has a change after time 0.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0
@@ -255,9 +255,10 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
 
 
 def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
-    """Yield the pieces as blocks; changes beyond the edge of a piece go to the next block.
+    """Yield a block per piece, up to its edge: the time before which later pieces have no change.
 
-    A piece is yielded after the next one is read, which has the changes that follow its last ones.
+    A piece is yielded only after the next one has been read: the `until` of each machine's last change is the
+    machine's first change in the next piece.
     """
     rest = Events.empty()
     while True:

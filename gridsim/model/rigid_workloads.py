@@ -173,8 +173,8 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         Earliest start (an advance reservation), s, one entry per job; by default, and if it is earlier, the
         release.
     deadline
-        Time by which the reservation of a job must end, or it is rejected, s, one entry per job, after its
-        release; by default, and for inf, none.
+        Time by which a job must have ended, or it is rejected, s, one entry per job, after its release; by
+        default, and for inf, none.
     cancel_at
         Time at which the user cancels a job unless it has ended, s, one entry per job, after its release; by
         default, and for inf, never.
@@ -337,7 +337,7 @@ class Profile:
 
 
 def _series(shocks: Floats, correlation: float) -> Floats:
-    """Return a stationary autoregressive series of first order that is driven by `shocks`."""
+    """Return a stationary first-order autoregressive series with the innovations `shocks`."""
     values, last, shock_weight = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
     series = []
     for k, shock in enumerate(values):
@@ -347,7 +347,7 @@ def _series(shocks: Floats, correlation: float) -> Floats:
 
 
 def _quantile_values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
-    """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale of 1 + value."""
+    """Map `latent`, by rank, to values with these `quantiles`, interpolated in the logarithm of 1 + value."""
     rank = np.empty(len(latent))
     rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))
     values: Floats = np.expm1(np.interp(rank, SHARES, np.log1p(np.array(quantiles))))

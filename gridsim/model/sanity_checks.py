@@ -24,7 +24,7 @@ MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
-    """Issue a `ModelWarning` for each unusual value of `scenario`, which may have a wrong unit."""
+    """Issue a `ModelWarning` for each unusual value of `scenario`, whose unit may be wrong."""
     for message in unusual_values(scenario):
         warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
 

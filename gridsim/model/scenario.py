@@ -253,7 +253,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with FILE:LINE.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names FILE:LINE).
         OSError
             If the file cannot be read.
         """
@@ -277,7 +277,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with its line.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names the line).
         """
         return cls._read(toml, "<scenario>", "")
 
@@ -288,13 +288,13 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if an array is missing.
+            If an entry is wrong (the error names its path) or an array is missing.
         """
         document = toml_files.parse(archive.toml, "<scenario>")
         return cls.from_document(document, "the archive", arrays=archive.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """Return a copy with other values of some entries of its file, such as ``{"platform.nodes": 200}``.
+        """Return a copy with the entries `values` replaced, such as ``{"platform.nodes": 200}``.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path.
+            If an entry is wrong; the error names its path.
         """
         for key in document:
             if key not in _KEYS:
@@ -532,7 +532,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _plain_copy(value: Any) -> Any:
-    """Return a deep copy with Python values, which a file can hold, in place of values of numpy."""
+    """Return a deep copy with NumPy values converted to Python values, which a file can hold."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -55,9 +55,9 @@ def _column(value: Any, count: int) -> Any:
 
 
 def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
-    """Return the mean and the sum of each application's `sizes`, and the sizes sorted into `order`.
+    """Return the mean and the sum of each application's `sizes`, and the sizes of applications in `order`.
 
-    The sorted sizes are None if the tasks of each application are equal.
+    The third value is None if the tasks of each application are equal.
     """
     starts = np.cumsum(tasks) - tasks
     for k in first_true(~(np.isfinite(sizes) & (sizes > 0))):

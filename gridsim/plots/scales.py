@@ -58,7 +58,7 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis logarithmic if `values` are positive and differ widely, else label it with `powers`."""
+    """Make an axis logarithmic if `values` are positive and differ widely, else call `label_powers`."""
     if series.is_wide(values):
         log_scale(axes, axis)
     else:

@@ -311,7 +311,7 @@ def wrap_name(name: str, width: int = _AXIS_WIDTH) -> str:
 
 
 def label_width(names: Sequence[str]) -> float:
-    """Return the width (inches) of names next to an axis, wrapped."""
+    """Return the width (inches) of wrapped names next to an axis."""
     return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)
 
 
@@ -377,7 +377,7 @@ def axis_title(name: str, unit: str) -> str:
 
 
 def key_label(entry: str) -> tuple[str, str]:
-    """Return the name of a key of a scenario file, such as ``network.latency``, for charts, and its unit.
+    """Return the label in charts, and the unit, of a key of a scenario file, such as ``network.latency``.
 
     The unit is empty if the key has none, or does not exist.
     """

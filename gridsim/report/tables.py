@@ -137,7 +137,7 @@ def quantiles(results: Results) -> list[TableView]:
 
 
 def messages(results: Results) -> list[TableView]:
-    """Return the tables on messages and exchanges of each run with messages."""
+    """Return the tables of messages and exchanges of each run with messages."""
     return [
         _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
         for name, result in results.items()

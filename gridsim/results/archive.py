@@ -220,12 +220,18 @@ def _without_strings(text: str) -> str:
 
 
 def _value_count(text: str) -> int:
-    """Return an upper bound on the number of values in JSON text: its `,`, `[` and `{`, also in strings."""
+    """Return an upper bound of the number of values in JSON text, the number of `,`, `[` and `{` in it."""
     return sum(text.count(mark) for mark in ",[{")
 
 
 def _memory_bound(text: str, marks: str) -> int:
-    """Return an upper bound of the memory for JSON text and its content, B, by counts of marks in `marks`."""
+    """Return an upper bound, bytes, of the memory for `text` and its parsed content.
+
+    Parameters
+    ----------
+    marks
+        The text, with or without its strings, in which punctuation marks are counted.
+    """
     return 2 * sys.getsizeof(text) + sum(
         mark_bytes * marks.count(mark) for mark, mark_bytes in _BYTES_PER_MARK.items()
     )

@@ -146,7 +146,7 @@ class Decisions(Stateful):
     def add(self, rows: NDArray[Any], left_out: int = 0) -> None:
         """Add rows that a kernel has recorded, and count the `left_out` rows as dropped.
 
-        The rows have the dtype of the attribute `rows`; an action is its position among the words.
+        The rows have the dtype of the attribute `rows`; an action is given by its position in `words`.
         """
         room = self._make_room(len(rows))
         self.rows.view(_BYTES)[self.kept : self.kept + room] = rows.view(_BYTES)[:room]
@@ -246,7 +246,7 @@ class Explanation:
         return self.decisions.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain values; each decision has its text as ``said``."""
+        """Return the explanation as plain values; the text of a decision has the key ``said``."""
         words = self.words
         rows = [row | {"said": "; ".join(_lines(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {

@@ -37,7 +37,7 @@ _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class _RowLimit(msgspec.Struct):
-    """Provenance of a table with a limit of rows: the rows kept, and the limit."""
+    """Provenance of a table of limited length: the number of rows kept, and the limit."""
 
     kept: _NonNegative = 0
     limit: _NonNegative = 0

@@ -118,7 +118,7 @@ class Result(Metrics):
 
     @cached_property
     def _archive(self) -> ArchivedScenario | None:
-        """The scenario in the form of a result file; None if the result does not contain it."""
+        """The scenario as stored in a result file; None if the result does not contain it."""
         if "scenario" in self._provenance:
             return ArchivedScenario(self._provenance["scenario"], self._arrays)
         scenario = self.__dict__.get("scenario")
@@ -137,7 +137,7 @@ class Result(Metrics):
 
     @property
     def origin(self) -> float:
-        """Start time of the run on the clock of a list of applications or jobs, s; 0 for other workloads."""
+        """Time 0 of the run on the clock of its list of applications or jobs, s; 0 for other workloads."""
         return float(self._provenance.get("origin", 0.0))
 
     @property
@@ -343,13 +343,13 @@ class Result(Metrics):
     def drawn(self) -> tuple[str, ...]:
         """Random parts of the scenario and of the run on which the result depends.
 
-        The tuple is empty if the result does not depend on the seed, or is of an earlier version.
+        The tuple is empty if the result does not depend on the seed, or was stored by an earlier version.
         """
         return tuple(self._provenance.get("drawn", ()))
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Table -> number of rows not kept, for ``decisions`` and ``message_log`` beyond their limit."""
+        """Table -> number of rows beyond its limit, which were not recorded."""
         provenance = self._provenance
         counts = {
             "decisions": provenance.get("decisions", {}).get("dropped", 0),

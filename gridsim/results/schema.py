@@ -31,7 +31,7 @@ class Column(NamedTuple):
     rows_of
         The table to whose rows the values refer; "" if they are not row numbers.
     minimum
-        The smallest value allowed with `rows_of`; -1 if that may stand for none.
+        The smallest value allowed with `rows_of`; -1 if -1 may stand for none.
     servers
         With `rows_of` "machines", whether the values may also be numbers of servers (`Result.servers`).
     positive

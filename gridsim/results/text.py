@@ -24,7 +24,7 @@ UNKNOWN = "unknown"
 
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:
-    """Return a line on the random parts of a run, which are drawn once; no line if there are none."""
+    """Return a line that lists the random parts of a run; no line if there are none."""
     *first, last = list(dict.fromkeys(random_parts)) or [""]
     if not last:
         return {}
@@ -130,7 +130,7 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
 
 
 def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario that need not have been run."""
+    """Return the lines of `scenario_lines` for a scenario, without running it."""
     platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
     facts = {
         "machines": platform.nodes,

@@ -325,7 +325,7 @@ class Policy(Stateful, ABC):
         return None
 
     def unplaced(self) -> str:
-        """Return which node holds tasks that are in no queue, in words; "" if that is not known.
+        """Return a text on which node holds tasks that are in no queue; "" if that is not known.
 
         The text is part of the error for a run that does not end, or that ends without these tasks.
         """
@@ -424,8 +424,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         """The parts of the future that the scheduler knows by design; none if it is usable in practice.
 
         ``"applications"``: what will be submitted.  ``"failures"``: which machines will fail and recover.
-        ``"run times"``: how long rigid jobs will run although users state estimates.  Knowledge of platform
-        and workload before the run, which `explicit` makes into parameters, is no part of it.
+        ``"run times"``: how long rigid jobs will run, instead of users' estimates.  Knowledge of platform
+        and workload before the run, which `explicit` turns into parameters, does not count.
         """
         return ()
 

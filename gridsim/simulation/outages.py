@@ -21,8 +21,9 @@ class Outages:
     """Outages of machines during a run, with the numbers of failures and the down times.
 
     The object makes machines fail and recover.  It notifies the network, then the policy, when each change
-    is due.  For a policy that takes blocks, it is the `gridsim.scheduling.contract.FailureFeed`.  Its records
-    are then updated only when the policy takes the next block, is saved in a checkpoint, or has ended.
+    is due.  A policy may instead take the changes in blocks, from this object as its
+    `gridsim.scheduling.contract.FailureFeed`.  The attributes are then updated only when the policy takes the
+    next block, is saved in a checkpoint, or has ended.
 
     Attributes
     ----------
@@ -63,7 +64,7 @@ class Outages:
     def begin(self, policy: Policy) -> None:
         """Start the faults for `policy`.
 
-        Unless the policy takes blocks, the changes at time 0 happen now, and the next one is scheduled.
+        Unless the policy takes changes in blocks, those at time 0 are applied, and the next one is scheduled.
         """
         self._policy = policy
         if policy.takes_blocks:
@@ -95,7 +96,7 @@ class Outages:
         Parameters
         ----------
         until
-            A time that is not before now, ns.
+            A time, ns; at least `now`.
         """
         result: Integers = self._down + np.where(self.up, 0, until)
         return result
@@ -132,7 +133,7 @@ class Outages:
         return int(self._block.time[self._position])
 
     def _apply(self, end: int) -> Events:
-        """Apply the changes of the current block up to row `end`; return the changes that are new."""
+        """Apply the remaining changes of the current block before row `end`, and return them."""
         rows = self._block[self._position : end]
         self._position = end
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
@@ -176,7 +177,7 @@ class Outages:
         return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
 
     def take(self) -> Events | None:
-        """Count the changes of the current block as applied; return the next block, None if there is none."""
+        """Record all changes of the current block; return the next block, None if there is none."""
         self._apply(len(self._block))
         return None if self._next_time() is None else self._block
 
@@ -184,7 +185,7 @@ class Outages:
         """Do nothing; this timer only marks the end of the clock, after which no machine changes."""
 
     def _apply_before(self, until: int) -> None:
-        """Apply all changes before `until` ns, of which a policy that takes blocks may have left some."""
+        """Apply the changes of the current block before `until` ns, unless they are already applied."""
         if self._position < (end := int(np.searchsorted(self._block.time, until))):
             self._apply(end)
 

@@ -194,7 +194,7 @@ def execute(
 def _process_share(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
 ) -> AbstractContextManager[ProcessShare | None]:
-    """Return a context with the share of this process in the run, which is None if it is the only process."""
+    """Return a context that provides the share of this process in the run; None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
     from gridsim.simulation.shared import check_sharing, sharing  # multiprocessing takes long to import
@@ -218,7 +218,7 @@ def _run_part(share: ProcessShare, scenario: Scenario, scheduler: Scheduler, opt
 class Options:
     """The options of a run, which are arguments of `simulate`.
 
-    The result does not depend on them, except that limits of time and events can make it an error.
+    They do not change the result, but a run that exceeds a limit of time or events raises an error.
     """
 
     cohort_limit: int | None = None
@@ -258,12 +258,12 @@ class Options:
 
 
 def checked_limit(time_limit: Any) -> float | None:
-    """Return `time_limit` as a float or None; raise ScenarioError unless it is positive."""
+    """Return `time_limit` as a float or None; raise ScenarioError if it is not positive."""
     return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
 
 
 def _checked_record(record: Any) -> Any:
-    """Return `record`, with a list of names as a tuple in the order of `_RECORDINGS`; check it first."""
+    """Check the argument `record` and return it; names become a tuple in the order of `_RECORDINGS`."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
         record = tuple(record)
@@ -319,7 +319,7 @@ _LAST_WORKLOAD = _LastWorkload()
 class Simulation(Stateful):
     """One run of a scheduler on a scenario.
 
-    Another `Simulation` with the same arguments can continue from its state, which is that of its parts.
+    A `Simulation` with the same arguments can continue from its state.
     """
 
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
@@ -459,7 +459,7 @@ class Simulation(Stateful):
             self.engine.at(int(release[-1]), "release", len(release) - 1)
 
     def checkpoint_to(self, path: str | os.PathLike[str], interval: float) -> None:
-        """Start to save the run to the checkpoint file `path`, after each `interval` s of work."""
+        """Save the run to the checkpoint file `path` every `interval` s of wall-clock time from now on."""
         from gridsim.simulation.checkpoint import CheckpointWriter, check_replaceable
 
         interval = real("checkpoint_every", interval, low=0, unit="s")

@@ -68,7 +68,7 @@ class _Workers(SpawnContext):
 
 
 class _Future(Future[Any]):
-    """A future that ignores an exception set after cancellation, on which some versions of Python fail."""
+    """A future that ignores an exception set after cancellation; some versions of Python raise an error."""
 
     def set_exception(self, exception: BaseException | None) -> None:
         with suppress(InvalidStateError):
@@ -235,7 +235,7 @@ class Processes(Executor):
 
 
 def broken_executor_error(executor: Executor, error: BrokenExecutor) -> GridSimError:
-    """Return the error for an executor that lost workers, or raise that of `Processes.loss_description`."""
+    """Return the error for an executor that lost workers; may raise as `Processes.loss_description` does."""
     if isinstance(executor, Processes):
         return GridSimError(f"a worker process {executor.loss_description()}")
     context = getattr(executor, "_mp_context", None)  # an executor of the standard library
@@ -336,7 +336,7 @@ def _initialize_worker(safe_path: str | None) -> None:
 
 @contextmanager
 def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
-    """Provide the executor of the runs of a command.
+    """Provide the executor for the runs of a command.
 
     Parameters
     ----------

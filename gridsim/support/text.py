@@ -73,7 +73,7 @@ def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as plain dicts, lists, text, numbers, booleans and None; TypeError for anything else."""
+    """Return `value` as dicts, lists, str, numbers, bools and None; raise TypeError for other values."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (str, bool, int, float)):

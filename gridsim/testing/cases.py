@@ -193,7 +193,7 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @st.composite
 def _with_capacity_needs(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw memory and disk of machines (the first has the most), and tasks that need some of them."""
+    """Draw the memory and disk of machines (the first has the most), and the needs of tasks."""
     recipe = scenario.workload.recipe
     if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
         return scenario
@@ -274,7 +274,7 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @st.composite
 def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, ...]) -> Scenario:
-    """Draw times that jobs state; many coincide with other events if the job starts at once."""
+    """Draw some of the times `names` for jobs; many coincide with other events if the job starts at once."""
     recipe = scenario.workload.recipe
     chosen_names = [name for name in names if draw(st.sampled_from((True, True, False)))]
     if not isinstance(recipe, JobListRecipe) or not chosen_names:

@@ -266,7 +266,7 @@ class _FaultsWithUpTime(Faults):
 
 
 def _fault_list(faults: Faults) -> ListedFaults:
-    """Return the list of failures of a random scenario."""
+    """Return the recipe of `faults`, which is a list in random scenarios."""
     assert isinstance(faults.recipe, ListedFaults)
     return faults.recipe
 

@@ -266,11 +266,11 @@ class Findings:
 
     @property
     def invariant(self) -> str | None:
-        """The invariant that the first violation broke, the only one that later runs check."""
+        """The invariant of the first violation; later runs check only this one.  None if there is none."""
         return self.first.law if self.first else None
 
     def unrepeated_violation(self, invariant: str) -> ConformanceError:
-        """Return a violation of `invariant`, since the first violation did not occur again."""
+        """Return an error about `invariant` that reports the first violation as nondeterministic."""
         assert (violation := self.first) is not None
         return ConformanceError(
             invariant,

@@ -51,7 +51,7 @@ _FORWARDING_MODULES = frozenset({"os", "collections.abc", "_collections_abc", "t
 
 
 class OwnCode:
-    """Own code of a scheduler: the modules of its package, and all modules that are not installed."""
+    """The scheduler's own code: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         classes = [*type(scheduler).__mro__, *getattr(getattr(scheduler, "policy", None), "__mro__", ())]
@@ -73,7 +73,7 @@ class OwnCode:
                 yield module
 
     def is_caller(self, frame: FrameType | None) -> bool:
-        """Return whether own code called the function of `frame`, directly or through forwarding modules."""
+        """Return whether the scheduler's code called `frame`, directly or through forwarding modules."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name not in _FORWARDING_MODULES:
@@ -82,7 +82,7 @@ class OwnCode:
         return False
 
     def innermost_code(self, frame: FrameType | None) -> CodeType | None:
-        """Return the innermost own code on the call stack of `frame` within a run; None if there is none."""
+        """Return the scheduler's innermost code on the stack of `frame` in a run; None if there is none."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name == _RUN_MODULE:
@@ -93,7 +93,7 @@ class OwnCode:
         return None
 
     def rebind(self, substitutes: dict[Any, Any]) -> list[tuple[ModuleType, str, Any]]:
-        """Replace functions in own modules that imported them by name.
+        """Replace functions in modules of the scheduler that imported them by name.
 
         Returns
         -------
@@ -142,7 +142,7 @@ def _audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class SideEffects:
-    """Side effects of own code in a run, and the calls that seeded random generators."""
+    """Side effects of the scheduler's code in runs, and its calls that seeded random generators."""
 
     def __init__(self) -> None:
         #: Descriptions of the side effects, as the keys of an ordered set.
@@ -153,7 +153,7 @@ class SideEffects:
 
 @contextmanager
 def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
-    """Record the side effects of own code in the runs of this context."""
+    """Record the side effects of the scheduler's code in the runs of this context."""
     global _has_hook
     if not _has_hook:
         sys.addaudithook(_audit_hook)
@@ -198,7 +198,7 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 @contextmanager
 def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
-    """Record in `effects` the calls by which own code, directly or indirectly, seeds generators."""
+    """Record in `effects` the calls by which the scheduler's code, even indirectly, seeds generators."""
     substitutes: dict[Any, Any] = {}
 
     def recording_function(function: Any, name: str) -> Any:
@@ -209,7 +209,7 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
             return function(*args, **options)
 
         class ClassProxy(type):
-            """Metaclass of substitutes for `function`, a class, which create its instances."""
+            """Metaclass of a substitute for the class `function`, which creates instances of that class."""
 
             def __call__(cls, *args: Any, **options: Any) -> Any:
                 return recorded_call(*args, **options)

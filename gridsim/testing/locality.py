@@ -55,7 +55,7 @@ _MAX_CHANGES_WHILE_DOWN = 3
 
 
 def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool) -> str | None:
-    """Describe the first action of a machine that a change alters before its news can arrive; else None.
+    """Describe the first action that a change alters before the machine can know of it; None if none.
 
     The scenario is run without its failures, with tasks of equal sizes, and with one of `LATENCIES`.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
@@ -113,7 +113,7 @@ def _with_latency(scenario: Scenario, latency: float) -> Scenario:
 def _differing_while_down(
     base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
-    """Describe a difference before news of a change can arrive while another machine is down; else None.
+    """Describe an action that differs before news of a change can arrive, with a machine down; else None.
 
     A machine that submits nothing is down from 0 s until after the end.  Its failure must not reveal
     anything about other machines.
@@ -139,7 +139,7 @@ def _differing_while_down(
 def _difference_by_substitute(
     base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
-    """Describe a difference when the substitute of a failed machine draws other random numbers; else None.
+    """Describe a difference if the substitute of a failed machine draws other random numbers; else None.
 
     A machine is down from 0 s until after its first application, so that it loses no tasks, and recovers
     before it submits the next one.
@@ -170,7 +170,7 @@ def _difference_by_substitute(
 def _differing_after_failure(
     scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
 ) -> str | None:
-    """Describe a difference after the failure of an idle machine before its news can arrive; else None."""
+    """Describe an action that differs before news of an idle machine's failure can arrive; else None."""
     base_scenario = _with_latency(scenario, LATENCIES[0])
     if first.result.scenario.network.latency != LATENCIES[0]:
         first = observe(base_scenario, explicit_scheduler)
@@ -395,10 +395,10 @@ def _busy_machines(result: Result, at: float, submitters: set[int]) -> list[int]
 
 
 def _with_newcomer(base_scenario: Scenario, applications: Applications) -> Scenario | None:
-    """Return the scenario with its last application on a machine that has submitted none before; else None.
+    """Return the scenario with the last application on a machine that submits no others; else None.
 
-    It is released after news of the previous one has arrived there, and has many tasks unless it is a rigid
-    job.
+    The last application is released after news of the previous one has arrived there, and has many tasks
+    unless it is a rigid job.
     """
     submitters, nodes = applications.submitter[:-1].tolist(), base_scenario.platform.nodes
     candidates = (
@@ -429,7 +429,7 @@ def _earlier_messages(run: ObservedRun, v: int, at: int) -> list[tuple[Any, ...]
 
 
 def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int]:
-    """Return failed machine -> time (ns) of its first news after `since`.
+    """Return failed machine -> time (ns) at which it first gets news after `since`.
 
     News is the detection that the machine's own message was lost, or a message from a machine that has not
     failed, has news, or sent it before the failure.

@@ -115,7 +115,7 @@ def _replace(module: Any, name: str, new: Any) -> None:
 
 
 class _Environment(os._Environ):  # type: ignore[type-arg]
-    """Environment in which own code of a scheduler sees other values, and no variable is missing."""
+    """Environment in which a scheduler's code sees changed values, and no variable is missing."""
 
     own_code: ClassVar[OwnCode]
 
@@ -129,7 +129,7 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
 
 def _change_surroundings(own_code: OwnCode) -> None:
-    """Change the surroundings of this process that own code could read, once per process."""
+    """Change the environment, arguments, clocks and host that the scheduler's code sees in this process."""
     if os.environ.__class__ is _Environment:
         return
     sys.path[:] = [os.path.abspath(folder) for folder in sys.path]
@@ -169,7 +169,7 @@ def _change_surroundings(own_code: OwnCode) -> None:
 
 
 def run_in_fresh_process(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
-    """Return the result of a run in a copy of this process without earlier runs, or the text of its error."""
+    """Return the result of a run in a fork of this process, if possible, or the text of its error."""
     if not CAN_FORK:
         return _run(scenario, scheduler, limits)
     reading, writing = os.pipe()

@@ -38,7 +38,7 @@ def has_only_owner_events(scheduler: Scheduler) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """Changed scenario.
+    """A changed scenario, with a description of the change.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Change:
 def all_changes(
     base_scenario: Scenario, applications: Applications, scheduler: Scheduler
 ) -> Iterator[Change]:
-    """Iterate over changes of the applications of a machine, early and late, and of its speed."""
+    """Iterate over changes of one machine each: of early or late applications, or of its speed."""
     count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
     # the first, the last, and some between them
     indices = sorted(
@@ -121,7 +121,7 @@ def all_changes(
 
 
 def _with_other_load(applications: Applications, i: int, base_scenario: Scenario) -> Change:
-    """Return the change that one machine submits many fewer or many more tasks from application i on.
+    """Return the change by which one machine submits far fewer or far more tasks from application i on.
 
     If its applications have many tasks, they get one task each, else `_MANY_TASKS` times as many.
     """
@@ -140,7 +140,7 @@ def _with_other_load(applications: Applications, i: int, base_scenario: Scenario
 
 
 def _applications_before_busy(applications: Applications, platform: Platform) -> tuple[int, ...]:
-    """Return up to three consecutive applications of one machine just before one of a busy machine; else ().
+    """Return up to three successive applications of a machine just before one of a busy machine, or ().
 
     The busy machine has the longest queue of all submitters, and has submitted nothing meanwhile.  A
     scheduler that counts applications of other machines would act differently there.
@@ -160,7 +160,7 @@ def _applications_before_busy(applications: Applications, platform: Platform) ->
 def _without_applications(
     applications: Applications, removed: tuple[int, ...], base_scenario: Scenario
 ) -> Change:
-    """Return the change that the applications `removed` of one machine are never submitted."""
+    """Return the change by which the applications `removed` of one machine are not submitted."""
     v = int(applications.submitter[removed[0]])
     rows = np.delete(np.arange(len(applications)), removed)
     columns = {name: getattr(applications, name)[rows] for name in ("release", "tasks", "task_size")}
@@ -174,7 +174,7 @@ def _without_applications(
 
 
 def _without_cancellation(applications: Applications, base_scenario: Scenario) -> Change:
-    """Return the change that the user of the job with the first or last cancellation does not cancel it."""
+    """Return the change by which the job with the first or last cancellation is not cancelled."""
     assert applications.cancel_at is not None
     at, cancelled_jobs = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
     i = int(
@@ -193,9 +193,10 @@ def _without_cancellation(applications: Applications, base_scenario: Scenario) -
 
 
 def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
-    """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
+    """Return the scenario without a failure of `machine`, and the change by which it fails at `at` s.
 
-    The first has a failure after the end of the run, so that failures are enabled in both.
+    The outage lasts 200 s.  Both scenarios have a failure after the end of the run, so that failures are
+    enabled.
     """
     never = [UNREACHED_TIME]
     without_failure, with_failure = (

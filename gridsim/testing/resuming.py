@@ -39,7 +39,7 @@ def snapshot(simulation: Simulation) -> Snapshot:
 
 
 def _permuted_set(items: Iterable[Any]) -> set[Any]:
-    """Return a set of the ascending `items` with another order of iteration than usual.
+    """Return a set of the ascending `items` whose order of iteration is not the usual one.
 
     The order of a set depends on its history, which a checkpoint does not save: the order in which items with
     colliding hashes were added, and the largest size so far.

@@ -43,8 +43,7 @@ class ObservedRun:
     draws_during_setup
         Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
-        Description of a message that is faster than the network or has fewer bytes than fields; None if none
-        is.
+        Description of a message that is faster than the network or has fewer bytes than fields, or None.
     """
 
     rows: list[tuple[Any, ...]]
@@ -247,7 +246,7 @@ def observe(
 
 
 def _early_message(fixed_delay_messages: list[tuple[int, int, int, int]], latency: int) -> str | None:
-    """Describe the first message to another machine that is faster than `latency` ns; None if none is."""
+    """Describe the first message to another machine that takes less than `latency` ns; None if none does."""
     for at, u, v, delay in fixed_delay_messages:
         if delay < latency:
             return (
@@ -281,7 +280,7 @@ def _are_same_rows(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing
 def first_differing_row(
     base: ObservedRun, variant: ObservedRun, until: list[int], missing: tuple[int, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
-    """Return the first row before the time `until` (ns) of its machine that only one run has; else None.
+    """Return the first row that only one run has, before `until` (ns) of its machine; else None.
 
     The text returned with it says whether the row is only in the run without the change, or with it.
     """

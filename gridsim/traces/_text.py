@@ -144,9 +144,9 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
     Raises
     ------
     TraceFormatError
-        If the file cannot be opened, or its unpacked contents exceed the memory of this machine or
-        `MAX_GZIP_RATIO` times its size.  With the line, if the file is truncated, corrupt, binary, not UTF-8,
-        unreadable, or not gzip although it ends in .gz, or if a line has more than `LONGEST_LINE` bytes.
+        If the file cannot be read, is truncated, corrupt, binary, not UTF-8, or not gzip although it ends in
+        .gz, if a line has more than `LONGEST_LINE` bytes, or if the unpacked contents exceed the memory of
+        this machine or `MAX_GZIP_RATIO` times the size of the file.
     """
     _LOG.debug("reading %s", path)
     last_line = 0
@@ -200,7 +200,7 @@ def carriage_return_fault(path: StrPath, default: str) -> tuple[int, str]:
 
 
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield (line number, row) for each row of a CSV file that is not empty.
+    """Yield (line number, row) for each non-empty row of a CSV file.
 
     Columns are separated by tabs if the first row has a tab, else by commas.
 

@@ -164,7 +164,7 @@ def _time_contradictions(log: JobLog, lines: JobLines) -> dict[str, str]:
 
 
 def _date(value: str) -> tuple[float, str]:
-    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if `value` is no date."""
+    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if it is no date."""
     text = value.partition("\n")[0].strip()
     if match := _DATE.match(text):
         month, day, hour, minute, second, zone, year = match.groups()

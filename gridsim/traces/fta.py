@@ -71,8 +71,9 @@ def read_fta(path: StrPath) -> AvailabilityTrace:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 8 columns, a field is not a finite number, an event stops
-        before it starts, or a file is missing, truncated, binary or empty.
+        If a line has fewer than 8 columns, a field is not a finite number, an event stops before it starts,
+        or a file is missing, truncated, binary or empty.  The message begins with the file and any faulty
+        line.
     """
     file = event_file(path)
     events = parse_fta(file)
@@ -122,7 +123,7 @@ def node_table(file: StrPath) -> Path | None:
 
 
 def parse_fta(file: StrPath) -> FtaEvents:
-    """Return the events of an event_trace file, without any repair, with the errors of `read_fta`."""
+    """Return the events of an event_trace file, without any repair; raises the errors of `read_fta`."""
     numbers = array("q")
 
     def event_lines() -> Generator[str, None, None]:

@@ -32,21 +32,20 @@ def read_gwf(path: StrPath) -> JobLog:
     counts as unknown.  A user, group, executable, queue or partition that is not a whole number is replaced
     by a number: the texts of a column are numbered in the order of their first appearance in the file, from 0
     or, if the column has numbers too, from the largest of them + 1.  The repairs are those of `read_swf`, in
-    one `TraceWarning`.  Files with commas and OpenDC's names of columns (`gridsim.traces.opendc`) are read,
-    too.
+    one `TraceWarning`.  CSV files with OpenDC's column names (`gridsim.traces.opendc`) are read, too.
 
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 12 fields, another field that is used is not a finite number
-        (or a whole number if it is an identifier or a count), or the file is missing, truncated, binary or
-        without jobs.
+        If a line has fewer than 12 fields, another field that is used is not a finite number (or a whole
+        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        The message begins with the file and any faulty line.
     """
     return load_gwf(path).report_repairs()
 
 
 def load_gwf(path: StrPath) -> JobLog:
-    """Read a job log as `read_gwf` does, without a report of its repairs."""
+    """Read a job log as `read_gwf` does, without a warning about repairs."""
     return repair(path, parse_gwf(path))
 
 

@@ -234,7 +234,7 @@ def _word_fault(name: str, word: str) -> str | None:
 def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
     """Return the key and the number of machines that a header states; None if it states none.
 
-    The key is MaxProcs, of which a machine has `procs_per_node`, else MaxNodes.
+    The key is MaxProcs, whose value is divided by `procs_per_node` and rounded up, else MaxNodes.
     """
     for key in ("MaxProcs", "MaxNodes"):
         if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
@@ -244,7 +244,7 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
 
 
 def is_column_header(line: str) -> bool:
-    """Return whether `line`, the first that is no comment, has names of columns: words, no numbers."""
+    """Return whether `line`, the first non-comment line, has column names: no word is a number."""
     return all(parse_number(word) is None for word in line.split())
 
 
@@ -274,8 +274,9 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has too few fields, a field that is used is not a finite number (or a whole
-        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        If a line has too few fields, a field that is used is not a finite number (or a whole number if it is
+        an identifier or a count), or the file is missing, truncated, binary or without jobs.  The message
+        begins with the file and any faulty line.
     """
     unread: list[int] = []
     try:
@@ -316,7 +317,7 @@ def _readable_column(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Replace values of `UNUSED_FIELDS` that are no valid numbers by -1; return their rows, bool[rows]."""
+    """Replace invalid numbers in `UNUSED_FIELDS` by -1, and return their rows: bool[rows]."""
     rows = np.zeros(len(table), np.bool_)
     for k, name in enumerate(fields):
         if name not in UNUSED_FIELDS:
@@ -334,9 +335,9 @@ def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray
 def _columns(
     path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: list[int]
 ) -> tuple[list[str], array[int], NDArray[Any]]:
-    """Return the comments, the line of each job, and the fields; raise ValueError if a field is no number.
+    """Return the comments, the line of each job, and the fields; raise ValueError for an invalid number.
 
-    The numbers of lines in which a word of `UNUSED_FIELDS` is no number are added to `unread`.
+    Lines with a word of `UNUSED_FIELDS` that is not a number are appended to `unread`.
     """
     if plain is None and (columns := _integer_columns(path, format)) is not None:
         return columns
@@ -460,7 +461,7 @@ def _first_fault(path: StrPath, format: JobFormat, default: str) -> TraceFormatE
 
 
 def header_of(comments: Iterable[str]) -> dict[str, str]:
-    """Return the `Key: value` lines of comments as in `JobLog.header`; comments are without their mark."""
+    """Return the `Key: value` lines of `comments`, which lack their comment mark, as in `JobLog.header`."""
     header: dict[str, list[str]] = {}
     key = ""
     for comment in comments:

@@ -24,7 +24,7 @@ class RigidJobs:
     release
         float64, s on the clock of the log.
     nodes
-        int64; number of nodes, which a job needs at the same time.
+        int64; number of nodes that a job needs at the same time.
     run_time
         float64, s.
     requested
@@ -91,7 +91,7 @@ def derive_jobs(
     max_nodes
         Largest number of nodes of a job; None for no limit.
     zero_run_time
-        Run time that a job of 0 s, below the log's resolution, counts as, s.
+        Run time that replaces run times of 0 s, which are below the log's resolution, s.
     utilization, machines
         Value of `RigidJobs.utilization(machines)` to which release times are scaled, by one factor for their
         distances from the first release.  None for release times as recorded.

@@ -132,7 +132,7 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
-    """Return the first instant (s) at which more than `capacity` is in use, and that amount; else None."""
+    """Return the first instant (s) with more than `capacity` in use, and that amount; None if none."""
     time = np.concatenate((start, end))
     change = np.concatenate((amount, -amount))
     order = np.lexsort((change, time))  # ends come before starts at the same instant

@@ -32,7 +32,7 @@ class Copies:
     Parameters
     ----------
     task
-        Numbers of tasks, counted through all applications.
+        Task numbers, consecutive over all applications.
     begin
         Work of the task done before the row began (Mflop).
     row_label
@@ -377,7 +377,7 @@ def _check_moves(
     cost
         Duration of a move (ns).
     keeps_work
-        Whether a task that is interrupted keeps all its work, or none.
+        Whether an interrupted task keeps all its work; otherwise it keeps none.
     """
     speeds, sizes = result.scenario.platform.speeds.tolist(), workload.sizes().tolist()
     done_before, durations = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
@@ -539,7 +539,7 @@ def _check_step_count(rules: CheckpointRules, step_counts: Floats) -> None:
 
 
 def _numbered_batches(count: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Yield pairs of arrays, with each k and each number from 0 to count[k] - 1, in batches."""
+    """Yield all pairs (k, number) with number in 0..count[k] - 1, in batches of two arrays."""
     until = np.cumsum(np.maximum(0, count))
     first = until - np.maximum(0, count)
     total = int(until[-1]) if len(until) else 0

@@ -33,7 +33,7 @@ def check_jobs(result: Result, workload: Applications) -> list[Violation]:
     """Check the table ``jobs`` against the scenario, the other tables and the recorded schedule.
 
     Without a recorded schedule the order of execution is checked only if every application has one task: the
-    table of applications then says when each job ran.
+    table of applications then has the times of each job.
     """
     if "jobs" not in result.tables:
         return [Violation("jobs", 1, "jobs", f"is missing, but {result.scheduler['name']} writes it")]
@@ -181,7 +181,7 @@ class JobsTable:
 
 
 def _check_with_owners(jobs: JobsTable) -> list[Violation]:
-    """Check the jobs of a run in which owners come and go, in which a job may move more than once.
+    """Check the jobs of a run in which owners come and go, so that a job may move more than once.
 
     `gridsim.validation.copies` checks that each job continued with the work it had done.
     """
@@ -315,7 +315,7 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
 
 
 def _is_within(actual: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
-    """Return whether times are in a range, up to the rounding of `digits`, the largest term of each sum."""
+    """Return whether times are in a range, up to rounding; `digits` is the largest term of each sum."""
     slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
     is_inside: NDArray[np.bool_] = (actual >= low - slack) & (actual <= high + slack)
     return is_inside

@@ -162,7 +162,7 @@ def validate_swf(
     Parameters
     ----------
     machines
-        Number of processors; None for ``MaxProcs`` of the header, without which it is not checked.
+        Number of processors; None for ``MaxProcs`` of the header.  If both are missing, it is not checked.
     job_log
         The log of the submitted jobs.  The log at `path` must have each of them once, with its number, submit
         time and processors, and if it was completed also with its wait and run time.
@@ -245,7 +245,7 @@ def _shared_resources(
     Raises
     ------
     TraceFormatError
-        If the intervals cut each other into too many pieces.
+        If the ends of the intervals divide them into too many pieces.
     """
     # resources between two neighbouring interval ends are in the same intervals, so they form one piece
     edges = np.unique(np.concatenate((low, high)))
@@ -281,7 +281,7 @@ def _jobs_without_parts(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
 
 
 def _slack(count: int, *times: Floats) -> Floats:
-    """Return the error of a sum of `count` numbers of a table: half a `UNIT` each, and float rounding."""
+    """Return the rounding error of a sum of `count` entries: half a `UNIT` each, plus float rounding."""
     largest = np.maximum.reduce([np.abs(values) for values in times])
     slack: Floats = count * UNIT / 2 + ROUNDING * largest
     return slack

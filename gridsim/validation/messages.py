@@ -86,7 +86,7 @@ def _check_log(result: Result) -> list[Violation]:
 
 
 def _check_dropped_tasks(result: Result) -> list[Violation]:
-    """Check that tasks which were lost with a message were submitted again.
+    """Check that tasks lost with a message were submitted again.
 
     A kind of message carries tasks if tasks arrive with each delivered message of that kind.  A dropped
     message of such a kind has lost at least one task, which arrives nowhere, whereas tasks

@@ -13,7 +13,7 @@ _MAX_LISTED = 10
 
 
 def order_violations(result: Result) -> list[Violation]:
-    """Check that each machine runs tasks one by one in order of arrival, and is not idle while it has one.
+    """Check that each machine runs tasks one by one in order of arrival, without idling while one waits.
 
     A row of the recorded schedule may have several tasks, which run one after another.  If they differ in
     size, the row does not determine when each of them starts; then a task is too early only if it arrives

@@ -315,7 +315,7 @@ def _mean_distance(places: Floats) -> float:
 
 
 def _check_hosts(result: Result) -> list[Violation]:
-    """Check that hosts are in order of time, and that each task has one."""
+    """Check the table ``hosts``: valid rows in order of time, and at least one host per task."""
     table, count, machines = result.tables["hosts"], len(result.applications), len(result.machines)
     i, client, host, needed, found_at = (
         table[name] for name in ("application", "client", "host", "needed", "found")

@@ -235,7 +235,7 @@ def _check_task_sizes(
     start: Floats,
     end: Floats,
 ) -> list[Violation]:
-    """Check that each task of an application with unequal tasks ran once, from the durations of rows."""
+    """Check by the durations of rows that each task of an application with unequal tasks ran once."""
     assert workload.task_sizes is not None
     owner = np.repeat(np.arange(len(workload)), workload.tasks)
     size, owners_run = ((end - start) * speed)[is_completed], i[is_completed]
@@ -275,7 +275,7 @@ def _check_jobs_run_to_end(
     Parameters
     ----------
     is_full
-        Whether a row is not completed although it lasts for the whole run time of its job.
+        Whether a row lasts for the whole run time of its job but is not completed.
     """
     is_whole_job = np.bincount(run_index, is_full) == np.bincount(
         run_index, result.applications["tasks"][i]
@@ -489,7 +489,7 @@ def _check_resubmission(
     Parameters
     ----------
     is_not_interrupted
-        bool[rows].
+        Whether each row was not interrupted by a failure: bool[rows].
     """
     if "task" in result.tables["schedule"]:
         return []

@@ -68,7 +68,7 @@ class Application:
     release: float
     size: float
     task_size: float
-    owner: int  # the application to which a further bag belongs, else its own index
+    owner: int  # the application to which a resubmitted bag belongs, else its own index
     first_start: int = -1
     finish: int = -1
     completed: int = 0
@@ -120,7 +120,7 @@ class TaskQueues:
         sizes: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
     ) -> None:
-        """Append applications, with consecutive indices; `whose` has the application of each further bag.
+        """Append applications, with consecutive indices; `whose` has the application of each resubmitted bag.
 
         Tasks with `sizes` of their own are those of `tests.reference.own_sizes`.
         """
@@ -146,11 +146,11 @@ class TaskQueues:
             if not 0 <= i < n or applications[i].owner != i:
                 raise ValueError(
                     f"whose[{k}] must be {n + k}, its own index, or an application below {n} "
-                    f"that is no further bag, got {i}"
+                    f"that is not a resubmitted bag, got {i}"
                 )
             if a[k] != applications[i].task_size:
                 raise ValueError(
-                    f"task_size[{k}] of a further bag must be that of application {i}, "
+                    f"task_size[{k}] of a resubmitted bag must be that of application {i}, "
                     f"{applications[i].task_size!r}, got {a[k]!r}"
                 )
         applications += [Application(*row) for row in zip(r, w, a, owners, strict=True)]
@@ -351,7 +351,7 @@ class TaskQueues:
         return self._machine[u].free_at
 
     def _owner(self, application: int) -> int:
-        """Return the application to which a further bag belongs, else `application` itself."""
+        """Return the application to which a resubmitted bag belongs, else `application` itself."""
         return self._application[application].owner
 
     def _advance(self, u: int, until: int) -> None:

@@ -243,7 +243,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
 
 
 def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
-    """Return the files of real desktops, if the flags name them all and they can be read; else None."""
+    """Return the files of real desktops, after a check that they can be read; None without the flags."""
     from gridsim.reproduce.framework import Desktops
     from gridsim.traces import read_availability, read_host_speeds
     from gridsim.traces.info import load_jobs
@@ -259,7 +259,7 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
 
 
 def _hosts(name: str, availability: str | None, speeds: str | None, log: str | None) -> str | None:
-    """Return the availability trace of hosts, if it states local times; None without one."""
+    """Return the availability trace of hosts, after a check that it states local times, or None."""
     from gridsim.reproduce.others.waves import hours_of
 
     if speeds is not None or log is not None:
@@ -280,7 +280,7 @@ def _check_desktops(names: list[str]) -> None:
 
 
 def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
-    """Check that all experiments support the logs of ``--trace``, and that these are known."""
+    """Check that all experiments support ``--trace``, and that the logs are known and distinct."""
     from gridsim.reproduce.others.probes import log_of
 
     for path in traces:
@@ -295,7 +295,7 @@ def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
 
 
 def _check_requirements(names: list[str], available: set[str]) -> None:
-    """Check that no experiment outside `available` requires flags."""
+    """Check that the experiments which require flags are in `available`."""
     for name in names:
         if name in REQUIREMENTS and name not in available:
             raise ScenarioError(f"{name} {REQUIREMENTS[name]}")

@@ -241,7 +241,7 @@ def unique_job_numbers(result: Result) -> NDArray[np.int64] | None:
 
 
 def check_recorded(result: Result, function: str) -> None:
-    """Raise ScenarioError naming `function`, which requires it, if the result has no recorded schedule."""
+    """Raise ScenarioError if the result lacks the recorded schedule that `function` (a name) requires."""
     if "schedule" not in result.tables:
         raise ScenarioError(
             f"{function} requires a recorded schedule: use simulate(..., record=True) or run --record"

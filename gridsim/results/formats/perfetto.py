@@ -356,9 +356,9 @@ def _micros(ns: int) -> str:
 
 
 def _application_name(i: int) -> str:
-    """Return the name of an application.
+    """Return the name of an application: its number and a letter.
 
-    Its letter is for viewers that choose a colour by the name without digits.
+    Some viewers ignore digits when they choose a colour by the name; the letter gives different colours.
     """
     return f"application {i} {chr(ord('a') + i % 26)}"
 

@@ -95,7 +95,7 @@ class Bound:
         Parameters
         ----------
         speeds
-            Speed of each machine, or (fluid) of all together, Mflop/s.
+            Speed of each machine, or, for a fluid bound, of all together, Mflop/s.
 
         Raises
         ------

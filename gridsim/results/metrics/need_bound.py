@@ -54,7 +54,7 @@ class NeedBound(Bound):
 def need_bounds(
     needs: Floats, capacity: Floats, speeds: Floats, bound: Callable[[Integers, Floats], Bound]
 ) -> list[NeedBound]:
-    """Return the bounds by proper subsets of the machines that suit some applications.
+    """Return a bound for each tried set of machines to which some applications are restricted.
 
     Parameters
     ----------

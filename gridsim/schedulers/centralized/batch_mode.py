@@ -26,12 +26,12 @@ def durations(task_size: float | Floats, speeds: Floats) -> Floats:
 
 
 def check_ends(left: Floats, now: int) -> None:
-    """Check that the remaining work `left`, ns from `now` on, ends before the last instant.
+    """Check that machines with `left` ns of work at `now` ns end before the latest possible time.
 
     Raises
     ------
     OverflowError
-        If a machine has work beyond the last instant.
+        If a machine would end later.
     """
     if left.max() + now > _MAX_TIME:
         raise OverflowError("a task ends after the last instant")
@@ -40,12 +40,11 @@ def check_ends(left: Floats, now: int) -> None:
 class BatchMode(Policy):
     """Policy that maps all unstarted tasks by `rule` at each mapping event.
 
-    Tasks of equal size form a row of `map_batch`, in order of their first application; machines of equal
-    speed are of one kind.
+    Each size of tasks is a row of `map_batch`, in order of its first application, and each speed of machines
+    is a kind.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
-    unstarted tasks at a mapping event.  If machines fail, the policy is a source of the engine, which ends
-    the run with the last task.
+    unstarted tasks at a mapping event.  If machines fail, the policy itself ends the run with the last task.
 
     Parameters
     ----------
@@ -109,7 +108,7 @@ class BatchMode(Policy):
             self.run.engine.at(self.next_event, "map")
 
     def on_map(self, _: list[int]) -> None:
-        """Map all unstarted tasks; everything at this instant except starts has happened."""
+        """Map all unstarted tasks, after all other events of this instant except starts."""
         now = self.run.engine.now
         self._start_until(now)
         self.peak_waiting = max(self.peak_waiting, int(self.unstarted_tasks.sum()))
@@ -164,7 +163,7 @@ class BatchMode(Policy):
             self._record_mapping(self.run.decisions, now, len(up))
 
     def _record_mapping(self, log: Decisions, now: int, among: int) -> None:
-        """Record the mapping of the waiting tasks to machines, of which `among` are up."""
+        """Record the mapping of the waiting tasks; `among` machines are up."""
         machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
         waiting, first = np.unique(application, return_index=True)
         last = np.zeros(len(self.unstarted_tasks), np.int64)

@@ -55,8 +55,8 @@ class ExactStretch(ImmediateMode):
         """Group machines with the same `key` into kinds.
 
         Machines of a kind are equally fast, suit the same applications, are all up or all down, and have
-        received the same tasks since they were empty.  They are in equal states, so the room of a kind is
-        that of its first machine.  Kinds that are down count no machines.
+        received the same tasks since they were empty.  They are in equal states, so room is computed for one
+        machine of each kind.  The machine count of a kind that is down is 0.
         """
         _, self._first, self._kind, self._count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
@@ -64,7 +64,7 @@ class ExactStretch(ImmediateMode):
         self._count[~self.run.up[self._first]] = 0
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Bind lost tasks again; machines that fail, recover or stay down are empty."""
+        """Group machines that failed, recovered or stay down as empty, and bind lost tasks again."""
         empty = ~self.run.up
         empty[failed] = empty[recovered] = True
         self._group_machines(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
@@ -79,7 +79,7 @@ class ExactStretch(ImmediateMode):
         return tasks
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """Return the number of the `count` tasks for each machine, in proportion to its `room` in tasks."""
+        """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
         return split(room, count)
 
     def decision_value(self, application: int, machines: Integers, now: int) -> float:

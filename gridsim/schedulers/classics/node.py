@@ -12,14 +12,14 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class of nodes that place each task on the machine from `choose`, and run tasks placed on them."""
+    """Base class of nodes that place each task on the machine from `choose`, and run arriving tasks."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
             self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
     def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
-        """Place a task on `machine`, one of `among` candidates, whose observed load is `saw`."""
+        """Place a task on `machine`, one of `among` candidates; `saw` is its observed load."""
         view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
@@ -54,9 +54,9 @@ class RoundRobinNode(PlacingNode):
 
 
 class BoardNode(PlacingNode):
-    """Base class of nodes that place each task on the least loaded of all or some machines, by the board.
+    """Base class of nodes that place each task on the least loaded of all or some machines on the board.
 
-    To the loads on the board a node adds the tasks that it places itself at the same instant.
+    A node adds the tasks that it has placed at the same instant to the loads on the board.
     """
 
     def on_start(self, view: Any) -> None:
@@ -107,7 +107,7 @@ class QueueNode(BoardNode):
 
 
 class WorkNode(BoardNode):
-    """A node whose load is the time that it needs for its tasks; it takes other machines to be as fast."""
+    """A node whose load is the time needed for its tasks; it assumes that other machines are as fast."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=True)
@@ -117,10 +117,10 @@ class WorkNode(BoardNode):
 
 
 class PowerNode(PlacingNode):
-    """A node that asks d random machines for their numbers of tasks, and places the task where it is least.
+    """A node that asks d random machines how many tasks they have, and picks the one with the fewest.
 
     With a memory it also probes the machines that had the fewest tasks at the last decision (Mitzenmacher,
-    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without any answer the task stays here.
+    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without answers the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:

@@ -31,7 +31,7 @@ class MarketNode(NodeProgram):
         self.contracts: dict[int, list[list[float]]] = {}
 
     def on_start(self, view: View) -> None:
-        """Number calls from the current time on, so that bids from before a failure match no new call."""
+        """Start call numbers at the current time, so that bids from before a failure match no new call."""
         self.last_call = view.now_ns
 
     # -- a consumer ---------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class MarketNode(NodeProgram):
             self.award(view, message.call)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Close a call without the missing bids."""
+        """Close a call whose bids have not all arrived in time."""
         if int(value) in self.calls:
             self.award(view, int(value))
 

@@ -91,7 +91,7 @@ class SrptNode(WorkerNode):
             view.send(worker, "probe", job=application.number, size=application.task_size)
 
     def publish(self, view: View, job: int) -> None:
-        """Publish the work of a job that is not yet bound, Mflop."""
+        """Publish the work of the unbound tasks of a job, Mflop."""
         tasks = view.held(job)
         view.publish(tasks * view.application(job).task_size if tasks else 0.0, application=job)
 
@@ -224,7 +224,7 @@ class EagleNode(SrptNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """Send refused probes to workers without long tasks, as far as known, then to reserved workers."""
+        """Resend refused probes, first to workers believed to have no long task, then to reserved ones."""
         workers = self.workers(view)
         reserved = reserved_count(self.parameters.reserved, workers)
         short_workers = np.flatnonzero(~unpack_flags(self.bits, workers))
@@ -252,7 +252,7 @@ class DlwlNode(SrptNode):
         return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return the workers with the shortest waiting times, to which up to `spread` random s are added."""
+        """Return the workers with the shortest waiting times plus random times of up to `spread` s."""
         if self.waiting_times is None:  # no worker has reported yet
             return []
         delays = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))

@@ -87,7 +87,7 @@ class SparrowNode(NodeProgram):
             self.on_free(view)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
-        """Fetch a task of a job from its scheduler."""
+        """Request a task of a job from its scheduler."""
         self.busy = True
         view.send(scheduler, "fetch", job=job)
         if self.parameters.patience < math.inf:
@@ -254,9 +254,9 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Neighbours of each node; these schedulers do not use them.
+        Number of neighbours of each node; these schedulers do not use them.
     probe_ratio
-        Probes per task, at least 1.
+        Number of probes per task, at least 1.
     patience
         Time, in s, after which a worker stops waiting for the answer of a scheduler, which may have failed.
     retry

@@ -26,7 +26,7 @@ Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def _instant_report(**fields: Any) -> Message:
-    """Return a report that the center is assumed to know at once, without a message."""
+    """Return a kind of report that reaches the center at once and does not count as a message."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
@@ -136,7 +136,7 @@ class WorkerNode(SparrowNode):
 
 @functools.cache
 def reserved_count(share: float, workers: int) -> int:
-    """Return the number of workers that run no long tasks; it leaves at least one for them."""
+    """Return the number of workers that run no long tasks; at least one other worker is left."""
     return min(math.floor(share * workers + 1e-9), workers - 1)
 
 

@@ -55,7 +55,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The run times, if these are the estimates."""
+        """The run times, if the estimates are the true run times; else nothing."""
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
@@ -68,7 +68,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 class BackfillPolicy(Policy):
     """The policy of `Backfill`, whose kernel knows all releases from the start.
 
-    If machines fail, it is a source of the engine, which ends the run with the last job.
+    If machines fail, the policy itself ends the run with the last job.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
@@ -119,8 +119,8 @@ class BackfillPolicy(Policy):
         Raises
         ------
         ScenarioError
-            If a job would end after the last instant, because failures interrupt it each time or the jobs
-            before it take too long.
+            If a job would end after the latest possible time, because failures interrupt it each time or
+            the jobs before it take too long.
         """
         try:
             return self.queue.run(until)

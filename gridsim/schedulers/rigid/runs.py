@@ -113,7 +113,7 @@ class Runs(Stateful):
         return nodes, start
 
     def record_completion(self, job: int, nodes: Integers) -> None:
-        """Record the distance of `nodes` of the completed run of `job`, and its rows of the schedule."""
+        """Record the mean distance between `nodes` for the completed `job`, and its rows of the schedule."""
         if self.places is not None:
             self.distances[job] = mean_distance(self.places[np.sort(nodes)])
         if self.record:
@@ -168,7 +168,7 @@ class Runs(Stateful):
     def cancel(self, job: int, nodes: Integers, start: int, reserved: int, attempt: int, now: int) -> None:
         """Cancel the placed `job` at `now`, ns.
 
-        Each machine stops when `stop` is called, which is before the start if a message comes in time.
+        Each machine stops when `stop` is called, before the start if the message arrives in time.
 
         Parameters
         ----------

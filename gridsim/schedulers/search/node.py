@@ -19,7 +19,7 @@ _HEADER = 64
 
 
 def control_message(**fields: Any) -> Message:
-    """Return a message kind with a header and `fields` that moves no tasks."""
+    """Return a kind of message that moves no tasks and has a header and `fields`."""
     return Message(_HEADER + 8 * len(fields), moves_tasks=False, deferred=False, **fields)
 
 
@@ -51,7 +51,7 @@ WORDS: DecisionTexts = {
 
 
 def available_hosts(truth: Truth, node: int, machine: int) -> float:
-    """Return the number of hosts that the search of `node` has found, plus that of other free machines."""
+    """Return the number of hosts found by the search of `node` plus the number of other free machines."""
     machines = (u for u in range(truth.machines) if u != node and truth.up(u))
     return float(search_node(truth, node).hosts_found + sum(search_node(truth, u).is_free for u in machines))
 
@@ -252,7 +252,7 @@ class SearchNode(NodeProgram, ABC):
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """Use this machine for its own tasks; if it stays free, call `on_free`."""
+        """Run the oldest task of this node here if the machine is free; call `on_free` if it stays free."""
         self.use_own_machine(view)
         if self.is_free:
             self.on_free(view)

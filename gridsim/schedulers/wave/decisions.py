@@ -49,7 +49,7 @@ VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLA
 
 
 class HostDecisions(Stateful):
-    """Recorder of decisions in `log`, with the true times for which hosts stay up or down.
+    """Recorder of decisions in `log`, with the true times until which hosts stay up or down.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class HostDecisions(Stateful):
         self.block = block.until
 
     def apply_change(self, host: int, row: int) -> None:
-        """Apply a row of the current block to a host."""
+        """Set the time of the next change of `host` from a row of the current block."""
         self.until[host] = self.block[row]
 
     def record(

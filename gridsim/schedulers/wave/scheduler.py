@@ -84,8 +84,8 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 class WavePolicy(Policy):
     """The policy of `Wave`, with the state of all hosts (machines) and tasks.
 
-    It is a source of the engine, which asks it for its next event.  Failures and recoveries come in blocks
-    (`Policy.takes_blocks`).  Tasks are numbered through all applications.
+    It is an event source of the engine.  Failures and recoveries come in blocks
+    (`Policy.takes_blocks`).  Tasks are numbered consecutively across applications.
     """
 
     takes_blocks: ClassVar[bool] = True
@@ -165,7 +165,7 @@ class WavePolicy(Policy):
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
-        """Return the end of the last task, ns; or the time at which the last host has failed for good."""
+        """Return the end of the run, ns; NEVER if it is not before `limit`."""
         return self.now if self._advance(limit) else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:

@@ -78,7 +78,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     tables
         Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
     decision_words, decision_verbs
-        See `Scheduler`: the sentences of decisions, and what these do with their tasks.
+        Sentences that describe decisions, and what decisions do with their tasks, as in `Scheduler`.
     truths
         Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
@@ -368,7 +368,7 @@ class Adapter(CorePolicy):
         self._check_progress()
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Post what is due at `time` ns to the engine, and check that the run makes progress."""
+        """End the current wave or the run at `time` ns, and check that the run makes progress."""
         super().collect(engine, time)
         self._check_progress()
 
@@ -391,7 +391,7 @@ class Adapter(CorePolicy):
             )
 
     def unplaced(self) -> str:
-        """Return which node holds tasks that it has not placed, in words; "" if no node does."""
+        """Return a text on which node holds tasks that it has not placed; "" if no node does."""
         if not self.total_tasks:  # such programs do not place tasks in queues
             return ""
         rows = self.core.held()
@@ -407,12 +407,12 @@ class Adapter(CorePolicy):
     def application_of(self) -> Integers | None:
         """Return the application for each value of a message field ``application``.
 
-        None means that the field has the number of an application itself.
+        None means that the value itself is the number of the application.
         """
         return None
 
     def application(self, index: int) -> Application:
-        """Return an application as nodes see it, with the sizes that its submitter states."""
+        """Return an application as nodes see it, with the sizes that its submitter estimates."""
         application = Application.of(self.run.applications, index)
         return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
@@ -421,7 +421,7 @@ class Adapter(CorePolicy):
         raise AssertionError("the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
-        """Do nothing; this act only makes the engine end a wave and call its hooks."""
+        """Do nothing; the call only makes the engine end a wave and call its hooks."""
 
     # -- failures -------------------------------------------------------------------------------------------
 
@@ -560,7 +560,7 @@ class Adapter(CorePolicy):
 
 
 def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
-    """Return the sizes that submitters state, of one task and of all: float64[applications] each, Mflop."""
+    """Return the estimated size of a task, and of all tasks, of each application, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
     # Queues plan with positive sizes; a stated size of 0 stands for one below the resolution of the log.

@@ -186,7 +186,7 @@ def compile_error(program: Any, method: str, error: Exception) -> Exception:
 
 
 def _cause(error: Exception) -> str:
-    """Return the cause of a Numba error: the line of its message that is of use to users of gridsim."""
+    """Return the cause of a Numba error: the line of its message that helps users of gridsim."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines() if line.strip()]
     causes = [
         line for line in lines if not re.match(r"(- |Failed in|Overload|During|File|There are|>>>)", line)
@@ -201,7 +201,7 @@ def _cause(error: Exception) -> str:
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:
-    """Return the file and line of the program that `error` names, or else that Numba was compiling."""
+    """Return the file and line of the user's program that `error` names or that Numba was compiling."""
     places = [getattr(error, "at", None)]
     for pattern in (r"Raised from (\S.*) \((\d+)\)", r'File "([^"]+)", line (\d+):'):
         places += [(os.path.abspath(file), int(line)) for file, line in re.findall(pattern, str(error))]

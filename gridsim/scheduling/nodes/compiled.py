@@ -87,7 +87,7 @@ def compile_program(scheduler: Any) -> CompiledProgram:
     Raises
     ------
     CompileError
-        If something cannot be compiled; it has the class, the attribute or method, and the line.
+        If something cannot be compiled; the error names the class, the attribute or method, and the line.
     ImportError
         If Numba is not installed.
     """

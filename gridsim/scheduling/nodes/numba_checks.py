@@ -47,7 +47,7 @@ __all__ = ["CheckedCompiler"]
 
 
 def _with_math_errors(function: Any, overflows: bool) -> Any:
-    """Return a function of `math` that raises the same errors as in Python."""
+    """Wrap a function of `math` so that it raises the same errors as in Python."""
 
     @njit
     def checked_function(x: Any) -> Any:
@@ -71,7 +71,7 @@ def _stub(name: str, *, arity: int) -> Any:
 
 
 def _with_range_errors(function: Any) -> Any:
-    """Return `function`, which converts a number to an int, with an error for numbers out of range."""
+    """Wrap `function`, which converts a number to an int, so that it rejects numbers out of range."""
     stub = _stub(function.__name__, arity=1)
 
     @overload(stub)
@@ -108,7 +108,7 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 
 def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
-    """Return a power of floats with errors, each a type and a text, for three kinds of arguments."""
+    """Return a power function of floats that raises the given errors (type, text) in three cases."""
     (domain_error, domain_text), (zero_error, zero_text), (overflow_error, overflow_text) = (
         domain,
         zero,
@@ -250,7 +250,7 @@ class _ReplacePass(FunctionPass):
 
 
 def _replacement(func_ir: Any, value: Any) -> Any:
-    """Return the function that replaces that of the expression `value`; None for no replacement."""
+    """Return the function to call instead in the expression `value`; None for no replacement."""
     if value.op in ("binop", "inplace_binop"):
         return _OPERATORS.get(value.fn)
     if value.op != "call" or value.kws or value.vararg is not None or len(value.args) not in (1, 2):
@@ -367,7 +367,7 @@ def _check_call(function_type: Any, signature: Any, loc: Any) -> None:
 
 
 class CheckedCompiler(CompilerBase):
-    """The compiler of the methods of nodes."""
+    """Numba compiler for the methods of nodes."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

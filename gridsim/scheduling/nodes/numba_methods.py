@@ -106,7 +106,7 @@ def _literal(path: str, type_: Any, known: Any) -> str:
 
 
 def _number(path: str, kind: type, type_: Any) -> Any:
-    """Return the type as which a number is passed; raise NotCompiled if `type_` is no such number."""
+    """Return the type that a number of `kind` is passed as; raise NotCompiled if `type_` does not fit."""
     if isinstance(type_, types.Optional):
         raise NotCompiled(
             f"{path} must be a number, got a value that may be None; use a number such as -1 for None"
@@ -429,7 +429,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     Parameters
     ----------
     kind
-        The event: ``("message", kinds, number among them)``, ``("release",)``, ``("timer", with value)`` or
+        The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("timer", with value)`` or
         ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)

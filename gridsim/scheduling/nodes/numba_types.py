@@ -68,7 +68,7 @@ PTR = ir.IntType(8).as_pointer()
 
 @dataclass(eq=False)
 class Program:
-    """A node program as the types need it: its class, state, parameters, messages and names.
+    """Data of a node program for its Numba types: its class, state, parameters, messages and names.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Program:
     pipeline
         The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
     open
-        The methods that are being compiled at present, which must not be called from each other.
+        The methods now being compiled, which must not call each other.
     functions
         The compiled methods.
     """
@@ -144,31 +144,31 @@ class _ProgramType(types.Type):
 
 
 class NodeType(_ProgramType):
-    """``self`` in a handler."""
+    """Numba type of ``self`` in a handler."""
 
 
 class ParametersType(_ProgramType):
-    """``self.parameters``."""
+    """Numba type of ``self.parameters``."""
 
 
 class ViewType(_ProgramType):
-    """``view``."""
+    """Numba type of ``view``."""
 
 
 class RandomType(_ProgramType):
-    """``view.random``."""
+    """Numba type of ``view.random``."""
 
 
 class ApplicationType(_ProgramType):
-    """The application in ``on_release`` and of ``view.application(number)``."""
+    """Numba type of the application in ``on_release`` and of ``view.application(number)``."""
 
 
 class MessageType(_ProgramType):
-    """A message of one of several kinds, whose names are `arguments`."""
+    """Numba type of a message of one of the kinds in `arguments`."""
 
 
 class NameType(types.Type):
-    """One of several names, such as the kinds of messages; a value is the position of the name."""
+    """Numba type of one of several names, such as kinds of messages; its value is an index in them."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -273,7 +273,7 @@ def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> 
     Parameters
     ----------
     shape
-        The length of each dimension: numbers, or one value of LLVM.
+        The length of each dimension: numbers, or a single LLVM value.
     """
     array = arrayobj.make_array(type_)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
@@ -441,7 +441,7 @@ for _name in ("task_size", "size", "release"):
 
 
 class _TableAttributes(templates.AttributeTemplate):
-    """The attributes and methods that this module defines for a type."""
+    """Typing of the attributes and methods that this module defines."""
 
     def generic_resolve(self, value: Any, attr: str) -> Any:
         if attr in _ATTRIBUTES.get(type(value), {}):
@@ -531,7 +531,7 @@ _method_names: set[str] = set()
 
 
 def _lower_method(attr: str) -> None:
-    """Register that nodes may have a method of this name; the type of a node has the method itself."""
+    """Register that nodes may have a method of this name; the node's type supplies its code."""
     if attr in _method_names:
         return
     _method_names.add(attr)

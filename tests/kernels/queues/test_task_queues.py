@@ -66,7 +66,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
     def add_further(self, data, age, size):
-        """Add a bag of resubmitted tasks, and an application."""
+        """Add a resubmitted bag, and an application."""
         n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
         original = data.draw(st.sampled_from(here), label="whose")
         task_size = self.rows[original][2]
@@ -180,7 +180,7 @@ class Program(RuleBasedStateMachine):
         for u in everyone:
             waiting += int(self.call_both("queue", u)[1].sum())
         totals = totals_of(self.kernel)
-        # tasks of further bags are counted there and with their applications
+        # tasks of resubmitted bags are counted there and with their applications
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
         assert self.enqueued == completed + self.lost + waiting
         assert completed == sum(totals["tasks"])

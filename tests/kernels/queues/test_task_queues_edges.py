@@ -34,7 +34,7 @@ def test_no_task_ends_after_the_last_instant(module):
 
 
 @BOTH
-def test_a_rejected_machine_has_advanced_to_the_instant(module):
+def test_a_rejected_share_only_advances_its_machine(module):
     """The task of 1 s has ended when the next share is rejected; nothing else changes."""
     store = simple(module)
     store.enqueue([0], [0], [1], 0)
@@ -125,7 +125,7 @@ ERRORS = [
     (
         lambda m, s: s.add_applications([0.0], [1.0], [1.0], [3]),
         ValueError,
-        r"whose\[0\] must be 2, its own index, or an application below 2 that is no further bag, got 3",
+        r"whose\[0\] must be 2, its own index, or an application below 2 that is not a resubmitted bag",
     ),
     (lambda m, s: s.add_applications([0.0], [1.0], [1.0], [-1]), ValueError, r"whose\[0\] .*, got -1"),
     (
@@ -137,7 +137,7 @@ ERRORS = [
     (
         lambda m, s: s.add_applications([0.0], [1.0], [1.0], [1]),
         ValueError,
-        r"task_size\[0\] of a further bag must be that of application 1, 2\.0, got 1\.0",
+        r"task_size\[0\] of a resubmitted bag must be that of application 1, 2\.0, got 1\.0",
     ),
     (
         lambda m, s: s.add_applications([0.0], [1.0], [1.0], [0, 0]),

@@ -197,7 +197,7 @@ def test_the_last_part_of_a_task_is_added_separately() -> None:
 
 
 @BOTH
-def test_the_last_32_up_times_count(kernel: Any) -> None:
+def test_predictions_use_the_last_32_up_times(kernel: Any) -> None:
     """The first machine is up for 1, 2, ... 40 s, and then for 0 s: the mean of 9 s to 40 s is 24.5 s."""
     queue = simple(kernel, faults=True, prediction="past", choice="avail")
     assert queue.run(NEVER) == "blocks"
