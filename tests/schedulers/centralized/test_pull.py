@@ -401,7 +401,7 @@ def stretch_by_mode(
     ("kind", "best", "least_fcfs", "random_to_ect"),
     [("uniform", 4058e-8, 1.24, 2.25), ("pareto", 7035e-8, 1.24, 1.32)],
 )
-def test_ratios_in_deep_overload_are_published_ones(
+def test_ratios_in_deep_overload_equal_the_published_ones(
     kind: str, best: float, least_fcfs: float, random_to_ect: float
 ) -> None:
     bound, worst, applications, aggregate = stretch_by_mode(

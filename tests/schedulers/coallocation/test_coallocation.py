@@ -32,7 +32,7 @@ def sent(result: gs.Result) -> dict[str, int]:
 # -- Zorilla ----------------------------------------------------------------------------------------------
 
 
-def test_a_flooded_job_starts_after_five_messages() -> None:
+def test_a_flooded_job_starts_at_the_time_computed_by_hand() -> None:
     """Adverts arrive at 1 s, offers at 2 s, the claim at 3 s and the reply at 4 s; the job starts at 5 s."""
     scenario = case(3, (0.0, 2, 100.0, 0), (10.0, 2, 50.0, 2))
     result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, lifetime=2.0), record=True)

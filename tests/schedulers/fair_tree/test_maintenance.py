@@ -258,7 +258,7 @@ def test_applications_released_while_all_machines_are_down_are_submitted_later()
     assert result.applications["first_start"][0] >= 200.0
 
 
-def test_record_counts_missing_tasks() -> None:
+def test_the_record_counts_missing_tasks() -> None:
     record = Record(total=10, since=0)
     assert record.missing() == 10
     assert record.report(1, life=0, left=6, done=0, now=5) == 0

@@ -199,7 +199,7 @@ def test_first_short_reservations_behind_a_long_task_are_stolen(
     assert list(node.queue) == [entry for entry in entries if str(entry[0]) not in stolen]
 
 
-def test_thief_asks_at_most_steal_attempts_workers_of_the_general_partition() -> None:
+def test_a_thief_asks_at_most_the_stated_number_of_general_workers() -> None:
     node, view = HawkNode(gs.Hawk(reserved=0.5, steal_attempts=4)), View()
     node.on_free(view)  # type: ignore[arg-type]
     for _ in range(9):
