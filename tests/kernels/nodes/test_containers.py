@@ -147,12 +147,12 @@ def test_a_container_must_not_change_during_iteration(container) -> None:
         (lambda: rebuild(IntSet, {}, np.array([[-(2**63)]])), ValueError, "keys"),
     ],
 )
-def test_wrong_use_is_an_error(action, error, message) -> None:
+def test_wrong_use_of_a_container_is_an_error(action, error, message) -> None:
     with pytest.raises(error, match=message):
         action()
 
 
-def test_columns_take_numbers_of_numpy() -> None:
+def test_columns_of_a_container_accept_numpy_numbers() -> None:
     queue = Fifo(a=int, b=float)
     queue.push(np.int32(3), np.float32(0.5))
     queue.push(np.bool_(True), 2)

@@ -129,7 +129,7 @@ def with_sizes():
         ("fresh", [4, 1]),
     ],
 )
-def test_a_state_has_each_task_once(name, value):
+def test_a_state_with_missing_or_repeated_tasks_is_rejected(name, value):
     state = with_sizes().getstate()
     state[name] = np.array(value, np.int32)
     with pytest.raises(ValueError, match="state"):
